@@ -41,7 +41,7 @@ NOT_TO_QUALITY = "CatBoost PairLogit"
 
 @dataclass(frozen=True)
 class Learner:
-    """A library, what it minimises and how large its trees are."""
+    """A library, what it minimizes and how large its trees are."""
 
     peer: str
     leaves: int
@@ -325,7 +325,7 @@ def growth(scale):
                     found[axis][label].append(None)  # no more than 10,000 rows in a query
                     continue
                 found[axis][label].append(learner.run(data, count, threads)["total"])
-    found["workers"] = _workers(4 * scale)
+    found["workers"] = _context(4 * scale)
     return found
 
 
@@ -343,7 +343,7 @@ def _shaped(rows, features, queries=None):
     return X, np.digitize(score, [1.0, 3.0, 5.0]), np.arange(rows) * queries // rows
 
 
-def _workers(rows):
+def _context(rows):
     import dask.array
     from dask.distributed import Client, LocalCluster
 

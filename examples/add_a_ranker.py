@@ -5,13 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from precede import Family, Found, RankBoost, Ranker
+from precede import Family, RankBoost, SearchResult, WeakRanker
 from precede.datasets import search_results
 from precede.testing import check_family
 
 
 @dataclass(frozen=True)
-class Window(Ranker):
+class Window(WeakRanker):
     """1 inside an interval of one feature, 0 outside; missing values are outside."""
 
     feature: int
@@ -28,8 +28,10 @@ class Window(Ranker):
 class Windows(Family):
     """All windows between two cuts of a feature."""
 
-    name: ClassVar[str] = "windows"  # RankBoost(rankers="windows") finds it by this name
-    exhaustive = True  # every window is looked at, so ConvexRisk and SmoothMargin may certify
+    name: ClassVar[str] = "windows"  # RankBoost(weak_rankers="windows") finds it by this name
+    exhaustive = (
+        True  # every window is looked at, so ConvexRiskRanker and SmoothMarginRanker may certify
+    )
 
     def search(self, table, pull):
         histogram = table.histogram(pull)  # the only thing that touches the data
@@ -41,12 +43,12 @@ class Windows(Family):
             i, j = np.unravel_index(np.argmax(np.abs(edge)), edge.shape)
             if best is None or abs(edge[i, j]) > abs(best.edge):
                 window = Window(feature, float(ends[i]), float(ends[j]))
-                best = Found(window, float(edge[i, j]))
+                best = SearchResult(window, float(edge[i, j]))
         return best
 
 
 check_family(Windows())
 
 sample = search_results(20, features=4, informative=2, per_query=20, random_state=0)
-model = RankBoost(rankers="windows", n_estimators=10).fit(sample.X, sample.y, qid=sample.qid)
-print(model.ensemble_.rankers[0], f"score {model.score(sample.X, sample.y, sample.qid):.3f}")
+model = RankBoost(weak_rankers="windows", n_estimators=10).fit(sample.X, sample.y, qid=sample.qid)
+print(model.ensemble_.weak_rankers[0], f"score {model.score(sample.X, sample.y, sample.qid):.3f}")

@@ -6,8 +6,8 @@ An algorithm is four choices: a risk, a family of rankers, a step, and when to s
 from precede import BaseRanker, PairRisk
 from precede.boosting import LineSearch, Plan
 from precede.datasets import search_results
-from precede.rankers import family
 from precede.testing import check_algorithm
+from precede.weak_rankers import family
 
 
 class LogisticBoost(BaseRanker):
@@ -16,7 +16,7 @@ class LogisticBoost(BaseRanker):
     def __init__(
         self,
         *,
-        rankers="stumps",
+        weak_rankers="stumps",
         n_estimators=100,
         learning_rate=1.0,
         balance="pairs",
@@ -30,7 +30,7 @@ class LogisticBoost(BaseRanker):
         n_jobs=None,
         verbose=0,
     ):
-        self.rankers = rankers
+        self.weak_rankers = weak_rankers
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.balance = balance
@@ -47,7 +47,7 @@ class LogisticBoost(BaseRanker):
     def plan(self, stop):
         return Plan(
             risk=PairRisk("logistic", balance=self.balance),
-            rankers=family(self.rankers),
+            weak_rankers=family(self.weak_rankers),
             step=LineSearch(),
             stop=stop,
             learning_rate=self.learning_rate,

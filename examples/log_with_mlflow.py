@@ -21,7 +21,7 @@ except ImportError:
 
 if mlflow is not None:
 
-    class Ranker(mlflow.pyfunc.PythonModel):
+    class WeakRanker(mlflow.pyfunc.PythonModel):
         """A ranker in MLflow: rows of features in, scores out."""
 
         def load_context(self, context):
@@ -30,7 +30,7 @@ if mlflow is not None:
         def predict(self, context, model_input, params=None):  # noqa: ARG002
             return self.model.predict(model_input)
 
-    mlflow.models.set_model(Ranker())  # what MLflow finds when it runs this file
+    mlflow.models.set_model(WeakRanker())  # what MLflow finds when it runs this file
 
 
 def main():
@@ -46,7 +46,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         mlflow.set_tracking_uri(f"sqlite:///{folder}/runs.db")
         mlflow.set_experiment(
-            experiment_id=mlflow.create_experiment("rankers", artifact_location=f"{folder}/files")
+            experiment_id=mlflow.create_experiment(
+                "weak_rankers", artifact_location=f"{folder}/files"
+            )
         )
         path = Path(folder) / "model.json"
         model.save(path)

@@ -85,26 +85,26 @@ def everything():
     from precede import (
         AdaBoostRanker,
         BoostedRanker,
-        ConvexRisk,
-        MultilabelBoost,
+        ConvexRiskRanker,
+        MultilabelRanker,
         PushRanker,
         QBRank,
         RankBoost,
         RankBoostPlus,
-        SmoothMargin,
+        SmoothMarginRanker,
     )
 
     X, y, qid = problem(200, 3)
     graded = [
-        RankBoost, PushRanker, RankBoostPlus, ConvexRisk, BoostedRanker, QBRank,
+        RankBoost, PushRanker, RankBoostPlus, ConvexRiskRanker, BoostedRanker, QBRank,
     ]  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # two rounds are few
         for estimator in graded:
             estimator(n_estimators=2).fit(X, y, qid=qid).predict(X)
-        for estimator in (AdaBoostRanker, SmoothMargin):
+        for estimator in (AdaBoostRanker, SmoothMarginRanker):
             estimator(n_estimators=2).fit(X, y).predict(X)
-        MultilabelBoost(n_estimators=2).fit(X, np.stack([y, 1 - y], axis=1)).predict(X)
+        MultilabelRanker(n_estimators=2).fit(X, np.stack([y, 1 - y], axis=1)).predict(X)
 
 
 def settings():
@@ -163,7 +163,7 @@ def jobs():
     """How many threads there are by default, as the environment and the affinity allow."""
     import sklearn.utils.validation  # noqa: F401  (loads OpenMP, as every fit does)
 
-    from precede.engine.workers import count_jobs
+    from precede.engine.execution import count_jobs
 
     return count_jobs(None)
 

@@ -47,14 +47,14 @@ def pytest_collection_modifyitems(items):
 
 def pytest_runtest_setup():
     """Let every test see warnings that are given once in a process."""
-    if workers := sys.modules.get("precede.engine.workers"):
-        workers.WARNED.clear()
+    if context := sys.modules.get("precede.engine.execution"):
+        context.WARNED.clear()
 
 
 @pytest.fixture
 def tiny_thresholds(monkeypatch):
     """Use threads and pieces however small the work is."""
-    from precede.engine.workers import LEAST_SHARED
+    from precede.engine.execution import LEAST_SHARED
     from precede.risks import pair_weights, pieces
 
     for kind in LEAST_SHARED:

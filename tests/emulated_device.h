@@ -6,7 +6,7 @@
 // every access to memory is looked at, as compute-sanitizer does it. Found are accesses outside of the
 // arrays that were given and of the shared memory that was asked for, writes to what is constant, reads
 // of shared memory that nobody wrote, accesses of two threads that no barrier orders, barriers that not
-// all threads reach, and undefined behaviour such as misaligned pointers or integers that overflow.
+// all threads reach, and undefined behavior such as misaligned pointers or integers that overflow.
 
 #include <math.h>
 #include <setjmp.h>

@@ -42,7 +42,7 @@ class Gone:
 GONE = Gone()
 VALUES = [
     GONE, None, True, "x", "nan", "inf", "-inf", "+-+", "stump", "label_vote", "column", "tree",
-    "regressor", "vote", "feature", "RankBoostPlus", "MultilabelBoost",
+    "regressor", "vote", "feature", "RankBoostPlus", "MultilabelRanker",
     -1, 0, 1, 2, 7, 10**9, 2**31, 2**63, 10**30, -(10**30), 10**400, 0.5, -0.5, 1e308, -1e308,
     5e-324, float("nan"), float("inf"), -float("inf"), [], [[]], [0], [1e308] * 3, {}, {"a": 1},
     "x" * 5000, deep(200), deep(900),

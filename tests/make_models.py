@@ -51,7 +51,7 @@ def unbalanced():
     return X[rows][:, 1:], y[rows], None
 
 
-def labelled():
+def labeled():
     X, y, _ = with_missing()
     return X, np.stack([y > 2, y > 3, np.nan_to_num(X[:, 0]) > 2], axis=1).astype(int), None
 
@@ -60,26 +60,26 @@ def labelled():
 # one has none.
 RECIPES = {
     "AdaBoostRanker": ({"n_estimators": 6}, unbalanced),
-    "MultilabelBoost": ({"n_estimators": 6, "method": "MH"}, labelled),
+    "MultilabelRanker": ({"n_estimators": 6, "method": "MH"}, labeled),
     "BoostedRanker": ({"n_estimators": 3}, with_missing),
     "BoostedRanker_categorical": (
-        {"n_estimators": 3, "rankers": Trees(num_leaves=4, categorical_features=[3],
+        {"n_estimators": 3, "weak_rankers": Trees(num_leaves=4, categorical_features=[3],
                                              min_child_samples=5, cat_smooth=1.0)}, categorical,
     ),
     "GlassBoxRanker": (
         {"n_estimators": 4, "pair_estimators": 4, "interactions": [(0, 1)], "pair_bins": 3,
          "validation_fraction": 0, "min_child_samples": 5}, with_missing,
     ),
-    "ConvexRisk": ({"radius": 2.0, "tolerance": 0.05, "loss": "logistic"}, with_missing),
+    "ConvexRiskRanker": ({"radius": 2.0, "tolerance": 0.05, "loss": "logistic"}, with_missing),
     "PushRanker": ({"n_estimators": 6}, bipartite),
     "QBRank": ({"n_estimators": 3}, with_missing),
-    "RankBoost_features": ({"n_estimators": 6, "rankers": "features"}, with_missing),
-    "RankBoost_columns": ({"n_estimators": 6, "rankers": "columns"}, bipartite),
+    "RankBoost_features": ({"n_estimators": 6, "weak_rankers": "features"}, with_missing),
+    "RankBoost_columns": ({"n_estimators": 6, "weak_rankers": "columns"}, bipartite),
     "RankBoost_trees": (
-        {"n_estimators": 3, "rankers": Trees(num_leaves=4, min_child_samples=5)}, with_missing,
+        {"n_estimators": 3, "weak_rankers": Trees(num_leaves=4, min_child_samples=5)}, with_missing,
     ),
     "RankBoostPlus": ({"n_estimators": 6}, with_missing),
-    "SmoothMargin": ({"n_estimators": 6}, bipartite),
+    "SmoothMarginRanker": ({"n_estimators": 6}, bipartite),
 }  # fmt: skip
 
 

@@ -102,8 +102,8 @@ def loser_weights(judgments, balance="pairs"):
 
 
 def total_weight(judgments, balance="pairs"):
-    outer = loser_weights(judgments, balance)
-    return math.fsum(pair.inner * outer[pair.loser] for pair in list_pairs(judgments))
+    loser_weight = loser_weights(judgments, balance)
+    return math.fsum(pair.inner * loser_weight[pair.loser] for pair in list_pairs(judgments))
 
 
 def without_ties(judgments):
@@ -210,12 +210,12 @@ class Risk:
             return float(self.value.ln()) if self.value > 0 else -math.inf
 
     @property
-    def normalised_pull(self):
+    def normalized_pull(self):
         with decimal.localcontext(DIGITS):
             return np.array([float(p / self.mass) if self.mass else 0.0 for p in self.pull])
 
     @property
-    def normalised_curvature(self):
+    def normalized_curvature(self):
         with decimal.localcontext(DIGITS):
             return np.array([float(c / self.mass) if self.mass else 0.0 for c in self.curvature])
 
@@ -248,7 +248,7 @@ def risk(judgments, scores, loss, price, *, gap=False, balance="pairs"):
 
 
 def _risk(judgments, scores, loss, price, gap, balance):
-    outer = [Decimal(v) for v in loser_weights(judgments, balance)]
+    loser_weight = [Decimal(v) for v in loser_weights(judgments, balance)]
     divisor = divisors(judgments, balance)
     terms_of = defaultdict(list)
     for pair in list_pairs(judgments):
@@ -264,7 +264,7 @@ def _risk(judgments, scores, loss, price, gap, balance):
     for k, terms in terms_of.items():
         loss_sum = sum(term[1] for term in terms)
         cost, price_slope, price_curvature = (
-            outer[k] * part(loss_sum) for part in divided(price, Decimal(divisor[k]))
+            loser_weight[k] * part(loss_sum) for part in divided(price, Decimal(divisor[k]))
         )
         slope = sum(term[2] for term in terms)
         value += cost
@@ -281,11 +281,11 @@ def _risk(judgments, scores, loss, price, gap, balance):
     return Risk(value, mass, pull, curvature)
 
 
-def masses(judgments, scores, ranker, loss, price, *, gap=False, balance="pairs"):
+def edge_weights(judgments, scores, ranker, loss, price, *, gap=False, balance="pairs"):
     """Shares of the pair mass that a ranker puts in order, reverses, ties."""
     with decimal.localcontext(DIGITS):
         scores = [Decimal(float(s)) for s in scores]
-        outer = [Decimal(v) for v in loser_weights(judgments, balance)]
+        loser_weight = [Decimal(v) for v in loser_weights(judgments, balance)]
         pairs = list_pairs(judgments)
         margin = [scores[p.winner] - scores[p.loser] - Decimal(gap and p.gap) for p in pairs]
         loss_sum, divisor = defaultdict(Decimal), divisors(judgments, balance)
@@ -295,7 +295,7 @@ def masses(judgments, scores, ranker, loss, price, *, gap=False, balance="pairs"
         for pair, m in zip(pairs, margin, strict=True):
             side = int(ranker[pair.winner]) - int(ranker[pair.loser])
             _, slope, _ = divided(price, Decimal(divisor[pair.loser]))
-            price_slope = outer[pair.loser] * slope(loss_sum[pair.loser])
+            price_slope = loser_weight[pair.loser] * slope(loss_sum[pair.loser])
             sums[{1: 0, -1: 1, 0: 2}[side]] -= price_slope * Decimal(pair.inner) * loss[1](m)
         total = sum(sums)
         return tuple(float(s / total) if total else 0.0 for s in sums)
@@ -305,7 +305,7 @@ def masses(judgments, scores, ranker, loss, price, *, gap=False, balance="pairs"
 
 
 def exact_cuts(values):
-    """Cuts halfway between neighbouring distinct values, NaN left out."""
+    """Cuts halfway between neighboring distinct values, NaN left out."""
     distinct = sorted({float(v) for v in values if not math.isnan(v)})
     cuts = []
     for a, b in pairwise(distinct):
@@ -315,7 +315,7 @@ def exact_cuts(values):
 
 
 def quantile_cuts(values, weights, max_bins):
-    """Cuts between bins of about equal weight; between all neighbours if they are few."""
+    """Cuts between bins of about equal weight; between all neighbors if they are few."""
     held = {}
     for value, weight in zip(values, weights, strict=True):
         if not math.isnan(value):
@@ -397,7 +397,7 @@ class Boosted:
 
     chosen: list
     weights: list
-    normalisers: list
+    normalizers: list
     log_risk: list
     smoothed: list
 
@@ -411,7 +411,7 @@ def split_mass(pairs, mass, values):
     return tuple(math.fsum(part) for part in parts)
 
 
-def normaliser(right, wrong, tied, alpha):
+def normalizer(right, wrong, tied, alpha):
     """Z = d+ e^-alpha + d- e^alpha + d0."""
     return right * math.exp(-alpha) + wrong * math.exp(alpha) + tied
 
@@ -437,7 +437,8 @@ def last_step(pairs, scores, values, step, half_a_pair):
 
 
 def rankboost(
-    judgments, rankers, *, rounds, select="slope", step="exact", learning_rate=1.0, balance="pairs",
+    judgments, weak_rankers, *, rounds, select="slope", step="exact", learning_rate=1.0,
+    balance="pairs",
     positive_only=False, tie=2.0**-40,
 ):  # fmt: skip
     """Algorithm 1 of C19 / RS09 figure 1 over lists of 0s and 1s, one list a ranker.
@@ -446,16 +447,16 @@ def rankboost(
     "exact" (C19 eq. 14) or "bound" (C19 section 2.3). Where d- (or d+) is 0 half a pair is
     added to both.
     """
-    pairs, outer = list_pairs(judgments), loser_weights(judgments, balance)
-    initial = [pair.inner * outer[pair.loser] for pair in pairs]
+    pairs, loser_weight = list_pairs(judgments), loser_weights(judgments, balance)
+    initial = [pair.inner * loser_weight[pair.loser] for pair in pairs]
     total = math.fsum(initial)
     half_a_pair = 0.5 / pair_count(judgments)
     log_initial = [math.log(m) for m in initial]
     scores = [0.0] * len(judgments)
     result = Boosted([], [], [], [], [])
     for _ in range(rounds):
-        mass = _normalised(log_initial, pairs, scores)
-        split = [split_mass(pairs, mass, values) for values in rankers]
+        mass = _normalized(log_initial, pairs, scores)
+        split = [split_mass(pairs, mass, values) for values in weak_rankers]
         if select == "slope":
             worth = [(r - w) if positive_only else abs(r - w) for r, w, _ in split]
         else:
@@ -467,16 +468,18 @@ def rankboost(
             break
         right, wrong, tied = split[chosen]
         alpha, smoothed = _alpha(right, wrong, step, half_a_pair)
-        perfect = orders_all(pairs, rankers[chosen])
+        perfect = orders_all(pairs, weak_rankers[chosen])
         alpha *= learning_rate
         if perfect:  # no round follows
-            alpha = last_step(pairs, scores, rankers[chosen], alpha / learning_rate, half_a_pair)
-        for row, value in enumerate(rankers[chosen]):
+            alpha = last_step(
+                pairs, scores, weak_rankers[chosen], alpha / learning_rate, half_a_pair
+            )
+        for row, value in enumerate(weak_rankers[chosen]):
             scores[row] += alpha * value
         result.chosen.append(chosen)
         result.weights.append(alpha)
         result.smoothed.append(smoothed and not perfect)
-        result.normalisers.append(normaliser(right, wrong, tied, alpha))
+        result.normalizers.append(normalizer(right, wrong, tied, alpha))
         result.log_risk.append(_log_risk(log_initial, pairs, scores) - math.log(total))
         if perfect:
             break
@@ -500,7 +503,7 @@ def _exponents(log_initial, pairs, scores):
     ]
 
 
-def _normalised(log_initial, pairs, scores):
+def _normalized(log_initial, pairs, scores):
     exponents = _exponents(log_initial, pairs, scores)
     largest = max(exponents)
     terms = [math.exp(e - largest) for e in exponents]

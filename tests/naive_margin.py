@@ -10,17 +10,17 @@ import scipy.optimize
 import naive
 
 
-def pair_columns(judgments, rankers):
+def pair_columns(judgments, weak_rankers):
     """M: one row for each crucial pair, one column for each ranker given as a list of values."""
     pairs = naive.list_pairs(judgments)
     return np.array(
-        [[values[p.winner] - values[p.loser] for values in rankers] for p in pairs], float
-    ).reshape(len(pairs), len(rankers))
+        [[values[p.winner] - values[p.loser] for values in weak_rankers] for p in pairs], float
+    ).reshape(len(pairs), len(weak_rankers))
 
 
-def best_margin(judgments, rankers, *, nonnegative=False):
+def best_margin(judgments, weak_rankers, *, nonnegative=False):
     """Greatest least margin of any weights of absolute sum 1, over all pairs and all rankers."""
-    matrix = pair_columns(judgments, rankers)
+    matrix = pair_columns(judgments, weak_rankers)
     if not nonnegative:
         matrix = np.hstack([matrix, -matrix])
     rows, count = matrix.shape
@@ -35,7 +35,7 @@ def best_margin(judgments, rankers, *, nonnegative=False):
     return -answer.fun
 
 
-def smooth_margin(judgments, rankers, rounds, *, nonnegative=False, tie=2.0**-40):
+def smooth_margin(judgments, weak_rankers, rounds, *, nonnegative=False, tie=2.0**-40):
     """RS09 figure 1 with equation (12), over lists: chosen rankers, steps, G before each round."""
     pairs = naive.list_pairs(judgments)
     weight = naive.loser_weights(judgments)
@@ -43,11 +43,11 @@ def smooth_margin(judgments, rankers, rounds, *, nonnegative=False, tie=2.0**-40
     least = min(1.0, *initial)
     log_initial = [math.log(w / least) for w in initial]
     half_a_pair = 0.5 / naive.pair_count(judgments)
-    scores, net = [0.0] * len(judgments), [0.0] * len(rankers)
+    scores, net = [0.0] * len(judgments), [0.0] * len(weak_rankers)
     chosen, steps, smooth = [], [], []
     for _ in range(rounds):
-        mass = naive._normalised(log_initial, pairs, scores)
-        split = [naive.split_mass(pairs, mass, values) for values in rankers]
+        mass = naive._normalized(log_initial, pairs, scores)
+        split = [naive.split_mass(pairs, mass, values) for values in weak_rankers]
         worth = [r - w if nonnegative else abs(r - w) for r, w, _ in split]
         j = naive.first_of_the_best([w if w > 1e-15 else 0.0 for w in worth], tie)
         if j is None:
@@ -70,7 +70,7 @@ def smooth_margin(judgments, rankers, rounds, *, nonnegative=False, tie=2.0**-40
             step = 0.5 * math.log(right / wrong)
         else:
             step = 0.5 * math.log((right + half_a_pair) / (wrong + half_a_pair))
-        for row, value in enumerate(rankers[j]):
+        for row, value in enumerate(weak_rankers[j]):
             scores[row] += sign * step * value
         net[j] += sign * step
         chosen.append(j)

@@ -43,7 +43,7 @@ def loss(terms_, scores):
     )
 
 
-def largest_edge(terms_, scores, rankers):
+def largest_edge(terms_, scores, weak_rankers):
     """Largest absolute edge of any ranker, for weights of the terms that sum to 1."""
     mass = [
         w * math.exp(-sign * (scores[a[0]][a[1]] - (scores[b[0]][b[1]] if b else 0.0)))
@@ -55,5 +55,5 @@ def largest_edge(terms_, scores, rankers):
             m * sign * (h[a[0]][a[1]] - (h[b[0]][b[1]] if b else 0))
             for m, (a, b, sign, _) in zip(mass, terms_, strict=True)
         )) / total
-        for h in rankers
+        for h in weak_rankers
     )  # fmt: skip

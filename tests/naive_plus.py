@@ -29,8 +29,8 @@ class Plus:
 
 def pair_mass(judgments, balance="pairs"):
     """D_1: the share of every pair in the total weight."""
-    outer = naive.loser_weights(judgments, balance)
-    mass = np.array([p.inner * outer[p.loser] for p in naive.list_pairs(judgments)])
+    loser_weight = naive.loser_weights(judgments, balance)
+    mass = np.array([p.inner * loser_weight[p.loser] for p in naive.list_pairs(judgments)])
     return mass / math.fsum(mass)
 
 
@@ -40,10 +40,10 @@ def over_pairs(judgments, ranker):
     return np.array([int(ranker[p.winner]) - int(ranker[p.loser]) for p in pairs])
 
 
-def different(judgments, rankers):
+def different(judgments, weak_rankers):
     """Numbers of the rankers that order some pair, without equal and opposite ones."""
     kept, seen = [], set()
-    for number, ranker in enumerate(rankers):
+    for number, ranker in enumerate(weak_rankers):
         column = over_pairs(judgments, ranker)
         key, opposite = tuple(column), tuple(-column)
         if column.any() and key not in seen and opposite not in seen:
@@ -79,19 +79,19 @@ def f2(columns, eta, mass):
     return math.fsum(mass * np.exp(total))
 
 
-def e2(judgments, rankers, weights, balance="pairs"):
+def e2(judgments, weak_rankers, weights, balance="pairs"):
     """Eq. 24 for rankers and the weights of the rounds: weights of equal rankers add up."""
     eta = {}
-    for ranker, weight in zip(rankers, weights, strict=True):
+    for ranker, weight in zip(weak_rankers, weights, strict=True):
         eta[ranker] = eta.get(ranker, 0.0) + weight
     columns = [over_pairs(judgments, ranker) for ranker in eta]
     return f2(columns, eta.values(), pair_mass(judgments, balance))
 
 
-def e2_independent(judgments, rankers, weights, balance="pairs"):
+def e2_independent(judgments, weak_rankers, weights, balance="pairs"):
     """Section 5: F2 over an independent set that grows with the rounds, scores unchanged."""
     kept, eta = [], np.zeros(0)
-    for ranker, weight in zip(rankers, weights, strict=True):
+    for ranker, weight in zip(weak_rankers, weights, strict=True):
         column = over_pairs(judgments, ranker)
         if not in_span(kept, column):
             kept.append(column)
@@ -161,9 +161,9 @@ def updated(column, weights, before, step):
     return weights * omega / total, total
 
 
-def algorithm_1(judgments, rankers, *, rounds, balance="pairs"):
+def algorithm_1(judgments, weak_rankers, *, rounds, balance="pairs"):
     """Algorithm 1 with eqs. 32, 34 and 26: every ranker has its weight, whatever its span."""
-    columns = [over_pairs(judgments, ranker) for ranker in rankers]
+    columns = [over_pairs(judgments, ranker) for ranker in weak_rankers]
     weights = pair_mass(judgments, balance)
     smoothing = 0.5 / naive.pair_count(judgments)
     eta, result, risk = np.zeros(len(columns)), Plus(), 1.0
@@ -195,12 +195,12 @@ def select_independent_subset(columns, candidates, inside, order):
     return kept
 
 
-def algorithm_2(judgments, rankers, *, rounds, order=None, learning_rate=1.0, balance="pairs"):
+def algorithm_2(judgments, weak_rankers, *, rounds, order=None, learning_rate=1.0, balance="pairs"):
     """Algorithm 2, line by line; `order` is the permutation of line 15.
 
     A ranker of R must be better than one of S by more than rounding.
     """
-    columns = [over_pairs(judgments, ranker) for ranker in rankers]
+    columns = [over_pairs(judgments, ranker) for ranker in weak_rankers]
     order = list(range(len(columns))) if order is None else order
     weights = pair_mass(judgments, balance)
     smoothing = 0.5 / naive.pair_count(judgments)
@@ -245,9 +245,9 @@ def algorithm_2(judgments, rankers, *, rounds, order=None, learning_rate=1.0, ba
     return result
 
 
-def optimal(judgments, rankers, *, rounds, balance="pairs"):
+def optimal(judgments, weak_rankers, *, rounds, balance="pairs"):
     """All directions (section 4): the slope along beta / |beta| for candidates in the span."""
-    columns = [over_pairs(judgments, ranker) for ranker in rankers]
+    columns = [over_pairs(judgments, ranker) for ranker in weak_rankers]
     mass = pair_mass(judgments, balance)
     smoothing = 0.5 / naive.pair_count(judgments)
     inside, eta, result = [], np.zeros(0), Plus()

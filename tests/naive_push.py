@@ -25,18 +25,24 @@ def paid(judgments, scores, loss):
 
 def objective(judgments, scores, loss, price, balance="pairs"):
     """sum_k v_k g(u_k); balanced, sum_k v_k n_k g(u_k / n_k)."""
-    outer, above = naive.loser_weights(judgments, balance), naive.divisors(judgments, balance)
+    loser_weight, above = (
+        naive.loser_weights(judgments, balance),
+        naive.divisors(judgments, balance),
+    )
     return math.fsum(
-        outer[k] * above[k] * price[0](u / above[k])
+        loser_weight[k] * above[k] * price[0](u / above[k])
         for k, (u, _) in paid(judgments, scores, loss).items()
     )
 
 
 def slope_along(judgments, scores, values, loss, price, balance="pairs"):
     """Derivative of the objective along a ranker (R05, before equation 2)."""
-    outer, above = naive.loser_weights(judgments, balance), naive.divisors(judgments, balance)
+    loser_weight, above = (
+        naive.loser_weights(judgments, balance),
+        naive.divisors(judgments, balance),
+    )
     return math.fsum(
-        outer[k] * price[1](u / above[k]) * term * (values[pair.winner] - values[pair.loser])
+        loser_weight[k] * price[1](u / above[k]) * term * (values[pair.winner] - values[pair.loser])
         for k, (u, terms) in paid(judgments, scores, loss).items()
         for pair, term in terms
     )
@@ -79,15 +85,17 @@ def smoothed_step(judgments, scores, values, loss, price, *, gap=False, balance=
     return math.copysign(math.log1p(abs(ordered) / half_a_pair) / rates / width, ordered)
 
 
-def convex_push(judgments, rankers, *, rounds, loss, price, balance="pairs"):
+def convex_push(judgments, weak_rankers, *, rounds, loss, price, balance="pairs"):
     """Chosen rankers, their steps and the objective after every round."""
     scores = [0.0] * len(judgments)
     chosen, steps, objectives = [], [], []
     for _ in range(rounds):
-        slopes = [abs(slope_along(judgments, scores, h, loss, price, balance)) for h in rankers]
+        slopes = [
+            abs(slope_along(judgments, scores, h, loss, price, balance)) for h in weak_rankers
+        ]
         best = naive.first_of_the_best(slopes, 2.0**-40)
-        step = least_along(judgments, scores, rankers[best], loss, price, balance)
-        scores = [s + step * v for s, v in zip(scores, rankers[best], strict=True)]
+        step = least_along(judgments, scores, weak_rankers[best], loss, price, balance)
+        scores = [s + step * v for s, v in zip(scores, weak_rankers[best], strict=True)]
         chosen.append(best)
         steps.append(step)
         objectives.append(objective(judgments, scores, loss, price, balance))

@@ -52,7 +52,7 @@ def ideal(rule, judgments, members):
 
 def weighted_pairs(judgments, rule, ranked_by, balance="pairs"):
     """(winner, loser, weight) of all pairs in a round that begins at the scores `ranked_by`."""
-    outer = naive.loser_weights(judgments, balance)
+    loser_weight = naive.loser_weights(judgments, balance)
     ids = [0] * len(judgments) if judgments.qid is None else list(judgments.qid)
     gain, by_query = GAINS[rule.gain], defaultdict(list)
     for pair in naive.list_pairs(judgments):
@@ -62,7 +62,7 @@ def weighted_pairs(judgments, rule, ranked_by, balance="pairs"):
         scale = 1.0
         if rule.by_ideal and rule.discount is not None and balance == "pairs":
             scale = 1.0 / ideal(rule, judgments, members)
-        plain = [pair.inner * outer[pair.loser] for pair in by_query[query]]
+        plain = [pair.inner * loser_weight[pair.loser] for pair in by_query[query]]
         gaps = [
             (gain(judgments.grade[pair.winner]) - gain(judgments.grade[pair.loser]))
             * expected_gap(rule, ranked_by, members, pair.winner, pair.loser)

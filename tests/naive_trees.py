@@ -144,7 +144,8 @@ class Grower:
     """All that a tree is grown from.
 
     `codes` holds one list of codes for each row; `pulls` and `weights` are integers; `rules` is
-    a `precede.rankers.splits.Rules`; `groups` are sets of features that may meet on a path, None
+    a `precede.weak_rankers.splits.Rules`; `groups` are sets of features that may meet on a path,
+    None
     for all.
     """
 

@@ -9,9 +9,9 @@ CONFIGURATIONS = [
     RankBoost(n_estimators=5),
     RankBoost(n_estimators=5, step="bound", learning_rate=0.1, balance="queries"),
     RankBoost(n_estimators=5, select="decrease"),
-    RankBoost(n_estimators=5, rankers="features"),
+    RankBoost(n_estimators=5, weak_rankers="features"),
     RankBoost(n_estimators=5, max_features=0.5, random_state=0, max_bins=10),
-    RankBoost(n_estimators=5, rankers=Stumps() | Columns(), n_jobs=1),
+    RankBoost(n_estimators=5, weak_rankers=Stumps() | Columns(), n_jobs=1),
 ]
 
 
@@ -52,12 +52,12 @@ def splits_on_categories(model):
     """Whether a tree or a term of the model reads a feature as categories."""
     return any(
         any(getattr(ranker, "categories", ())) or any(getattr(ranker, "categorical", ()))
-        for ranker in model.ensemble_.rankers
+        for ranker in model.ensemble_.weak_rankers
     )
 
 
 def same_model(one, other):
-    assert one.ensemble_.rankers == other.ensemble_.rankers
+    assert one.ensemble_.weak_rankers == other.ensemble_.weak_rankers
     assert one.ensemble_.weights == other.ensemble_.weights
 
 

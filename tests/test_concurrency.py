@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import apart
 from precede import AdaBoostRanker, BoostedRanker, PushRanker, RankBoost, load
-from precede.engine.workers import MOST_JOBS, Workers, count_jobs
+from precede.engine.execution import MOST_JOBS, Context, count_jobs
 
 THREADS = 8
 HERE = Path(__file__).parent
@@ -142,7 +142,7 @@ def test_one_job_starts_no_thread(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with pytest.raises(AssertionError, match="started"):  # the trap works
-        Workers(2).run(lambda low, high: None, 10)
+        Context(2).run(lambda low, high: None, 10)
     X, y, qid = apart.problem()
     for model in apart.models(1).values():
         model.fit(X, y, qid=qid).predict(X)

@@ -20,9 +20,9 @@ from precede import (
     Trees,
 )
 from precede.estimator import BaseRanker
-from precede.rankers.base import Family
-from precede.rankers.votes import Votes
 from precede.testing import check_algorithm, check_family, check_loss, check_price
+from precede.weak_rankers.base import Family
+from precede.weak_rankers.signed_stumps import SignedStumps
 
 for module in pkgutil.iter_modules(precede.algorithms.__path__):
     importlib.import_module(f"precede.algorithms.{module.name}")  # so that it is discovered
@@ -49,7 +49,7 @@ FAMILIES = [
     Columns(),
     Stumps() | Features(),
     Trees(min_child_samples=3),
-    Votes(),
+    SignedStumps(),
 ]
 ALGORITHMS = below(BaseRanker)
 
@@ -85,22 +85,24 @@ def test_algorithms(algorithm):
 def test_every_algorithm_is_discovered():
     assert {cls.__name__ for cls in ALGORITHMS} == {
         "AdaBoostRanker",
-        "MultilabelBoost",
+        "MultilabelRanker",
         "QBRank",
-        "ConvexRisk",
+        "ConvexRiskRanker",
         "PushRanker",
         "RankBoost",
         "RankBoostPlus",
-        "SmoothMargin",
+        "SmoothMarginRanker",
         "BoostedRanker",
         "GlassBoxRanker",
     }
 
 
 def test_rankboost_in_all_its_variants():
-    for rankers in ("stumps", "features"):
+    for weak_rankers in ("stumps", "features"):
         for select in ("slope", "decrease"):
             for step in ("exact", "bound"):
                 check_algorithm(
-                    precede.RankBoost(n_estimators=3, rankers=rankers, select=select, step=step)
+                    precede.RankBoost(
+                        n_estimators=3, weak_rankers=weak_rankers, select=select, step=step
+                    )
                 )

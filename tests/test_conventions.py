@@ -19,30 +19,38 @@ SOURCE = ROOT / "src" / "precede"
 MODULES = sorted(SOURCE.rglob("*.py"))
 HOME = precede._HOME | precede._ALSO
 # Which folder or module of the package may import which; each may import itself. `risks` and
-# `rankers` never meet: what passes between them is in `engine`. Nothing imports the leaves.
+# `weak_rankers` never meet: what passes between them is in `engine`. Nothing imports the leaves.
 BASE = {"engine", "judgments", "losses"}
-CORE = BASE | {"risks", "rankers", "model", "metrics", "boosting", "files"}
+CORE = BASE | {"risks", "weak_rankers", "model", "metrics", "boosting", "files"}
 MAY_IMPORT = {
     "engine": set(),
     "losses": set(),
     "judgments": {"engine"},
     "risks": BASE,
-    "rankers": {"engine", "judgments"},
+    "weak_rankers": {"engine", "judgments"},
     "files": {"engine", "judgments"},
-    "model": {"engine", "rankers", "files"},
+    "model": {"engine", "weak_rankers", "files"},
     "metrics": {"engine", "judgments"},
     "inference": {"engine", "judgments", "metrics"},
-    "boosting": BASE | {"risks", "rankers", "model", "metrics", "files"},
+    "boosting": BASE | {"risks", "weak_rankers", "model", "metrics", "files"},
     "margin": CORE,
     "bounds": CORE | {"margin"},
     "plots": {"engine", "judgments", "metrics", "model"},
     "top": {"engine", "judgments", "plots"},
-    "explain": {"engine", "judgments", "rankers", "model"},
+    "explain": {"engine", "judgments", "weak_rankers", "model"},
     "estimator": CORE | {"explain", "plots"},
     "algorithms": CORE | {"margin", "estimator", "explain"},
     "datasets": {"engine", "judgments"},
-    "exports": {"judgments", "rankers", "model", "explain"},
-    "scorecard": {"engine", "judgments", "rankers", "model", "explain", "exports", "estimator"},
+    "exports": {"judgments", "weak_rankers", "model", "explain"},
+    "scorecard": {
+        "engine",
+        "judgments",
+        "weak_rankers",
+        "model",
+        "explain",
+        "exports",
+        "estimator",
+    },
     "testing": CORE | {"estimator", "datasets"},
     "report": CORE | {"estimator", "explain", "inference", "margin", "plots", "top"},
     "dask": CORE | {"estimator", "algorithms"},
@@ -236,7 +244,7 @@ def test_only_histograms_sum_over_bins():
         for function in filter(is_jitted, functions(tree))
         if sums_over_codes(function)
     }
-    found.remove("rankers/stumps.py")  # masses of pairs, whose two codes decide together
+    found.remove("weak_rankers/stumps.py")  # masses of pairs, whose two codes decide together
     assert {Path(each).parent.as_posix() for each in found} == {"engine/histograms"}
 
 
@@ -247,9 +255,9 @@ BY_FACTORS = r"np\.int64\(np\.rint\((\w+)\[row\] \* (\w+_)?one \* (\w+_)?other\)
 # Those that round a number that is already multiplied, and what has nothing to do with a pull.
 ROUNDING = {
     "engine/exact.py": "to_integers",
-    "engine/packing.py": "_widen",
+    "engine/quantization.py": "_widen",
     "engine/table.py": "integer_weights",
-    "algorithms/ball.py": "_products",
+    "algorithms/convex_risk.py": "_products",
     "inference.py": "_randomize",
     "scorecard/card.py": "of",
 }
@@ -309,14 +317,14 @@ def test_the_rule_for_ties_is_written_in_one_way():
         "algorithms/multilabel.py",
         "engine/histograms/columns.py",
         "engine/ties.py",
-        "rankers/votes.py",
+        "weak_rankers/signed_stumps.py",
     }
 
 
-@pytest.mark.parametrize("folder", ["risks", "rankers"])
+@pytest.mark.parametrize("folder", ["risks", "weak_rankers"])
 def test_forms_and_prices_are_asked_what_they_can_do_not_what_they_are(folder):
     theirs = set(classes_of("losses")) | (
-        set(classes_of("rankers")) if folder == "risks" else set()
+        set(classes_of("weak_rankers")) if folder == "risks" else set()
     )
     for path in (SOURCE / folder).glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -345,7 +353,7 @@ def test_imports_follow_the_matrix():
 
 # Nobody asks for the class of these outside the folder they are defined in: what a risk, a loss,
 # a family or a ranker can do is declared by its base class.
-DECLARED = {"Family", "PairLoss", "Price", "Ranker", "Risk", "BoundRisk", "Search", "StepRule"}
+DECLARED = {"Family", "PairLoss", "Price", "WeakRanker", "Risk", "BoundRisk", "Search", "StepRule"}
 FORMS = {"Polynomial", "Separable", "Smooth", "Spline"}
 
 
@@ -397,7 +405,7 @@ def test_nobody_asks_for_the_class_of_a_risk_loss_family_or_ranker():
 FOREIGN = {
     "self.mapped",
     "X", "Y", "block", "column", "estimator", "kind", "metric", "model", "os", "raw", "regressor",
-    "self", "self._map", "subject.X", "type(X)", "type(column)", "value", "y", "arrangement",
+    "self", "self._map", "subject.X", "type(X)", "type(column)", "value", "y", "layout",
 }  # fmt: skip
 PROBED = re.compile(
     r"(.*\.)?(family|form|line|loss|price|r|ranker|rankers|risk|search|stump|term|tree)"
@@ -408,7 +416,7 @@ def test_nobody_probes_a_risk_loss_family_or_ranker_for_an_attribute():
     probed = {
         f"{path.relative_to(SOURCE)}: {ast.unparse(node)}"
         for path, tree in trees()
-        if name_of(path) not in ("risks", "rankers", "losses")
+        if name_of(path) not in ("risks", "weak_rankers", "losses")
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and (
@@ -424,7 +432,7 @@ def test_nobody_compares_the_name_of_a_risk_loss_family_or_ranker():
     compared = {
         f"{path.relative_to(SOURCE)}: {ast.unparse(node)}"
         for path, tree in trees()
-        if name_of(path) not in ("risks", "rankers", "losses")
+        if name_of(path) not in ("risks", "weak_rankers", "losses")
         for node in ast.walk(tree)
         if isinstance(node, ast.Compare)
         for side in (node.left, *node.comparators)
@@ -470,10 +478,11 @@ def test_one_module_reads_what_users_give_about_rows():
     assert found == {"dask/estimators.py: __call__: np.asarray(scores, np.float64)"}
 
 
-# Parameters of these names are ours, so their types are known. (`rankers` may be a regressor of
+# Parameters of these names are ours, so their types are known. (`weak_rankers` may be a regressor
+# of
 # anybody's.)
 OURS = {
-    "arrangement", "checkpoint", "ensemble", "estimator", "factors", "family", "history",
+    "layout", "checkpoint", "ensemble", "estimator", "factors", "family", "history",
     "judgments", "loss", "model", "monitor", "monitors", "price", "pull", "ranker", "risk",
     "search", "state", "table", "task", "training", "workers",
 }  # fmt: skip
@@ -614,7 +623,7 @@ def test_public_names_are_sorted_complete_and_on_the_api_page():
 
 
 # Bases and records whose use is shown where they are used.
-NO_EXAMPLE_NEEDED = {"Columns", "Features", "Ranker", "Stumps"}
+NO_EXAMPLE_NEEDED = {"Columns", "Features", "WeakRanker", "Stumps"}
 
 
 def test_what_users_need_is_shown_and_the_rest_is_importable():
@@ -629,10 +638,10 @@ def test_what_users_need_is_shown_and_the_rest_is_importable():
         "export",
     } <= shown
     assert {"Logistic", "Power", "Stumps", "metrics", "inference", "files"} <= shown
-    assert not shown & {"Found", "Constants", "engine", "annotations"}
-    from precede import Constants, Found
+    assert not shown & {"SearchResult", "Constants", "engine", "annotations"}
+    from precede import Constants, SearchResult
 
-    assert (Constants.__name__, Found.__name__) == ("Constants", "Found")
+    assert (Constants.__name__, SearchResult.__name__) == ("Constants", "SearchResult")
     for name in shown:
         assert getattr(precede, name) is not None
 
@@ -735,7 +744,7 @@ def test_every_module_has_a_test_file_of_its_name():
     assert sorted(wanted - files) == []
 
 
-def test_files_on_the_page_of_the_architecture_are_there():
+def test_files_on_the_page_of_the_architecture_are_on_device():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     named = re.findall(r"`([a-z_0-9/]+(?:\.py|/))`", text)
     assert len(named) > 20

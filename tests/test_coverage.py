@@ -62,8 +62,8 @@ def votes(rng, n, each=8, gain=2.0):
     right = (left + rng.integers(1, n, size=m)) % n
     won = rng.random(m) < 1 / (1 + np.exp(gain * (quality[right] - quality[left])))
     pairs = np.where(won[:, None], np.stack([left, right], 1), np.stack([right, left], 1))
-    rankers = quality + rng.normal(size=(2, n))
-    return Judgments(pairs=pairs, n=n), *rankers
+    weak_rankers = quality + rng.normal(size=(2, n))
+    return Judgments(pairs=pairs, n=n), *weak_rankers
 
 
 def of_queries(pairs, **options):
@@ -282,7 +282,7 @@ def null_p_values(method, queried, *, repeats, seed=5):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("queried", [False, True])
-def test_randomisation_rejects_equal_rankers_as_often_as_it_says(queried):
+def test_randomization_rejects_equal_rankers_as_often_as_it_says(queried):
     p_values = null_p_values("randomization", queried, repeats=300)
     # Four standard errors of a share over 300 samples, about.
     assert abs(np.mean(p_values <= 0.05) - 0.05) < 0.05
@@ -305,7 +305,7 @@ def test_pairs_taken_for_independent_would_cover_too_little():
 
 
 @pytest.mark.slow
-def test_randomisation_of_listed_pairs_rejects_equal_rankers_as_often_as_it_says(monkeypatch):
+def test_randomization_of_listed_pairs_rejects_equal_rankers_as_often_as_it_says(monkeypatch):
     monkeypatch.setattr("precede.inference.ITEM_DRAWS", 199)
     rng, found = np.random.default_rng(8), []
     for _ in range(200):

@@ -223,7 +223,7 @@ def test_no_paper_is_forgotten():
         (["a", "`RankBoos`", "`tests/test_docs.py`", ""], "RankBoos"),
         (["a", "`RankBoost(stepp=1)`", "`tests/test_docs.py`", ""], "stepp"),
         (["a", "`bounds.nothing_bound`", "`tests/test_docs.py`", ""], "nothing_bound"),
-        (["a", "`ConvexRisk.gapp_`", "`tests/test_docs.py`", ""], "no gapp_"),
+        (["a", "`ConvexRiskRanker.gapp_`", "`tests/test_docs.py`", ""], "no gapp_"),
         (["a", "`RankBoost`", "`tests/test_nothing.py::test_a`", ""], "no such file"),
         (["a", "`RankBoost`", "`tests/test_docs.py::test_a`", ""], "no such test"),
         (["a", "`RankBoost`", "", "[a](../benchmarks/results/nothing.md)"], "no such page"),
@@ -242,7 +242,7 @@ def test_faults_of_that_page_are_found(row, fault):
 @pytest.mark.parametrize(
     "name",
     ["RankBoost", "precede.bounds.Bound", "bounds.margin_bound", "RankBoost.fit",
-     "Judgments(pairs=...)", "ConvexRisk.gap_", 'RankBoost.history_["risk"]',
+     "Judgments(pairs=...)", "ConvexRiskRanker.gap_", 'RankBoost.history_["risk"]',
      "algorithms.push.SmallSampleWarning",
      "RankBoost(step=\"bound\")", "benchmarks/experiments/rudin2005.py"],
 )  # fmt: skip

@@ -149,7 +149,9 @@ def test_a_body_is_refused_by_its_announced_length(serving, ranker):
 def test_a_row_without_a_score_is_an_error_of_the_client(serving, ranker, tmp_path):
     _, X, path = ranker
     X = np.nan_to_num(X)
-    export(RankBoost(n_estimators=2, rankers="columns").fit(X, (X[:, 0] > 0).astype(int)), path)
+    export(
+        RankBoost(n_estimators=2, weak_rankers="columns").fit(X, (X[:, 0] > 0).astype(int)), path
+    )
     (answer,) = answers(
         serving, serving.create_app(path), {"json": {"rows": [{"x0": None, "x1": None}]}}
     )

@@ -33,13 +33,16 @@ def mean_loss(judgments, scores):
 
 
 def counts(ranker):
-    masses = PairRisk("exponential").masses(BY_INCLUSION, np.zeros(8), ranker)
-    return [round(19 * share, 9) for share in (masses.right, masses.wrong, masses.tied)]
+    edge_weights = PairRisk("exponential").edge_weights(BY_INCLUSION, np.zeros(8), ranker)
+    return [
+        round(19 * share, 9)
+        for share in (edge_weights.right, edge_weights.wrong, edge_weights.tied)
+    ]
 
 
 def weight_of(ranker, step):
     """Weight that one round gives to the only ranker there is."""
-    model = RankBoost(rankers="columns", step=step, n_estimators=1, learning_rate=1.0)
+    model = RankBoost(weak_rankers="columns", step=step, n_estimators=1, learning_rate=1.0)
     return model.fit(ranker[:, None], BY_INCLUSION).ensemble_.weights[0]
 
 
@@ -78,7 +81,7 @@ def test_proposition_1_rank_loss_and_exponential_loss_disagree():
 @pytest.mark.parametrize(("step", "risk"), [("exact", 0.971795), ("bound", 0.990034)])
 def test_proposition_1_history_of_a_fit(step, risk):
     """The same numbers in the history of a fit."""
-    model = RankBoost(rankers="columns", step=step, n_estimators=1, learning_rate=1.0)
+    model = RankBoost(weak_rankers="columns", step=step, n_estimators=1, learning_rate=1.0)
     model.fit(ONLY_AB[:, None], BY_INCLUSION)
     assert model.history_["risk"][0] == pytest.approx(risk, abs=5e-7)
 
@@ -93,23 +96,23 @@ BOTH = np.stack([H1, H2], axis=1).astype(float)
 
 def test_lemma_3_first_two_rounds():
     """h1 with ln(3)/2, then h2 with ln((2 + 2 sqrt 3) / sqrt 3) / 2: E1 = 0.888387."""
-    model = RankBoost(rankers="columns", n_estimators=2, learning_rate=1.0).fit(BOTH, IN_ORDER)
-    assert [ranker.feature for ranker in model.ensemble_.rankers] == [0, 1]
+    model = RankBoost(weak_rankers="columns", n_estimators=2, learning_rate=1.0).fit(BOTH, IN_ORDER)
+    assert [ranker.feature for ranker in model.ensemble_.weak_rankers] == [0, 1]
     first, second = math.log(3) / 2, math.log((2 + 2 * math.sqrt(3)) / math.sqrt(3)) / 2
     assert model.ensemble_.weights == pytest.approx([first, second], abs=1e-12)
     assert (first, second) == pytest.approx((0.54931, 0.57445), abs=1e-5)
     assert model.history_["risk"][-1] == pytest.approx(0.888387, abs=5e-7)
 
 
-def test_lemma_3_positive_weights_stop_there():
+def test_lemma_3_positive_weights_stop_on_device():
     """Transcribed with positive weights only, the algorithm has nowhere to go."""
     stuck = naive.rankboost(IN_ORDER, [list(H1), list(H2)], rounds=50, positive_only=True)
     assert stuck.chosen == [0, 1]
     assert math.exp(stuck.log_risk[-1]) == pytest.approx(0.888387, abs=5e-7)
-    model = RankBoost(rankers="columns", n_estimators=50, nonnegative=True, learning_rate=1.0).fit(
-        BOTH, IN_ORDER
-    )
-    assert [ranker.feature for ranker in model.ensemble_.rankers] == [0, 1]
+    model = RankBoost(
+        weak_rankers="columns", n_estimators=50, nonnegative=True, learning_rate=1.0
+    ).fit(BOTH, IN_ORDER)
+    assert [ranker.feature for ranker in model.ensemble_.weak_rankers] == [0, 1]
     assert model.ensemble_.weights == pytest.approx(stuck.weights, abs=1e-12)
     assert model.history_["risk"][-1] == pytest.approx(0.888387, abs=5e-7)
     assert model.stop_reason_ == "no weak ranker improves the risk"
@@ -118,19 +121,21 @@ def test_lemma_3_positive_weights_stop_there():
 def test_lemma_3_complements_in_the_set_make_up_for_it():
     """With 1 - h beside every h, non-negative weights reach the minimum."""
     closed = np.hstack([BOTH, 1 - BOTH])
-    model = RankBoost(rankers="columns", n_estimators=500, nonnegative=True, learning_rate=1.0).fit(
-        closed, IN_ORDER
-    )
+    model = RankBoost(
+        weak_rankers="columns", n_estimators=500, nonnegative=True, learning_rate=1.0
+    ).fit(closed, IN_ORDER)
     assert min(model.ensemble_.weights) > 0
     assert model.history_["risk"][-1] == pytest.approx(0.887037, abs=5e-7)
 
 
 def test_lemma_3_weights_of_either_sign_reach_the_minimum():
     """0.887037 at (0.46894..., 0.58953...), as the paper prints."""
-    model = RankBoost(rankers="columns", n_estimators=500, learning_rate=1.0).fit(BOTH, IN_ORDER)
+    model = RankBoost(weak_rankers="columns", n_estimators=500, learning_rate=1.0).fit(
+        BOTH, IN_ORDER
+    )
     assert model.history_["risk"][-1] == pytest.approx(0.887037, abs=5e-7)
     total = [0.0, 0.0]
-    for ranker, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True):
+    for ranker, weight in zip(model.ensemble_.weak_rankers, model.ensemble_.weights, strict=True):
         total[ranker.feature] += weight
     assert total == pytest.approx([0.468945, 0.589531], abs=1e-6)
     assert min(model.ensemble_.weights) < 0
@@ -139,9 +144,9 @@ def test_lemma_3_weights_of_either_sign_reach_the_minimum():
 @pytest.mark.parametrize("algorithm", [{"step": "bound"}, {"select": "decrease"}])
 def test_lemma_3_the_other_algorithms_reach_the_same_minimum(algorithm):
     """E1 is convex: whichever way is taken, the end is one."""
-    model = RankBoost(rankers="columns", n_estimators=2000, learning_rate=1.0, **algorithm).fit(
-        BOTH, IN_ORDER
-    )
+    model = RankBoost(
+        weak_rankers="columns", n_estimators=2000, learning_rate=1.0, **algorithm
+    ).fit(BOTH, IN_ORDER)
     assert model.history_["risk"][-1] == pytest.approx(0.887037, abs=5e-7)
 
 
@@ -168,7 +173,7 @@ def lemma_2(n):
 def fit_columns(judgments, X, rounds, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmoothedStepWarning)
-        model = RankBoost(rankers="columns", n_estimators=rounds, learning_rate=1.0, **options)
+        model = RankBoost(weak_rankers="columns", n_estimators=rounds, learning_rate=1.0, **options)
         return model.fit(X, judgments)
 
 
@@ -183,7 +188,7 @@ def test_lemma_1_first_round(n):
     """h1 with weight log n, and Z = 4n / (n + 1)²."""
     judgments, X = lemma_1(n)
     model = fit_columns(judgments, X, 1)
-    assert model.ensemble_.rankers[0].feature == 0
+    assert model.ensemble_.weak_rankers[0].feature == 0
     assert model.ensemble_.weights[0] == pytest.approx(math.log(n), abs=1e-12)
     assert model.history_["risk"][0] == pytest.approx(4 * n / (n + 1) ** 2, rel=1e-12)
 
@@ -193,7 +198,7 @@ def test_lemma_1_second_round_has_no_mistake_to_learn_from(n):
     """h2 is chosen with d+ = 1/2, d- = 0; half a pair makes its weight finite."""
     judgments, X = lemma_1(n)
     model = fit_columns(judgments, X, 2)
-    assert model.ensemble_.rankers[1].feature == 1
+    assert model.ensemble_.weak_rankers[1].feature == 1
     assert model.history_["edge"][1] == pytest.approx(0.5, abs=1e-12)
     half = 0.5 / (n + 1) ** 2
     assert model.ensemble_.weights[1] == pytest.approx(
@@ -222,7 +227,7 @@ def test_lemma_2_a_large_constant_breaks_the_bound_and_half_a_pair_does_not(n):
     assert mean_loss(judgments, large) == pytest.approx(4 / 5, rel=1e-9)
     assert math.exp(-17 / 50) == pytest.approx(0.712, abs=5e-4)
     model = fit_columns(judgments, X, 2)
-    assert model.ensemble_.rankers[0].feature == 0
+    assert model.ensemble_.weak_rankers[0].feature == 0
     assert model.history_["edge"][0] == pytest.approx(4 / 5)
     assert rank_loss(judgments, model.predict(X)) <= math.exp(-17 / 50)
     assert model.history_["risk"][-1] <= model.history_["risk"][0]

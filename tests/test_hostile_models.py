@@ -29,7 +29,7 @@ from precede import (
     RankBoost,
     RankBoostPlus,
     Report,
-    SmoothMargin,
+    SmoothMarginRanker,
     Stump,
     Tree,
     export,
@@ -167,9 +167,9 @@ def test_what_is_no_tree_is_refused(path, name, values):
         "missing_left": [True, False], "left": [1, -1], "right": [-2, -3],
         "value": [1.0, 2.0, 3.0], "count": [1, 2, 3], "gain": [1.0, 1.0], "categories": [],
     }  # fmt: skip
-    fields = hostile.changed(ORIGINAL[TREES], ("model", "rankers", 0), tree)
+    fields = hostile.changed(ORIGINAL[TREES], ("model", "weak_rankers", 0), tree)
     assert attempt(path, fields, ORIGINAL[TREES]) == "used"
-    fields["model"]["rankers"][0][name] = values
+    fields["model"]["weak_rankers"][0][name] = values
     assert attempt(path, fields, ORIGINAL[TREES]) == "refused"
 
 
@@ -182,7 +182,7 @@ def test_a_tree_as_deep_as_it_is_long_is_scored(path):
         "right": [*range(1, splits), -1 - splits], "value": [1.0] * (splits + 1),
         "count": [1] * (splits + 1), "gain": [1.0] * splits, "categories": [],
     }  # fmt: skip
-    fields = hostile.changed(ORIGINAL[TREES], ("model", "rankers", 0), tree)
+    fields = hostile.changed(ORIGINAL[TREES], ("model", "weak_rankers", 0), tree)
     assert attempt(path, fields, ORIGINAL[TREES]) == "used"
 
 
@@ -196,7 +196,7 @@ def test_sets_of_categories_beyond_the_memory_are_refused(path):
         "count": [1] * (splits + 1), "gain": [1.0] * splits,
         "categories": [[2**24 - 1]] * splits,
     }  # fmt: skip
-    fields = hostile.changed(ORIGINAL[TREES], ("model", "rankers", 0), tree)
+    fields = hostile.changed(ORIGINAL[TREES], ("model", "weak_rankers", 0), tree)
     path.write_text(json.dumps(fields))
     with pytest.raises(ValueError, match=r"would take 12 GiB; number categories 0, 1, 2"):
         load(path)
@@ -345,7 +345,7 @@ Y = (X[:, 0] + X[:, 1] > 0.3).astype(float)
 QID = np.repeat(np.arange(10), 6)
 FEW_LEAVES = {"num_leaves": 4, "min_child_samples": 1}
 RESUMED = [
-    RankBoost(), RankBoostPlus(), BoostedRanker(**FEW_LEAVES), PushRanker(), SmoothMargin(),
+    RankBoost(), RankBoostPlus(), BoostedRanker(**FEW_LEAVES), PushRanker(), SmoothMarginRanker(),
     QBRank(**FEW_LEAVES),
 ]  # fmt: skip
 
@@ -408,7 +408,7 @@ def test_logs_of_tune_with_other_values_are_used_or_refused(tmp_path, one_of):
 
 
 @quiet
-@pytest.mark.parametrize("model", [RankBoostPlus(), SmoothMargin()], ids=repr)
+@pytest.mark.parametrize("model", [RankBoostPlus(), SmoothMarginRanker()], ids=repr)
 @pytest.mark.parametrize("value", [-(10**30), 10**400], ids=["large", "larger"])
 def test_numbers_in_the_history_of_a_checkpoint_are_of_a_size_to_compute_with(
     tmp_path, model, value

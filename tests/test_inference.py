@@ -299,7 +299,7 @@ def test_bernstein_works_where_the_error_is_zero():
 
 @pytest.mark.parametrize("pairs", ["all", "comparable", "pooled"])
 @pytest.mark.parametrize("queries", [False, True])
-def test_bootstrap_centres_on_the_estimate_and_matches_the_jackknife(pairs, queries):
+def test_bootstrap_centers_on_the_estimate_and_matches_the_jackknife(pairs, queries):
     rng = np.random.default_rng(4)
     n = 240
     y = rng.integers(0, 3, n)
@@ -355,8 +355,8 @@ def test_logit_interval_stays_inside_and_plain_is_symmetric():
     estimate = auc(y, scores, scale="unit")
     ends = estimate.interval(0.2)
     assert math.isclose(ends.low + ends.high, 2 * estimate.value)
-    centre = [math.log(v / (1 - v)) for v in (logit.low, estimate.value, logit.high)]
-    assert math.isclose(centre[0] + centre[2], 2 * centre[1])
+    center = [math.log(v / (1 - v)) for v in (logit.low, estimate.value, logit.high)]
+    assert math.isclose(center[0] + center[2], 2 * center[1])
     # The derivative of the logit is 1/(v(1 − v)), so narrow intervals agree on both scales.
     narrow = [auc(y, scores, scale=scale).interval(0.001) for scale in ("logit", "unit")]
     assert math.isclose(*(ends.high - ends.low for ends in narrow), rel_tol=1e-4)
@@ -631,7 +631,7 @@ def test_groups_of_rankers_with_one_name():
     assert [len(g) for g in named.groups] == [len(g) for g in plain.groups]
 
 
-def test_results_are_frozen_print_and_serialise():
+def test_results_are_frozen_print_and_serialize():
     rng = np.random.default_rng(0)
     y, a, b = rng.integers(0, 3, 30), rng.normal(size=30), rng.normal(size=30)
     results = [

@@ -136,7 +136,7 @@ def lightgbm_twin(sample, rounds=25):
     import lightgbm
 
     from precede.model import Ensemble
-    from precede.rankers.trees import tree_from_lightgbm
+    from precede.weak_rankers.trees import tree_from_lightgbm
 
     X = sample.X.astype(np.float64)
     X[::6, 1] = np.nan
@@ -179,7 +179,7 @@ def test_shap_agrees_on_trees_with_a_background(sample):
 
 MODELS = {
     "stumps": RankBoost(n_estimators=10),
-    "trees": RankBoost(rankers=Trees(num_leaves=4), n_estimators=3),
+    "trees": RankBoost(weak_rankers=Trees(num_leaves=4), n_estimators=3),
     "boosted": BoostedRanker(n_estimators=3),
 }
 
@@ -236,7 +236,7 @@ else:
 import precede
 from precede import BoostedRanker, QBRank, RankBoost, load
 from precede.datasets import search_results
-from precede.rankers.trees import Tree, tree_from_lightgbm
+from precede.weak_rankers.trees import Tree, tree_from_lightgbm
 
 sample = search_results(20, features=5, informative=3, per_query=12, random_state=0)
 data = {"X": sample.X, "y": sample.y, "qid": sample.qid}
@@ -244,12 +244,12 @@ for number, model in enumerate((
     BoostedRanker(n_estimators=3, subsample=0.8, monotone_constraints=[1] * 5, random_state=0),
     BoostedRanker(n_estimators=3, categorical_features=[1]),
     QBRank(n_estimators=3),
-    RankBoost(rankers="trees", n_estimators=3),
+    RankBoost(weak_rankers="trees", n_estimators=3),
 )):
     if number == 1:
         data["X"] = np.digitize(sample.X, [-1, 0, 1]).astype(float)
     scores = model.fit(**data).predict(data["X"])
-    assert any(isinstance(ranker, Tree) for ranker in model.ensemble_.rankers)
+    assert any(isinstance(ranker, Tree) for ranker in model.ensemble_.weak_rankers)
     assert np.ptp(scores) > 0
     path = sys.argv[1] + f"/{number}.json"
     model.save(path)

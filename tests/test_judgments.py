@@ -60,20 +60,20 @@ def test_the_pairs_of_a_million_rows_are_counted_without_overflow():
 @given(some.judgments(), st.sampled_from(["pairs", "queries", "items"]))
 def test_total_is_the_sum_of_the_weights_of_all_pairs(made, balance):
     expected = naive.total_weight(made, balance)
-    assert made.arrange(balance).total == pytest.approx(expected, rel=1e-13)
+    assert made.to_layout(balance).total == pytest.approx(expected, rel=1e-13)
 
 
 @given(some.judgments(), st.sampled_from(["pairs", "queries", "items"]), st.data())
 def test_total_does_not_depend_on_the_order_of_the_rows(made, balance, data):
     """The step that is smoothed by half a pair depends on the total, to the last bit."""
     order = np.array(data.draw(st.permutations(range(len(made)))))
-    assert made[order].arrange(balance).total == made.arrange(balance).total
+    assert made[order].to_layout(balance).total == made.to_layout(balance).total
 
 
 def test_total_of_listed_pairs_does_not_depend_on_the_order_of_the_rows():
     """1.1 + 1.2 + 1.3 and 1.3 + 1.2 + 1.1 differ in the last bit when added in turn."""
     made = Judgments(pairs=[(0, 1), (2, 3), (4, 5)], pair_weight=[1.1, 1.2, 1.3], n=6)
-    totals = {made[order].arrange().total for order in ([0, 1, 2, 3, 4, 5], [4, 5, 2, 3, 0, 1])}
+    totals = {made[order].to_layout().total for order in ([0, 1, 2, 3, 4, 5], [4, 5, 2, 3, 0, 1])}
     assert len(totals) == 1
 
 
@@ -134,7 +134,7 @@ def test_a_slice_keeps_the_margins_of_its_pairs():
 def test_equal_pairs_of_different_margins_stay_apart():
     made = Judgments(
         pairs=[(0, 1), (0, 1), (0, 1)], pair_margin=[2, 1, 2], pair_weight=[1, 4, 2], n=2
-    ).arrange()
+    ).to_layout()
     assert made.pair_margin.tolist() == [1.0, 2.0]
     assert made.pair_weight.tolist() == [4.0, 3.0]
 
@@ -198,64 +198,62 @@ def test_columns_of_a_column_vector_are_flattened():
 
 @given(some.judgments(with_pair=False), st.sampled_from(["pairs", "queries", "items"]))
 def test_an_arrangement_holds_each_row_that_has_a_pair_once(made, balance):
-    arrangement = made.arrange(balance)
+    layout = made.to_layout(balance)
     involved = {row for p in naive.list_pairs(made) for row in (p.winner, p.loser)}
-    assert sorted(arrangement.order) == sorted(involved)
-    assert arrangement.n_rows == len(made)
-    assert arrangement.n_arranged == len(involved)
+    assert sorted(layout.order) == sorted(involved)
+    assert layout.n_rows == len(made)
+    assert layout.n_used_rows == len(involved)
 
 
 @given(some.judgments(kind="graded"))
 def test_levels_are_slices_of_equal_query_and_grade(made):
-    arrangement = made.arrange()
+    layout = made.to_layout()
     query = np.zeros(len(made)) if made.qid is None else number_queries(made.qid)[0]
     last = (-1, -np.inf)
-    for level in range(arrangement.level_start.size - 1):
-        rows = arrangement.order[
-            arrangement.level_start[level] : arrangement.level_start[level + 1]
-        ]
+    for level in range(layout.level_start.size - 1):
+        rows = layout.order[layout.level_start[level] : layout.level_start[level + 1]]
         kinds = {(query[row], made.grade[row]) for row in rows}
         assert len(kinds) == 1
         (here,) = kinds
         assert here > last
         last = here
-    starts = arrangement.level_start[arrangement.query_start]
-    assert len({query[arrangement.order[s]] for s in starts[:-1]}) == starts.size - 1
+    starts = layout.level_start[layout.query_start]
+    assert len({query[layout.order[s]] for s in starts[:-1]}) == starts.size - 1
 
 
 @given(some.judgments(margins=True), st.data())
 def test_reordering_keeps_levels_and_pairs(made, data):
-    arrangement = made.arrange()
-    size = arrangement.n_arranged
+    layout = made.to_layout()
+    size = layout.n_used_rows
     drawn = data.draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
     key = np.array(drawn, np.uint64)
-    moved, old = arrangement.reorder(key)
-    assert_array_equal(moved.order, arrangement.order[old])
-    assert_array_equal(moved.weight, arrangement.weight[old])
-    assert_array_equal(moved.grade, arrangement.grade[old])
+    moved, old = layout.reorder(key)
+    assert_array_equal(moved.order, layout.order[old])
+    assert_array_equal(moved.weight, layout.weight[old])
+    assert_array_equal(moved.grade, layout.grade[old])
 
     def listed(a):
         margin = np.ones(a.winner.size) if a.pair_margin is None else a.pair_margin
         rows = a.order[a.winner], a.order[a.loser], a.pair_weight, margin
         return sorted(zip(*rows, strict=True))
 
-    assert listed(moved) == listed(arrangement)
+    assert listed(moved) == listed(layout)
 
 
 def test_every_query_weighs_the_same_if_asked():
     """A query of 1 pair and a query of 6 pairs have a total of 1 each."""
     made = Judgments([1, 0, 3, 2, 1, 0], qid=[0, 0, 1, 1, 1, 1])
-    assert made.arrange("pairs").total == 7
-    assert made.arrange("queries").total == pytest.approx(2)
+    assert made.to_layout("pairs").total == 7
+    assert made.to_layout("queries").total == pytest.approx(2)
 
 
 def test_every_item_weighs_the_same_if_asked():
     """A query of 2 items and one of 4 have totals of 2 and 4, however many pairs they have."""
     made = Judgments([1, 0, 3, 2, 1, 0], qid=[0, 0, 1, 1, 1, 1])
-    arrangement = made.arrange("items")
-    assert arrangement.total == 6
+    layout = made.to_layout("items")
+    assert layout.total == 6
     losers = {0: 1 * 2 / 1, 1: 4 / 6}  # items over pairs
-    assert arrangement.outer.tolist() == pytest.approx([losers[0]] * 2 + [losers[1]] * 4)
+    assert layout.loser_weight.tolist() == pytest.approx([losers[0]] * 2 + [losers[1]] * 4)
 
 
 # -- refusing --------------------------------------------------------------------------------
@@ -345,7 +343,7 @@ def test_classes_written_as_text_are_in_the_order_of_their_numbers():
         (lambda: Judgments.bipartite([0, 1, 2]), "has 3.*use Judgments.graded"),
         (lambda: Judgments.preferences([0, 1], [2]), "2 rows and worse 1.*one of each"),
         (
-            lambda: Judgments([1, 0]).arrange("rows"),
+            lambda: Judgments([1, 0]).to_layout("rows"),
             "balance='rows'.*'pairs', 'queries' or 'items'",
         ),
         (

@@ -1,4 +1,4 @@
-"""Listed pairs and ties: what is learnt from them, and how rankings of them are judged."""
+"""Listed pairs and ties: what is learned from them, and how rankings of them are judged."""
 
 import math
 import pickle
@@ -14,13 +14,13 @@ import naive_inference
 import strategies as some
 from precede import (
     BoostedRanker,
-    ConvexRisk,
+    ConvexRiskRanker,
     Judgments,
     PushRanker,
     QBRank,
     RankBoost,
     RankBoostPlus,
-    SmoothMargin,
+    SmoothMarginRanker,
     best_margin,
     margins,
     pairs_in_order,
@@ -38,7 +38,7 @@ LEARNERS = {
     "RankBoost": lambda: RankBoost(n_estimators=8, learning_rate=1.0),
     "PushRanker": lambda: PushRanker(price=2, n_estimators=4, learning_rate=1.0),
     "RankBoostPlus": lambda: RankBoostPlus(n_estimators=8),
-    "ConvexRisk": lambda: ConvexRisk(radius=1.0),
+    "ConvexRiskRanker": lambda: ConvexRiskRanker(radius=1.0),
     "BoostedRanker": lambda: BoostedRanker(n_estimators=4, min_child_samples=2),
     "QBRank": lambda: QBRank(n_estimators=4, min_child_samples=2, margin=1.0),
 }
@@ -77,15 +77,15 @@ def test_a_tie_is_half_a_pair_in_each_direction(make):
 def test_a_tie_counts_once_where_pairs_are_counted():
     """The smoothing rule adds half a pair: a tie must not count as the two pairs it is kept as."""
     one = Judgments(pairs=[(0, 1)], ties=[(1, 2), (2, 1), (1, 2)], tie_weight=[0.1] * 3, n=3)
-    assert one.arrange().pair_count == 2
-    assert one.arrange().total == pytest.approx(1.3)
+    assert one.to_layout().pair_count == 2
+    assert one.to_layout().total == pytest.approx(1.3)
     assert repr(one) == "Judgments(3 rows, no query, 1 pair, 3 ties)"
     assert one.n_pairs == 1
 
 
 @given(some.judgments(with_pair=False))
 def test_the_pair_count_is_that_of_enumeration(made):
-    assert made.arrange().pair_count == pytest.approx(naive.pair_count(made), rel=1e-13)
+    assert made.to_layout().pair_count == pytest.approx(naive.pair_count(made), rel=1e-13)
 
 
 def test_ties_draw_scores_together():
@@ -129,7 +129,7 @@ def test_a_tie_has_no_margin():
     X, made = votes_with_ties()
     model = RankBoost(n_estimators=2, learning_rate=1.0).fit(X, made)
     for call in (
-        lambda: SmoothMargin().fit(X, made),
+        lambda: SmoothMarginRanker().fit(X, made),
         lambda: best_margin(X, made),
         lambda: margins(model, X, made),
     ):
@@ -333,7 +333,7 @@ def test_queries_of_listed_pairs_are_the_queries_of_grades():
     assert bootstrap.value in bootstrap.interval()
 
 
-def test_randomisation_of_items_finds_a_better_ranker():
+def test_randomization_of_items_finds_a_better_ranker():
     X, made = bradley_terry(60, 900, features=1, random_state=0)
     truth = RankBoost(n_estimators=30, learning_rate=1.0).fit(X, made).predict(X)
     noise = np.random.default_rng(0).normal(size=60)

@@ -14,7 +14,7 @@ import strategies as some
 from precede import (
     Judgments,
     RankBoost,
-    SmoothMargin,
+    SmoothMarginRanker,
     Stump,
     Stumps,
     best_margin,
@@ -22,7 +22,7 @@ from precede import (
 )
 from precede.margin import least_margin, progress_ratio, smooth_step, weight_norm
 from precede.model import Ensemble
-from precede.rankers.columns import Constant
+from precede.weak_rankers.columns import Constant
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -75,27 +75,29 @@ def test_the_best_margin_of_anything(problem, nonnegative):
 
 
 @given(separable(), st.sampled_from(["features", "columns"]))
-def test_the_best_margin_of_real_rankers(problem, rankers):
+def test_the_best_margin_of_real_rankers(problem, weak_rankers):
     X, made = problem
     rows = sorted({row for pair in naive.list_pairs(made) for row in (pair.winner, pair.loser)})
     columns = X.T
-    if rankers == "features":
+    if weak_rankers == "features":
         low, high = X[rows].min(axis=0), X[rows].max(axis=0)
         columns = [(c - a) / (b - a) if b > a else 0 * c for c, a, b in zip(X.T, low, high)]  # noqa: B905
         columns = np.clip(columns, 0, 1)
     expected = naive_margin.best_margin(made, columns)
-    assert best_margin(X, made, rankers=rankers) == pytest.approx(expected, abs=1e-8)
+    assert best_margin(X, made, weak_rankers=weak_rankers) == pytest.approx(expected, abs=1e-8)
 
 
 def test_the_best_margin_of_all_thresholds_is_not_that_of_quantiles():
     X = np.arange(1000.0)[:, None]
     y = (X[:, 0] >= 503).astype(int)
     assert best_margin(X, y) == 0.0
-    assert best_margin(X, y, rankers=Stumps(thresholds="all")) == 1.0
+    assert best_margin(X, y, weak_rankers=Stumps(thresholds="all")) == 1.0
     X, y = load_breast_cancer(return_X_y=True)
     X = X[:, [0, 7, 20, 22, 27]]
     assert best_margin(X, y) == pytest.approx(0.040172, abs=1e-6)
-    assert best_margin(X, y, rankers=Stumps(thresholds="all")) == pytest.approx(0.041111, abs=1e-6)
+    assert best_margin(X, y, weak_rankers=Stumps(thresholds="all")) == pytest.approx(
+        0.041111, abs=1e-6
+    )
 
 
 def test_the_best_margin_of_all_thresholds_is_that_of_a_list():
@@ -107,8 +109,8 @@ def test_the_best_margin_of_all_thresholds_is_that_of_a_list():
     rows = np.unique(pairs)
     stumps = [1.0 * (column > t) for column in X.T for t in np.unique(column[rows])[:-1]]
     expected = naive_margin.best_margin(made, stumps)
-    assert best_margin(X, made, rankers=Stumps(thresholds="all")) == pytest.approx(expected)
-    assert best_margin(X, made, rankers=Stumps(thresholds="all"), max_bins=4) == pytest.approx(
+    assert best_margin(X, made, weak_rankers=Stumps(thresholds="all")) == pytest.approx(expected)
+    assert best_margin(X, made, weak_rankers=Stumps(thresholds="all"), max_bins=4) == pytest.approx(
         expected
     )
     assert best_margin(X, made, max_bins=4) < 0.9 * expected
@@ -116,7 +118,7 @@ def test_the_best_margin_of_all_thresholds_is_that_of_a_list():
 
 def test_too_large_a_programme_is_refused():
     X = np.arange(30_000.0)[:, None]
-    with pytest.raises(ValueError, match=r"30000 rows and pairs are too many.*SmoothMargin"):
+    with pytest.raises(ValueError, match=r"30000 rows and pairs are too many.*SmoothMarginRanker"):
         best_margin(X, (X[:, 0] > 10).astype(int))
 
 
@@ -195,7 +197,7 @@ def test_the_distribution_of_margins_is_that_of_a_list(problem):
     model = RankBoost(n_estimators=6, step="bound", learning_rate=1.0).fit(X, made)
     assume(len(model.ensemble_))
     net = {}
-    for ranker, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True):
+    for ranker, weight in zip(model.ensemble_.weak_rankers, model.ensemble_.weights, strict=True):
         net[ranker] = net.get(ranker, 0.0) + weight
     norm = sum(map(abs, net.values()))
     assume(norm > 1e-9)
@@ -221,9 +223,9 @@ def test_the_distribution_of_margins_is_that_of_a_list(problem):
 @given(some.judgments(most=12), st.data())
 def test_the_least_margin_is_that_of_a_list(made, data):
     scores = data.draw(some.scores(len(made)))
-    arrangement = made.arrange()
+    layout = made.to_layout()
     expected = min(scores[p.winner] - scores[p.loser] for p in naive.list_pairs(made))
-    assert least_margin(arrangement, scores[arrangement.order]) == expected
+    assert least_margin(layout, scores[layout.order]) == expected
 
 
 def test_the_norm_counts_a_ranker_once_and_the_constant_not_at_all():
@@ -250,8 +252,8 @@ def test_margins_say_what_is_wrong():
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_threads_and_laziness_leave_no_trace(jobs, tiny_thresholds):
     X, y = load_breast_cancer(return_X_y=True)
-    first = SmoothMargin(n_estimators=70, n_jobs=1, rankers=Stumps(lazy=False)).fit(X, y)
-    other = SmoothMargin(n_estimators=70, n_jobs=jobs).fit(X[::-1], y[::-1])
+    first = SmoothMarginRanker(n_estimators=70, n_jobs=1, weak_rankers=Stumps(lazy=False)).fit(X, y)
+    other = SmoothMarginRanker(n_estimators=70, n_jobs=jobs).fit(X[::-1], y[::-1])
     assert first.ensemble_.weights == other.ensemble_.weights
     assert first.margin_interval_ == other.margin_interval_
 

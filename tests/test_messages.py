@@ -7,7 +7,7 @@ import pytest
 from precede import (
     BoostedRanker,
     Judgments,
-    MultilabelBoost,
+    MultilabelRanker,
     RankBoost,
     best_margin,
     margins,
@@ -38,9 +38,9 @@ def write(*block, **options):
 
 WRONG = {
     # Judgments where arrays are expected
-    "multilabel": (lambda: MultilabelBoost().fit(X, GRADED), r"is a Judgments.*0/1 matrix.*Rank"),
+    "multilabel": (lambda: MultilabelRanker().fit(X, GRADED), r"is a Judgments.*0/1 matrix.*Rank"),
     "multilabel score": (
-        lambda: MultilabelBoost(n_estimators=1).fit(X, np.eye(12)[:, :2]).score(X, GRADED),
+        lambda: MultilabelRanker(n_estimators=1).fit(X, np.eye(12)[:, :2]).score(X, GRADED),
         r"is a Judgments.*0/1 matrix",
     ),
     "block": (lambda: write(X, GRADED), r"block 0 is a Judgments.*\(X, grade, qid, weight\)"),
@@ -87,7 +87,7 @@ WRONG = {
     "level": (lambda: ranking_risk(Y, X[:, 0]).interval("high"), "level='high'; give a number"),
     "metric": (lambda: compare(Y, Y, Y, metric=3), "3"),
     "names": (lambda: friedman([[1, 2], [3, 4]], names=3), "names=3; give a list of names"),
-    "rankers": (lambda: nemenyi("a", 2), "n_rankers='a', n_datasets=2; give at least 2"),
+    "weak_rankers": (lambda: nemenyi("a", 2), "n_rankers='a', n_datasets=2; give at least 2"),
     "blocks": (lambda: write_table("table", 3), "blocks=3: give an iterable"),
     "feature names": (lambda: write(X, Y, feature_names=3), "feature_names=3: give one name"),
     "one feature name": (lambda: write(X, Y, feature_names="abc"), "feature_names='abc': give one"),

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from precede import BoostedRanker, Power, RankBoost, RankWeight, SquaredHinge, Stump, Trees, load
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.model import FORMAT, Ensemble, read_model, write_model
-from precede.rankers.columns import Column, Constant, Feature
+from precede.weak_rankers.columns import Column, Constant, Feature
 
 # Tables of a few rows have rankers without mistakes; what that does is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -35,9 +35,11 @@ def ensembles(draw, n_features=3):
         st.builds(Feature, st.integers(0, n_features - 1), st.just(-1.0), st.just(2.0)),
         st.just(Constant()),
     )
-    rankers = draw(st.lists(st.one_of(stump, stump, other), max_size=12))
-    weights = draw(st.lists(st.floats(-3, 3), min_size=len(rankers), max_size=len(rankers)))
-    return Ensemble(rankers, weights, n_features)
+    weak_rankers = draw(st.lists(st.one_of(stump, stump, other), max_size=12))
+    weights = draw(
+        st.lists(st.floats(-3, 3), min_size=len(weak_rankers), max_size=len(weak_rankers))
+    )
+    return Ensemble(weak_rankers, weights, n_features)
 
 
 values = st.sampled_from([-2.0, 0.0, 0.1, 0.3, 0.5, 7.0, math.nan])
@@ -50,10 +52,10 @@ some_rows = st.lists(st.lists(values, min_size=3, max_size=3), min_size=1, max_s
 @given(ensembles(), some_rows)
 def test_scores_are_the_weighted_sum_of_the_rankers(ensemble, rows):
     X = np.array(rows)
-    if any(isinstance(ranker, Column) for ranker in ensemble.rankers):
+    if any(isinstance(ranker, Column) for ranker in ensemble.weak_rankers):
         X = np.nan_to_num(X)
     expected = np.zeros(len(X))
-    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+    for ranker, weight in zip(ensemble.weak_rankers, ensemble.weights, strict=True):
         expected += weight * ranker(X)
     assert_allclose(ensemble.predict(X), expected, atol=1e-12)
 
@@ -81,30 +83,30 @@ def test_any_layout_gives_the_same_scores(make):
     rng = np.random.default_rng(0)
     X = rng.integers(-3, 4, (5000, 3)).astype(float)
     X[rng.random(X.shape) < 0.1] = math.nan
-    rankers = [Stump(j % 3, t, j % 2) for j, t in enumerate([-2.5, -0.5, 0.0, 1.5, -math.inf])]
-    ensemble = Ensemble(rankers, [0.1, -0.7, 0.3, 1e-3, 5.0], 3)
+    weak_rankers = [Stump(j % 3, t, j % 2) for j, t in enumerate([-2.5, -0.5, 0.0, 1.5, -math.inf])]
+    ensemble = Ensemble(weak_rankers, [0.1, -0.7, 0.3, 1e-3, 5.0], 3)
     assert_array_equal(ensemble.predict(make(X)), ensemble.predict(X))
 
 
 def test_any_number_of_threads_gives_the_same_scores():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((20_000, 4))
-    rankers = [Stump(int(f), float(t)) for f, t in zip(rng.integers(0, 4, 300), rng.standard_normal(300), strict=True)]  # fmt: skip  # noqa: E501
-    ensemble = Ensemble(rankers, list(rng.standard_normal(300)), 4)
+    weak_rankers = [Stump(int(f), float(t)) for f, t in zip(rng.integers(0, 4, 300), rng.standard_normal(300), strict=True)]  # fmt: skip  # noqa: E501
+    ensemble = Ensemble(weak_rankers, list(rng.standard_normal(300)), 4)
     one = ensemble.predict(X)
     for jobs in (2, 5):
-        assert_array_equal(ensemble.predict(X, Workers(jobs)), one)
+        assert_array_equal(ensemble.predict(X, Context(jobs)), one)
 
 
 def test_scores_do_not_depend_on_the_order_of_the_rounds():
     """Weights of one threshold are added exactly, so that equal models give equal scores."""
     rng = np.random.default_rng(2)
     X = rng.standard_normal((50, 1))
-    rankers = [Stump(0, float(t)) for t in rng.choice([-1.0, 0.0, 1.0], 200)]
+    weak_rankers = [Stump(0, float(t)) for t in rng.choice([-1.0, 0.0, 1.0], 200)]
     weights = rng.standard_normal(200)
     order = rng.permutation(200)
-    one = Ensemble(rankers, list(weights), 1)
-    other = Ensemble([rankers[i] for i in order], list(weights[order]), 1)
+    one = Ensemble(weak_rankers, list(weights), 1)
+    other = Ensemble([weak_rankers[i] for i in order], list(weights[order]), 1)
     assert_array_equal(one.predict(X), other.predict(X))
 
 
@@ -133,7 +135,7 @@ def test_importances_are_shares_of_the_absolute_weight():
 def test_an_ensemble_survives_the_trip_through_json(ensemble):
     """Infinite thresholds are spelt out: JSON has no infinity."""
     again = Ensemble.from_dict(json.loads(json.dumps(ensemble.to_dict(), allow_nan=False)))
-    assert again.rankers == ensemble.rankers
+    assert again.weak_rankers == ensemble.weak_rankers
     assert again.weights == ensemble.weights
     assert again.n_features == ensemble.n_features
 
@@ -143,7 +145,7 @@ def test_an_ensemble_survives_a_pickle_without_its_tables(ensemble, rows):
     X = np.nan_to_num(np.array(rows))
     scores = ensemble.predict(X)
     again = pickle.loads(pickle.dumps(ensemble))
-    assert set(vars(again)) == {"rankers", "weights", "n_features"}
+    assert set(vars(again)) == {"weak_rankers", "weights", "n_features"}
     assert_array_equal(again.predict(X), scores)
 
 
@@ -258,8 +260,8 @@ def test_extra_keys_are_ignored(tmp_path):
     path = tmp_path / "model.json"
     model.save(path)
     fields = json.loads(path.read_text())
-    fields["colour"] = "blue"
-    fields["model"]["rankers"][0]["mood"] = 3
+    fields["color"] = "blue"
+    fields["model"]["weak_rankers"][0]["mood"] = 3
     fields["parameters"]["of_the_future"] = True
     path.write_text(json.dumps(fields))
     assert_array_equal(load(path).predict(X), model.predict(X))
@@ -294,8 +296,8 @@ HOSTILE = [
     (["model"], KeyError),
     (["model"], []),
     (["model"], None),
-    (["model", "rankers"], {}),
-    (["model", "rankers"], "stump"),
+    (["model", "weak_rankers"], {}),
+    (["model", "weak_rankers"], "stump"),
     (["model", "weights"], [0.5]),
     (["model", "weights", 0], "0.5"),
     (["model", "weights", 0], True),
@@ -309,32 +311,32 @@ HOSTILE = [
     (["model", "n_features"], 1.5),
     (["model", "n_features"], "2"),
     (["model", "n_features"], True),
-    (["model", "rankers", 0], 3),
-    (["model", "rankers", 0], ["stump"]),
-    (["model", "rankers", 0], {}),
-    (["model", "rankers", 0], STUMP | {"kind": "oracle"}),
-    (["model", "rankers", 0], STUMP | {"kind": ["stump"]}),
-    (["model", "rankers", 0], STUMP | {"kind": {}}),
-    (["model", "rankers", 0], STUMP | {"kind": None}),
-    (["model", "rankers", 0], STUMP | {"feature": 2}),
-    (["model", "rankers", 0], STUMP | {"feature": -1}),
-    (["model", "rankers", 0], STUMP | {"feature": 0.0}),
-    (["model", "rankers", 0], STUMP | {"feature": "0"}),
-    (["model", "rankers", 0], STUMP | {"feature": False}),
-    (["model", "rankers", 0], STUMP | {"feature": "inf"}),
-    (["model", "rankers", 0], STUMP | {"feature": 10**400}),
-    (["model", "rankers", 0], STUMP | {"threshold": math.nan}),
-    (["model", "rankers", 0], STUMP | {"threshold": "nan"}),
-    (["model", "rankers", 0], STUMP | {"threshold": [0.5]}),
-    (["model", "rankers", 0], STUMP | {"threshold": None}),
-    (["model", "rankers", 0], STUMP | {"threshold": {}}),
-    (["model", "rankers", 0], STUMP | {"threshold": 10**400}),
-    (["model", "rankers", 0], STUMP | {"missing": 2}),
-    (["model", "rankers", 0], STUMP | {"missing": -1}),
-    (["model", "rankers", 0], STUMP | {"missing": 0.5}),
-    (["model", "rankers", 0], STUMP | {"missing": "inf"}),
-    (["model", "rankers", 0], {"kind": "stump", "feature": 0}),
-    (["model", "rankers", 0], {"kind": "feature", "feature": 0, "low": 1.0, "high": "x"}),
+    (["model", "weak_rankers", 0], 3),
+    (["model", "weak_rankers", 0], ["stump"]),
+    (["model", "weak_rankers", 0], {}),
+    (["model", "weak_rankers", 0], STUMP | {"kind": "oracle"}),
+    (["model", "weak_rankers", 0], STUMP | {"kind": ["stump"]}),
+    (["model", "weak_rankers", 0], STUMP | {"kind": {}}),
+    (["model", "weak_rankers", 0], STUMP | {"kind": None}),
+    (["model", "weak_rankers", 0], STUMP | {"feature": 2}),
+    (["model", "weak_rankers", 0], STUMP | {"feature": -1}),
+    (["model", "weak_rankers", 0], STUMP | {"feature": 0.0}),
+    (["model", "weak_rankers", 0], STUMP | {"feature": "0"}),
+    (["model", "weak_rankers", 0], STUMP | {"feature": False}),
+    (["model", "weak_rankers", 0], STUMP | {"feature": "inf"}),
+    (["model", "weak_rankers", 0], STUMP | {"feature": 10**400}),
+    (["model", "weak_rankers", 0], STUMP | {"threshold": math.nan}),
+    (["model", "weak_rankers", 0], STUMP | {"threshold": "nan"}),
+    (["model", "weak_rankers", 0], STUMP | {"threshold": [0.5]}),
+    (["model", "weak_rankers", 0], STUMP | {"threshold": None}),
+    (["model", "weak_rankers", 0], STUMP | {"threshold": {}}),
+    (["model", "weak_rankers", 0], STUMP | {"threshold": 10**400}),
+    (["model", "weak_rankers", 0], STUMP | {"missing": 2}),
+    (["model", "weak_rankers", 0], STUMP | {"missing": -1}),
+    (["model", "weak_rankers", 0], STUMP | {"missing": 0.5}),
+    (["model", "weak_rankers", 0], STUMP | {"missing": "inf"}),
+    (["model", "weak_rankers", 0], {"kind": "stump", "feature": 0}),
+    (["model", "weak_rankers", 0], {"kind": "feature", "feature": 0, "low": 1.0, "high": "x"}),
     (["parameters"], KeyError),
     (["parameters"], [1]),
     (["parameters"], "n_estimators"),
@@ -432,10 +434,10 @@ def test_there_is_a_model_of_every_estimator_and_kind_of_ranker():
     saved = [json.loads(path.read_text()) for path in MODELS.glob("*.json")]
     estimators = {fields["estimator"] for fields in saved}
     assert estimators >= {
-        "AdaBoostRanker", "BoostedRanker", "ConvexRisk", "MultilabelBoost", "PushRanker",
-        "QBRank", "RankBoost", "RankBoostPlus", "SmoothMargin",
+        "AdaBoostRanker", "BoostedRanker", "ConvexRiskRanker", "MultilabelRanker", "PushRanker",
+        "QBRank", "RankBoost", "RankBoostPlus", "SmoothMarginRanker",
     }  # fmt: skip
-    kinds = {ranker["kind"] for fields in saved for ranker in fields["model"]["rankers"]}
+    kinds = {ranker["kind"] for fields in saved for ranker in fields["model"]["weak_rankers"]}
     assert kinds >= {
         "column",
         "constant",
@@ -460,7 +462,7 @@ def test_there_is_a_model_of_every_format():
         ("rank_weight", {"k": 5}),
         ("loss", SquaredHinge("gap")),
         ("price", Power(2)),
-        ("rankers", Trees(num_leaves=3)),
+        ("weak_rankers", Trees(num_leaves=3)),
         ("monotone_constraints", {0: 1, 1: -1}),
     ],
 )

@@ -11,7 +11,7 @@ import naive
 from precede import Judgments, Logistic, PairRisk, RankBoost
 from precede.boosting.steps import SmoothedStepWarning
 from precede.engine.exact import exact_sum
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 
 
 def quiet_fit(model, *arguments, **options):
@@ -48,7 +48,7 @@ def test_thousands_of_rounds_on_separable_data_stay_finite(algorithm, rounds):
     assert model.score(SEPARABLE, ITS_GRADES) == 1.0
     # The recorded risk is that of the final scores, however small.
     bound = PairRisk("exponential").bind(Judgments(ITS_GRADES))
-    log_value = bound.log_value(scores[bound.arrangement.order]) - math.log(bound.arrangement.total)
+    log_value = bound.log_value(scores[bound.layout.order]) - math.log(bound.layout.total)
     assert model.history_["log_risk"][-1] == pytest.approx(log_value, rel=1e-9)
     assert log_value < -50
 
@@ -63,11 +63,11 @@ def test_exponential_risk_of_extreme_scores(price, top):
     scores = np.array([-top, top, top - 1, -top + 0.5, 0.0, top])
     made = Judgments([2, 0, 1, 0, 1, 2])
     bound = PairRisk("exponential", price).bind(made)
-    state = bound.state(scores[bound.arrangement.order])
+    state = bound.state(scores[bound.layout.order])
     twin = naive.risk(made, scores, naive.exponential(), naive.power_price(price))
     assert state.log_value == pytest.approx(twin.log_value, rel=1e-14)
     tolerance = 1e-13 * price * top  # rounding of p·s in the exponent
-    assert_allclose(bound.to_rows(state.pull), twin.normalised_pull, atol=min(tolerance, 1e-6))
+    assert_allclose(bound.to_rows(state.pull), twin.normalized_pull, atol=min(tolerance, 1e-6))
 
 
 @pytest.mark.parametrize("top", [30.0, 745.0, 1e5])
@@ -76,10 +76,10 @@ def test_logistic_risk_of_extreme_scores(price, top):
     scores = np.array([-top, top, top - 1, -top + 0.5, 0.0, top])
     made = Judgments([2, 0, 1, 0, 1, 2])
     bound = PairRisk("logistic", price).bind(made)
-    state = bound.state(scores[bound.arrangement.order])
+    state = bound.state(scores[bound.layout.order])
     twin = naive.risk(made, scores, naive.LOGISTIC, naive.power_price(price))
     assert state.log_value == pytest.approx(twin.log_value, rel=1e-13)
-    assert_allclose(bound.to_rows(state.pull), twin.normalised_pull, atol=1e-12)
+    assert_allclose(bound.to_rows(state.pull), twin.normalized_pull, atol=1e-12)
 
 
 @pytest.mark.parametrize("p", [64, 1000])
@@ -88,7 +88,7 @@ def test_a_steep_push_pulls_at_the_highest_loser(p):
     scores = np.array([0.0, 0.0, 3.0, 1.0, -2.0])
     made = Judgments([1, 1, 0, 0, 0])
     bound = PairRisk("exponential", p).bind(made)
-    pull = bound.to_rows(bound.state(scores[bound.arrangement.order]).pull)
+    pull = bound.to_rows(bound.state(scores[bound.layout.order]).pull)
     assert_allclose(pull, [0.5, 0.5, -1, 0, 0], atol=1e-12)
 
 
@@ -100,10 +100,10 @@ def test_weights_of_any_ratio_keep_their_digits(ratio, light):
     made = Judgments([0, 0, 1, 1], weight=own)
     scores = np.array([0.0, 1.0, 0.5, 2.0])
     bound = PairRisk("exponential").bind(made)
-    state = bound.state(scores[bound.arrangement.order])
+    state = bound.state(scores[bound.layout.order])
     twin = naive.risk(made, scores, naive.exponential(), naive.power_price(1))
     assert state.log_value == pytest.approx(twin.log_value, rel=1e-13)
-    assert_allclose(bound.to_rows(state.pull), twin.normalised_pull, atol=1e-12)
+    assert_allclose(bound.to_rows(state.pull), twin.normalized_pull, atol=1e-12)
 
 
 @pytest.mark.parametrize("ratio", [1e-12, 1e-30, 1e-99])
@@ -125,7 +125,7 @@ def test_the_unit_of_the_weights_does_not_matter(unit):
     other = RankBoost(n_estimators=5, step="bound", learning_rate=1.0).fit(
         X, y, sample_weight=np.full(40, unit)
     )
-    assert other.ensemble_.rankers == plain.ensemble_.rankers
+    assert other.ensemble_.weak_rankers == plain.ensemble_.weak_rankers
     assert_allclose(other.ensemble_.weights, plain.ensemble_.weights, rtol=1e-9)
 
 
@@ -165,11 +165,11 @@ NEIGHBOURS = [
 
 
 @pytest.mark.parametrize(("low", "high"), NEIGHBOURS)
-@pytest.mark.parametrize("rankers", ["stumps", "features"])
-def test_two_neighbouring_or_opposite_floats_can_be_ranked(low, high, rankers):
+@pytest.mark.parametrize("weak_rankers", ["stumps", "features"])
+def test_two_neighboring_or_opposite_floats_can_be_ranked(low, high, weak_rankers):
     X = np.array([[low], [high], [low], [high]])
     model = quiet_fit(
-        RankBoost(rankers=rankers, n_estimators=1, learning_rate=1.0), X, [0, 1, 0, 1]
+        RankBoost(weak_rankers=weak_rankers, n_estimators=1, learning_rate=1.0), X, [0, 1, 0, 1]
     )
     scores = model.predict(X)
     assert np.isfinite(scores).all()
@@ -187,7 +187,7 @@ def test_adjacent_float32_values_are_told_apart_in_every_way():
     assert_array_equal(list(model.staged_predict(X))[-1] > 0, scores > 0)
     assert_allclose(list(model.staged_predict(X))[-1], scores, atol=1e-12)
     same = quiet_fit(RankBoost(n_estimators=8, learning_rate=1.0), X.astype(float), y)
-    assert same.ensemble_.rankers == model.ensemble_.rankers
+    assert same.ensemble_.weak_rankers == model.ensemble_.weak_rankers
     assert_array_equal(same.predict(X.astype(float)), scores)
 
 
@@ -207,9 +207,9 @@ def test_exponential_pull_of_a_million_rows(large):
     """Winner mass minus loser mass, from sums by grade taken with `math.fsum`."""
     grade, scores = large
     made = Judgments(grade)
-    with Workers(2) as workers:
-        bound = PairRisk("exponential").bind(made.arrange(), workers)
-        state = bound.state(scores[bound.arrangement.order])
+    with Context(2) as context:
+        bound = PairRisk("exponential").bind(made.to_layout(), context)
+        state = bound.state(scores[bound.layout.order])
     up = [math.fsum(np.exp(-scores[grade == g])) for g in range(5)]
     down = [math.fsum(np.exp(scores[grade == g])) for g in range(5)]
     total = math.fsum(up[i] * down[k] for i in range(5) for k in range(i))
@@ -226,10 +226,10 @@ def test_exponential_pull_of_a_million_rows(large):
 def test_logistic_pull_of_a_million_rows(large):
     """4e11 pairs; a few rows are checked against all others."""
     grade, scores = large
-    with Workers(2) as workers:
-        bound = PairRisk("logistic").bind(Judgments(grade).arrange(), workers)
-        state = bound.state(scores[bound.arrangement.order])
-    pull = bound.to_rows(state.pull) * np.exp(state.log_mass)
+    with Context(2) as context:
+        bound = PairRisk("logistic").bind(Judgments(grade).to_layout(), context)
+        state = bound.state(scores[bound.layout.order])
+    pull = bound.to_rows(state.pull) * np.exp(state.log_gradient_sum)
     logistic = Logistic()
     for row in range(0, MILLION, 199_999):
         won = -logistic.slope(scores[row] - scores[grade < grade[row]])
@@ -244,13 +244,13 @@ def test_a_million_rows_in_pieces_and_threads_give_the_same_bits(large, monkeypa
     from precede.risks import pieces
 
     grade, scores = large
-    arrangement = Judgments(grade).arrange()
-    at = scores[arrangement.order]
+    layout = Judgments(grade).to_layout()
+    at = scores[layout.order]
     states = []
     for jobs, piece in ((1, pieces.PIECE), (2, pieces.PIECE), (3, 1000), (1, MILLION)):
         monkeypatch.setattr(pieces, "PIECE", piece)
-        with Workers(jobs) as workers:
-            states.append(PairRisk("exponential").bind(arrangement, workers).state(at))
+        with Context(jobs) as context:
+            states.append(PairRisk("exponential").bind(layout, context).state(at))
     for state in states[1:]:
         assert state.log_value == states[0].log_value
         assert_array_equal(state.pull, states[0].pull)

@@ -17,14 +17,14 @@ from precede import (
     BoostedRanker,
     Columns,
     Constants,
-    ConvexRisk,
+    ConvexRiskRanker,
     GlassBoxRanker,
     Judgments,
     PushRanker,
     QBRank,
     RankBoost,
     RankBoostPlus,
-    SmoothMargin,
+    SmoothMarginRanker,
     Stumps,
     load,
     pairs_in_order,
@@ -54,7 +54,7 @@ def boost(algorithm, X, made, rounds=12, **options):
 
 
 def same_bits(one, other):
-    assert one.ensemble_.rankers == other.ensemble_.rankers
+    assert one.ensemble_.weak_rankers == other.ensemble_.weak_rankers
     assert one.ensemble_.weights == other.ensemble_.weights
 
 
@@ -91,7 +91,9 @@ def test_rounds_are_those_of_the_papers(algorithm, learning_rate, data):
     )  # fmt: skip
     assert min(model.ensemble_.weights, default=1.0) > 0 or not nonnegative
     # Edges of 1e-15 are what rounding leaves of 0: a round on one of them is no difference.
-    ours = [naive.Candidate(r.feature, r.threshold, r.missing) for r in model.ensemble_.rankers]
+    ours = [
+        naive.Candidate(r.feature, r.threshold, r.missing) for r in model.ensemble_.weak_rankers
+    ]
     theirs = [stumps[chosen] for chosen in expected.chosen]
     rounds = min(len(ours), len(theirs))
     for t in range(rounds):
@@ -109,24 +111,24 @@ def test_rounds_are_those_of_the_papers(algorithm, learning_rate, data):
 
 
 @EVERY_ALGORITHM
-@pytest.mark.parametrize("rankers", ["stumps", "columns", "features"])
-def test_a_set_closed_under_complements_has_no_need_of_negative_weights(algorithm, rankers):
+@pytest.mark.parametrize("weak_rankers", ["stumps", "columns", "features"])
+def test_a_set_closed_under_complements_has_no_need_of_negative_weights(algorithm, weak_rankers):
     """With 1 - h beside every h, non-negative weights give the scores of free ones."""
     X, made = some_data(missing=0.0)
     X = (X > 0).astype(float)
     closed = np.hstack([X, 1 - X])
-    free = boost(algorithm, X, made, 30, rankers=rankers)
-    bound = boost(algorithm, closed, made, 30, rankers=rankers, nonnegative=True)
+    free = boost(algorithm, X, made, 30, weak_rankers=weak_rankers)
+    bound = boost(algorithm, closed, made, 30, weak_rankers=weak_rankers, nonnegative=True)
     assert min(free.ensemble_.weights) < 0 < min(bound.ensemble_.weights)
     assert_allclose(free.history_["log_risk"], bound.history_["log_risk"], atol=1e-9)
 
 
 @EVERY_ALGORITHM
-@pytest.mark.parametrize("rankers", ["stumps", "columns", "features"])
-def test_scores_of_non_negative_weights_rise_with_every_feature(algorithm, rankers):
+@pytest.mark.parametrize("weak_rankers", ["stumps", "columns", "features"])
+def test_scores_of_non_negative_weights_rise_with_every_feature(algorithm, weak_rankers):
     X, made = some_data(missing=0.0)
     X = np.clip(X / 8 + 0.5, 0, 1)  # step="bound" needs columns within [0, 1]
-    model = boost(algorithm, X, made, 30, rankers=rankers, nonnegative=True)
+    model = boost(algorithm, X, made, 30, weak_rankers=weak_rankers, nonnegative=True)
     assert model.predict(X).std() > 0
     for feature in range(X.shape[1]):
         moved = X.copy()
@@ -139,7 +141,7 @@ def test_scores_of_non_negative_weights_rise_with_every_feature(algorithm, ranke
 def test_the_restricted_search_is_lazy_and_threaded_without_a_trace(jobs, select, tiny_thresholds):
     X, made = some_data()
     options = {"nonnegative": True, "n_estimators": 60, "learning_rate": 0.3, "select": select}
-    plain = RankBoost(rankers=Stumps(lazy=False), n_jobs=1, **options).fit(X, made)
+    plain = RankBoost(weak_rankers=Stumps(lazy=False), n_jobs=1, **options).fit(X, made)
     same_bits(plain, RankBoost(n_jobs=jobs, **options).fit(X, made))
 
 
@@ -157,8 +159,14 @@ def test_non_negative_weights_are_saved_and_never_continue_negative_ones(tmp_pat
     ("options", "words"),
     [
         ({"nonnegative": "yes"}, "nonnegative='yes'; use True or False"),
-        ({"nonnegative": True, "rankers": "trees"}, "cannot be restricted to non-negative weights"),
-        ({"nonnegative": True, "rankers": Constants()}, "cannot be restricted to non-negative"),
+        (
+            {"nonnegative": True, "weak_rankers": "trees"},
+            "cannot be restricted to non-negative weights",
+        ),
+        (
+            {"nonnegative": True, "weak_rankers": Constants()},
+            "cannot be restricted to non-negative",
+        ),
     ],
 )
 def test_what_cannot_be_restricted_to_non_negative_weights_is_refused(options, words):
@@ -236,29 +244,31 @@ COARSE = {"n_estimators": 4, "max_bins": 4}  # many rows have equal codes and di
 FEW = {"n_estimators": 4, "min_child_samples": 2}
 ESTIMATORS = {
     "stumps": RankBoost(n_estimators=4),
-    "features": RankBoost(rankers="features", **COARSE),
+    "features": RankBoost(weak_rankers="features", **COARSE),
     "trees": BoostedRanker(**FEW),
     "trees of drawn rows": BoostedRanker(subsample=0.6, random_state=0, **FEW),
-    "logistic features": BoostedRanker(rankers="features", **COARSE),
-    "logistic columns": BoostedRanker(rankers="columns", **COARSE),
-    "exp price": BoostedRanker(rankers="features", loss="exponential", price="exp", **COARSE),
+    "logistic features": BoostedRanker(weak_rankers="features", **COARSE),
+    "logistic columns": BoostedRanker(weak_rankers="columns", **COARSE),
+    "exp price": BoostedRanker(weak_rankers="features", loss="exponential", price="exp", **COARSE),
     "price 4": BoostedRanker(price=4, **FEW),
     "hinge": BoostedRanker(loss="hinge", **FEW),
     "QBRank": QBRank(**FEW),
-    "QBRank of features": QBRank(rankers="features", **COARSE),
+    "QBRank of features": QBRank(weak_rankers="features", **COARSE),
     "push": PushRanker(n_estimators=4),
-    "exp push": PushRanker(rankers="features", price="exp", **COARSE),
+    "exp push": PushRanker(weak_rankers="features", price="exp", **COARSE),
     "logistic push": PushRanker(loss="logistic", n_estimators=4),
-    "ball": ConvexRisk(radius=2.0, n_estimators=9),
-    "ball of columns": ConvexRisk(radius=2.0, loss="logistic", rankers="columns", **COARSE),
+    "ball": ConvexRiskRanker(radius=2.0, n_estimators=9),
+    "ball of columns": ConvexRiskRanker(
+        radius=2.0, loss="logistic", weak_rankers="columns", **COARSE
+    ),
     "plus": RankBoostPlus(n_estimators=4),
-    "smooth margin": SmoothMargin(n_estimators=4),
+    "smooth margin": SmoothMarginRanker(n_estimators=4),
     "glass box": GlassBoxRanker(interactions=1, pair_estimators=3, **FEW),
     "bagged glass box": GlassBoxRanker(interactions=1, pair_estimators=3, bags=2, **FEW),
     "bags": BoostedRanker(bags=3, random_state=0, **FEW),
     "auto": BoostedRanker(**FEW | {"n_estimators": "auto"}, learning_rate=0.5),
     "price of folds": PushRanker(price="cv", prices=(1, 4), cv=2, n_estimators=3),
-    "radius of folds": ConvexRisk(radius="cv", radii=(1, 4), cv=2, n_estimators=3),
+    "radius of folds": ConvexRiskRanker(radius="cv", radii=(1, 4), cv=2, n_estimators=3),
 }
 
 
@@ -282,7 +292,7 @@ def rows_and_other_rows(draw):
             pairs = pairs[qid[pairs[:, 0]] == qid[pairs[:, 1]]]
         given |= {"pairs": pairs, "pair_weight": rng.gamma(1, size=len(pairs))}
     made = Judgments(rng.integers(0, 3, n).astype(float) if "g" in kind else None, qid, **given)
-    assume(made.arrange().total > 0)
+    assume(made.to_layout().total > 0)
     order = rng.permutation(n)
     other = made[order]
     if qid is not None:
@@ -340,7 +350,7 @@ def test_lazy_search_gives_the_model_of_full_search(step, learning_rate):
     X, made = some_data(features=15)
     models = [
         RankBoost(
-            rankers=Stumps(lazy=lazy), step=step, learning_rate=learning_rate, n_estimators=150
+            weak_rankers=Stumps(lazy=lazy), step=step, learning_rate=learning_rate, n_estimators=150
         ).fit(X, made)
         for lazy in (True, False)
     ]
@@ -367,7 +377,7 @@ def assert_same_model(one, other, tolerance=1e-9):
     for t, (ours, theirs) in enumerate(edges):
         if max(abs(ours), abs(theirs)) < 1e-9:
             return
-        assert one.ensemble_.rankers[t] == other.ensemble_.rankers[t], f"round {t}"
+        assert one.ensemble_.weak_rankers[t] == other.ensemble_.weak_rankers[t], f"round {t}"
         difference = one.ensemble_.weights[t] - other.ensemble_.weights[t]
         assert abs(difference) < tolerance, f"round {t}"
 
@@ -446,26 +456,26 @@ def test_recorded_risk_is_the_risk_of_the_training_scores(algorithm, problem):
 @EVERY_ALGORITHM
 @given(some.problems())
 @settings(max_examples=12)
-def test_share_of_pairs_not_in_order_is_below_the_product_of_normalisers(algorithm, problem):
+def test_share_of_pairs_not_in_order_is_below_the_product_of_normalizers(algorithm, problem):
     """R1 <= product of Z_t (C19 eq. 12), ties counting as mistakes."""
     X, made = problem
     model = boost(algorithm, X, made)
     scores = model.predict(X)
     weight = naive.item_weights(made)
-    masses = [(p, p.inner * weight[p.loser]) for p in naive.list_pairs(made)]
-    wrong = math.fsum(m for p, m in masses if scores[p.winner] <= scores[p.loser])
+    edge_weights = [(p, p.inner * weight[p.loser]) for p in naive.list_pairs(made)]
+    wrong = math.fsum(m for p, m in edge_weights if scores[p.winner] <= scores[p.loser])
     bound = math.exp(model.history_["log_risk"][-1]) if len(model.history_) else 1.0
-    assert wrong / math.fsum(m for _, m in masses) <= bound + 1e-12
+    assert wrong / math.fsum(m for _, m in edge_weights) <= bound + 1e-12
 
 
-def test_normalisers_multiply_to_the_risk():
+def test_normalizers_multiply_to_the_risk():
     """Each round of RB-D multiplies the risk by Z = d0 + 2 sqrt(d+ d-)."""
     X, made = some_data(n=80, queries=5)
     model = boost("RB-D", X, made, 15)
-    stumps = [[*ranker(X)] for ranker in model.ensemble_.rankers]
+    stumps = [[*ranker(X)] for ranker in model.ensemble_.weak_rankers]
     scores = np.zeros(len(made))
     for t, values in enumerate(stumps):
-        right, wrong, tied = naive.masses(
+        right, wrong, tied = naive.edge_weights(
             made, scores, values, naive.exponential(), naive.power_price(1)
         )
         before = model.history_["log_risk"][t - 1] if t else 0.0
@@ -487,12 +497,12 @@ def test_share_of_pairs_in_order_is_that_of_enumeration(made, data):
 # -- real-valued rankers ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rankers", ["features", "columns"])
-def test_real_rankers_end_each_exact_step_where_the_slope_vanishes(rankers):
+@pytest.mark.parametrize("weak_rankers", ["features", "columns"])
+def test_real_rankers_end_each_exact_step_where_the_slope_vanishes(weak_rankers):
     X, made = some_data(missing=0.0)
-    model = boost("RB-D", X, made, 8, rankers=rankers)
+    model = boost("RB-D", X, made, 8, weak_rankers=weak_rankers)
     scores = np.zeros(len(made))
-    for ranker, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True):
+    for ranker, weight in zip(model.ensemble_.weak_rankers, model.ensemble_.weights, strict=True):
         values = ranker(X)
         scores += weight * values
         twin = naive_pull(made, scores)
@@ -518,9 +528,9 @@ def test_columns_of_zeros_and_ones_are_the_stumps_on_them():
     X = rng.integers(0, 2, (60, 7)).astype(float)
     made = Judgments(rng.integers(0, 3, 60), rng.integers(0, 4, 60))
     stumps = boost("RB-D", X, made, 15)
-    columns = boost("RB-D", X, made, 15, rankers="columns")
-    assert [r.feature for r in columns.ensemble_.rankers] == [
-        r.feature for r in stumps.ensemble_.rankers
+    columns = boost("RB-D", X, made, 15, weak_rankers="columns")
+    assert [r.feature for r in columns.ensemble_.weak_rankers] == [
+        r.feature for r in stumps.ensemble_.weak_rankers
     ]
     assert columns.ensemble_.weights == stumps.ensemble_.weights
 
@@ -528,8 +538,8 @@ def test_columns_of_zeros_and_ones_are_the_stumps_on_them():
 def test_a_union_of_families_takes_the_best_of_either():
     """With a column that is the answer, the union needs it and nothing else."""
     X, made = some_data(missing=0.0)
-    joined = boost("RB-D", X, made, 10, rankers=Stumps() | Columns())
-    alone = [boost("RB-D", X, made, 1, rankers=family) for family in ("stumps", "columns")]
+    joined = boost("RB-D", X, made, 10, weak_rankers=Stumps() | Columns())
+    alone = [boost("RB-D", X, made, 1, weak_rankers=family) for family in ("stumps", "columns")]
     best = max(abs(model.history_["edge"][0]) for model in alone)
     assert abs(joined.history_["edge"][0]) == pytest.approx(best)
 
@@ -537,19 +547,19 @@ def test_a_union_of_families_takes_the_best_of_either():
 # -- saving and going on ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rankers", ["stumps", "features", "columns"])
+@pytest.mark.parametrize("weak_rankers", ["stumps", "features", "columns"])
 @given(some.problems())
 @settings(max_examples=10)
-def test_save_load_predict_gives_equal_bits(rankers, tmp_path_factory, problem):
+def test_save_load_predict_gives_equal_bits(weak_rankers, tmp_path_factory, problem):
     X, made = problem
-    if rankers == "columns":
+    if weak_rankers == "columns":
         X = np.nan_to_num(X)
-    model = boost("RB-D", X, made, 6, rankers=rankers)
+    model = boost("RB-D", X, made, 6, weak_rankers=weak_rankers)
     path = tmp_path_factory.mktemp("models") / "model.json"
     model.save(path)
     again = load(path)
     assert_array_equal(again.predict(X), model.predict(X))
-    assert again.ensemble_.rankers == model.ensemble_.rankers
+    assert again.ensemble_.weak_rankers == model.ensemble_.weak_rankers
     assert again.get_params() == model.get_params()
 
 

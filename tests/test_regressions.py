@@ -12,7 +12,7 @@ import pytest
 from precede import Judgments, PairRisk, RankBoost, Stump, load, pairs_in_order
 from precede.boosting.steps import SmoothedStepWarning
 from precede.engine.table import Table
-from precede.rankers.base import Family, Found, Ranker
+from precede.weak_rankers.base import Family, SearchResult, WeakRanker
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -93,9 +93,11 @@ def test_a_refused_warm_start_leaves_the_model_as_it_was():
     assert np.array_equal(model.predict(X), before)
 
 
-@pytest.mark.parametrize("rankers", ["features", "columns"])
-def test_a_real_ranker_that_puts_every_pair_in_order_ends_the_fit(rankers):
-    model = RankBoost(rankers=rankers, learning_rate=1.0).fit([[0.0], [0.5], [1.0]], [0, 1, 2])
+@pytest.mark.parametrize("weak_rankers", ["features", "columns"])
+def test_a_real_ranker_that_puts_every_pair_in_order_ends_the_fit(weak_rankers):
+    model = RankBoost(weak_rankers=weak_rankers, learning_rate=1.0).fit(
+        [[0.0], [0.5], [1.0]], [0, 1, 2]
+    )
     assert model.n_estimators_ == 1
     assert model.stop_reason_ == "one ranker puts every pair in order"
 
@@ -105,13 +107,13 @@ class Numpy(Family):
 
     def search(self, table, pull):
         values = table.rows()[:, 0] > 0
-        return Found(Stump(np.int64(0), np.float64(0.0)), float(pull @ values))
+        return SearchResult(Stump(np.int64(0), np.float64(0.0)), float(pull @ values))
 
 
 def test_numpy_scalars_can_be_saved(tmp_path):
     X, y = problem()
     model = RankBoost(
-        rankers=Numpy(), step="bound", n_estimators=np.int64(3), learning_rate=1.0
+        weak_rankers=Numpy(), step="bound", n_estimators=np.int64(3), learning_rate=1.0
     ).fit(X, y)
     model.save(tmp_path / "model.json")
     with pytest.warns(UserWarning, match="could not store rankers"):
@@ -149,7 +151,7 @@ def test_weights_scaled_down_do_not_blunt_the_steps():
     scaled = RankBoost(n_estimators=20, learning_rate=1.0).fit(
         X, y, sample_weight=np.full(40, 1 / 40)
     )
-    assert scaled.ensemble_.rankers == plain.ensemble_.rankers
+    assert scaled.ensemble_.weak_rankers == plain.ensemble_.weak_rankers
     np.testing.assert_allclose(scaled.ensemble_.weights, plain.ensemble_.weights, rtol=1e-9)
 
 
@@ -179,13 +181,15 @@ def test_scores_that_are_not_one_finite_number_a_row_are_refused(scores):
 @pytest.mark.parametrize("ranker", [[0.9, 0.1], [2, 0], [1]])
 def test_masses_are_for_rankers_of_zero_and_one(ranker):
     with pytest.raises(ValueError, match="0 or 1"):
-        PairRisk().masses(Judgments([0, 1]), [0.0, 0.0], ranker)
+        PairRisk().edge_weights(Judgments([0, 1]), [0.0, 0.0], ranker)
 
 
 @pytest.mark.parametrize("unit", [1e-310, 1e-295, 1e300])
 def test_columns_of_any_magnitude_are_found(unit):
     X, y = problem(30)
-    model = RankBoost(rankers="columns", n_estimators=1, learning_rate=1.0).fit(X[:, :1] * unit, y)
+    model = RankBoost(weak_rankers="columns", n_estimators=1, learning_rate=1.0).fit(
+        X[:, :1] * unit, y
+    )
     assert model.n_estimators_ == 1
 
 
@@ -220,7 +224,7 @@ def test_a_misspelt_metric_is_refused_even_without_an_evaluation_set():
 def test_two_rankers_cannot_have_the_same_name():
     with pytest.raises(ValueError, match="both named 'stump'"):
 
-        class Stumpf(Ranker):
+        class Stumpf(WeakRanker):
             name = "stump"
 
 

@@ -77,7 +77,7 @@ def test_mq2008_gives_the_same_model_in_any_order_and_with_any_threads(mq2008):
     one = RankBoost(n_estimators=60, learning_rate=0.3, n_jobs=1).fit(X, y, qid=qid)
     other = RankBoost(n_estimators=60, learning_rate=0.3, n_jobs=2)
     other.fit(X[order], y[order], qid=-qid[order])
-    assert one.ensemble_.rankers == other.ensemble_.rankers
+    assert one.ensemble_.weak_rankers == other.ensemble_.weak_rankers
     assert one.ensemble_.weights == other.ensemble_.weights
     assert_array_equal(one.predict(X)[order], other.predict(X[order]))
 
@@ -110,7 +110,7 @@ def test_pima_area_under_the_curve():
 
 
 @needs("llmfao")
-def test_explicit_comparisons_of_answers_are_learnt():
+def test_explicit_comparisons_of_answers_are_learned():
     """Votes on answers to eight prompts, features of their surface: votes on five others."""
     with np.load(DATA / "llmfao" / "comparisons_with_surface_features.npz") as file:
         X, left, right, outcome, prompt = (

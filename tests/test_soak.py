@@ -21,7 +21,7 @@ import pytest
 from precede import (
     AdaBoostRanker,
     BoostedRanker,
-    ConvexRisk,
+    ConvexRiskRanker,
     DiskTable,
     PushRanker,
     RankBoost,
@@ -95,7 +95,7 @@ def one_round(folder, X, y, qid):
         again = load(path)
         assert np.array_equal(again.predict(X), model.predict(X))
         again.explain(X[:50])
-    for estimator in (RankBoostPlus, ConvexRisk):
+    for estimator in (RankBoostPlus, ConvexRiskRanker):
         estimator(n_estimators=2).fit(X[small], y[small], qid=qid[small]).predict(X)
     AdaBoostRanker(n_estimators=3).fit(X, y).predict_proba(X)
     RankBoost(n_estimators=2).fit(X[small], y[small], checkpoint=folder / "checkpoint")

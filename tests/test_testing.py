@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import precede.losses
-from precede import Family, Found, PairLoss, Price, Ranker, Stump, Stumps
+from precede import Family, PairLoss, Price, SearchResult, Stump, Stumps, WeakRanker
 from precede.testing import check_family, check_loss, check_price
 
 
@@ -50,14 +50,14 @@ class Above(Stumps):
     def search(self, table, pull):
         found = super().start(table).best(pull)
         stump = found.ranker
-        return Found(Mistaken(stump.feature, stump.threshold), found.edge)
+        return SearchResult(Mistaken(stump.feature, stump.threshold), found.edge)
 
-    def start(self, table, workers=None):
-        return Family.start(self, table, workers)
+    def start(self, table, context=None):
+        return Family.start(self, table, context)
 
 
 @dataclass(frozen=True)
-class Mistaken(Ranker):
+class Mistaken(WeakRanker):
     feature: int
     threshold: float
 
@@ -80,13 +80,13 @@ class Elsewhere(Stumps):
 
     name = ""
 
-    def start(self, table, workers=None):
-        search = super().start(table, workers)
+    def start(self, table, context=None):
+        search = super().start(table, context)
         best = search.best
 
         def misled(pull, allowed=None):
             ranker = best(np.roll(pull, 1), allowed).ranker
-            return Found(ranker, float(pull @ ranker.on(table)))
+            return SearchResult(ranker, float(pull @ ranker.on(table)))
 
         search.best = misled
         return search

@@ -28,17 +28,18 @@ from numpy.typing import NDArray
 
 import precede
 from precede import (
-    BaseRanker, BoostedRanker, Family, Found, Judgments, Logistic, PairRisk, RankBoost, Ranker,
+    BaseRanker, BoostedRanker, Family, SearchResult, Judgments, Logistic, PairRisk, RankBoost,
+    WeakRanker,
 )
 from precede.boosting import LineSearch, Plan, Progress, Stop
 from precede.datasets import search_results
 from precede.engine.table import Table
 from precede.metrics import Evaluation, Evaluator
-from precede.rankers import family
+from precede.weak_rankers import family
 
 
 @dataclass(frozen=True)
-class AtMost(Ranker):
+class AtMost(WeakRanker):
     feature: int
     threshold: float
     name: ClassVar[str] = "at most, of test_typing"
@@ -48,27 +49,27 @@ class AtMost(Ranker):
 
 
 class Negatives(Family):
-    def search(self, table: Table, pull: NDArray[np.float64]) -> Found | None:
-        best: Found | None = None
+    def search(self, table: Table, pull: NDArray[np.float64]) -> SearchResult | None:
+        best: SearchResult | None = None
         for feature in range(table.n_features):
             ranker = AtMost(feature, 0.0)
             edge = float(pull @ ranker(table.rows()))
             if best is None or abs(edge) > abs(best.edge):
-                best = Found(ranker, edge)
+                best = SearchResult(ranker, edge)
         return best
 
 
 class LogisticBoost(BaseRanker):
-    def __init__(self, *, rankers: str | Family = "stumps", n_estimators: int = 5) -> None:
-        self.rankers = rankers
+    def __init__(self, *, weak_rankers: str | Family = "stumps", n_estimators: int = 5) -> None:
+        self.weak_rankers = weak_rankers
         self.n_estimators = n_estimators
 
     def plan(self, stop: Stop) -> Plan:
-        return Plan(PairRisk(Logistic()), family(self.rankers), LineSearch(), stop)
+        return Plan(PairRisk(Logistic()), family(self.weak_rankers), LineSearch(), stop)
 
 
 def enough(progress: Progress) -> bool:
-    return progress.round >= 3 and len(progress.ensemble.rankers) > 2
+    return progress.round >= 3 and len(progress.ensemble.weak_rankers) > 2
 
 
 sample = search_results(10, features=3, informative=2, per_query=10, random_state=0)
@@ -76,11 +77,11 @@ X, y, qid = sample.X, sample.y, sample.qid
 plain: RankBoost = RankBoost(n_estimators=5, step="bound").fit(X, y, qid=qid)
 short: RankBoost = RankBoost(n_estimators=9, callbacks=[enough]).fit(X, y, qid=qid)
 trees: BoostedRanker = BoostedRanker(n_estimators=2, num_leaves=4, n_jobs=1).fit(X, y, qid=qid)
-mine: LogisticBoost = LogisticBoost(rankers=Negatives()).fit(X, Judgments(y, qid))
+mine: LogisticBoost = LogisticBoost(weak_rankers=Negatives()).fit(X, Judgments(y, qid))
 scores: NDArray[np.float64] = plain.predict(X)
 share: float = plain.score(X, y, qid)
 steps: list[float] = plain.ensemble_.weights
-first: Ranker = mine.ensemble_.rankers[0]
+first: WeakRanker = mine.ensemble_.weak_rankers[0]
 reason: str = plain.stop_reason_
 risks: NDArray[np.float64] = plain.history_["risk"]
 last: float = plain.history_[-1]["risk"]
@@ -102,11 +103,11 @@ assert ndcg == again
 # types that a decorator or a lazily loaded name would lose.
 WRONG = {
     "precede.RankBost()": "attr-defined",
-    "from precede.rankers import Stumpf": "attr-defined",
+    "from precede.weak_rankers import Stumpf": "attr-defined",
     "precede.metrics.evaluation": "attr-defined",
     "RankBoost(n_estimators='many')": "arg-type",
     "RankBoost(estimators=10)": "call-arg",
-    "RankBoost(rankers=precede.Stump(0, 0.5))": "arg-type",
+    "RankBoost(weak_rankers=precede.Stump(0, 0.5))": "arg-type",
     "precede.Stump(0, 0.5).treshold": "attr-defined",
     "precede.PairRisk(loss=1.0)": "arg-type",
     "precede.load(1.5)": "arg-type",

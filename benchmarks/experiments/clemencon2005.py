@@ -1,4 +1,4 @@
-"""Fast rates of the empirical ranking risk minimiser (Clémençon, Lugosi & Vayatis 2005, section 5).
+"""Fast rates of the empirical ranking risk minimizer (Clémençon, Lugosi & Vayatis 2005, section 5).
 
     python benchmarks/experiments/clemencon2005.py       # a few minutes on two cores
 
@@ -6,7 +6,7 @@ X is uniform on [0, 1] and η(x) = P(Y = 1 | x) = 1 − |2x − 1|, so that η(X
 corollary 2 applies with density 1. The class is s_t(x) = −|x − t| for t on a grid that holds the
 optimal ½: a pair (x, x') changes its order once, where t passes (x + x')/2, so the class has VC
 dimension 1, and all its empirical risks come from one histogram of the midpoints of the pairs. The
-minimiser over all pairs is compared with the minimiser over ⌊n/2⌋ disjoint pairs, which, as section
+minimizer over all pairs is compared with the minimizer over ⌊n/2⌋ disjoint pairs, which, as section
 3 says, loses the advantage of the U-statistic.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measure import write_page
-from precede import minimise_ranking_risk
+from precede import minimize_ranking_risk
 from precede.bounds import fast_rate_bound, noise_constant, projection_variance_bound, vc_bound
 
 SIZES = (50, 100, 200, 400, 800, 1600)
@@ -60,7 +60,7 @@ def best_cut(better, worse):
 
 
 def one_sample(n, generator):
-    """Excess risk of the minimiser over all pairs, and over disjoint pairs."""
+    """Excess risk of the minimizer over all pairs, and over disjoint pairs."""
     x = generator.random(n)
     y = generator.random(n) < eta(x)
     both = np.meshgrid(x[y], x[~y], indexing="ij")
@@ -72,13 +72,13 @@ def one_sample(n, generator):
     return [excess_risk(cut) for cut in cuts]
 
 
-def check_minimiser(n=60):
-    """The histogram finds what `minimise_ranking_risk` finds."""
+def check_minimizer(n=60):
+    """The histogram finds what `minimize_ranking_risk` finds."""
     generator = np.random.default_rng(0)
     x = generator.random(n)
     y = generator.random(n) < eta(x)
     scores = [lambda X, t=t: -np.abs(X[:, 0] - t) for t in CUTS]
-    found = minimise_ranking_risk(x[:, None], y.astype(int), rankers=scores, reverse=False)
+    found = minimize_ranking_risk(x[:, None], y.astype(int), weak_rankers=scores, reverse=False)
     both = np.meshgrid(x[y], x[~y], indexing="ij")
     cut, wrong = best_cut(*(side.ravel() for side in both))
     assert wrong == round(found.pair_error * found.n_pairs)
@@ -118,7 +118,7 @@ def page(rows, excess, variance):
     power = np.polyfit(np.log(excess), np.log(variance), 1)[0]
     faster = all_pairs[0] + 2 * all_pairs[1] < disjoint[0] - 2 * disjoint[1]
     lines = [
-        "# Fast rates of the minimiser of the empirical ranking risk", "",
+        "# Fast rates of the minimizer of the empirical ranking risk", "",
         f"{date.today()}, output of `benchmarks/experiments/clemencon2005.py`. Clémençon, Lugosi & "
         "Vayatis (2005), section 5. X uniform on [0, 1], η(x) = 1 − |2x − 1|, scores −|x − t| for "
         f"{CUTS.size} values of t around the optimal ½ (VC dimension 1). Mean and standard error "
@@ -158,7 +158,7 @@ def page(rows, excess, variance):
 
 
 def main():
-    check_minimiser()
+    check_minimizer()
     cuts = 0.5 + np.array(DISTANCES)
     variance = np.array([projection_variance(cut) for cut in cuts])
     text = page(measure(), excess_risk(cuts), variance)

@@ -1,4 +1,5 @@
-"""Consistency of ConvexRisk (corollary 1 of CLV05): excess ranking risk against the sample size.
+"""Consistency of ConvexRiskRanker (corollary 1 of CLV05): excess ranking risk against the sample
+size.
 
     python benchmarks/experiments/consistency.py   # some minutes
 
@@ -22,7 +23,7 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measure import write_page
-from precede import ConvexRisk
+from precede import ConvexRiskRanker
 from precede.bounds import consistent_radius
 from precede.datasets import excess_ranking_risk, uniform_regression
 
@@ -36,7 +37,7 @@ def excess(loss, n, seed):
     """Excess ranking risk and certified gap of one fit."""
     train = uniform_regression(n, features=1, random_state=seed)
     test = uniform_regression(TEST_POINTS, features=1, random_state=10_000 + seed)
-    model = ConvexRisk(
+    model = ConvexRiskRanker(
         loss=loss,
         radius=consistent_radius(n, loss),
         tolerance=0.1 / math.sqrt(n),
@@ -82,9 +83,9 @@ def verdict(rows, loss):
 
 def page(rows):
     lines = [
-        "# Consistency of ConvexRisk: excess ranking risk against the sample size", "",
+        "# Consistency of ConvexRiskRanker: excess ranking risk against the sample size", "",
         f"{date.today()}, output of `benchmarks/experiments/consistency.py`. Corollary 1 of "
-        "Clémençon, Lugosi & Vayatis (2005): the minimiser of the convex risk over F_B is "
+        "Clémençon, Lugosi & Vayatis (2005): the minimizer of the convex risk over F_B is "
         "consistent if B → ∞, B²φ'(B)/√n → 0 and the class is rich (the least convex risk in F_B "
         "tends to the least there is).", "",
         "*Radius.* B solves B²φ'(B) = n^0.4, so that B²φ'(B)/√n = n^−0.1 falls for every loss.", "",
@@ -98,7 +99,7 @@ def page(rows):
         f"*Data.* `uniform_regression(n, features=1)`: Bayes ranking risk 1/12 = 0.0833; a score "
         f"at random has excess risk 1/6 = 0.1667. Mean and standard error of {REPEATS} samples, "
         f"excess on {TEST_POINTS} fresh points; the gap is certified below 0.1/√n. Every fit "
-        "within this gap counts as the minimiser, and two of them differ in their excess risk: "
+        "within this gap counts as the minimizer, and two of them differ in their excess risk: "
         "SciPy's SLSQP, which corrects the weights, rounds differently with another BLAS or "
         "another number of its threads (one here).", "",
         "| loss | n | radius B | B²φ'(B)/√n | excess risk | standard error | largest gap |",

@@ -30,11 +30,11 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from measure import RESULTS, about, append, write_page  # noqa: E402
 from precede import BoostedRanker, GlassBoxRanker  # noqa: E402
+from precede.engine.execution import Context  # noqa: E402
 from precede.engine.table import Table  # noqa: E402
-from precede.engine.workers import Workers  # noqa: E402
 from precede.metrics import evaluate  # noqa: E402
-from precede.rankers.growers import Trees  # noqa: E402
-from precede.rankers.interactions import interaction_strengths  # noqa: E402
+from precede.weak_rankers.interactions import interaction_strengths  # noqa: E402
+from precede.weak_rankers.tree_family import Trees  # noqa: E402
 from problems import credit, lightgbm_rank, movielens, mq2008  # noqa: E402
 
 FILE = "glassbox.jsonl"
@@ -203,7 +203,7 @@ def measure(models, name, fold, rows):
         seconds = cpu_seconds() - began
         value, error = judged(test, predict(test[0]))
         line = {"kind": "fold", "set": name, "fold": fold, "model": model, "rows": rows,
-                "learnt": len(train[1]), "features": train[0].shape[1], "value": value,
+                "learned": len(train[1]), "features": train[0].shape[1], "value": value,
                 "error": error, "terms": terms, "seconds": seconds}  # fmt: skip
         append(FILE, line)
         print(f"{name}, fold {fold}, {model}: {value:.4f}, {seconds:.1f} s", flush=True)
@@ -236,19 +236,19 @@ def speed(rows):
     grade = np.searchsorted([0.0, 1.0, 2.0], X[:, 0] + X[:, 1] + generator.normal(size=rows))
     model = BoostedRanker(n_estimators=4, callbacks=[lambda _: ends.append(cpu_seconds())])
     model.fit(X, grade, qid=np.arange(rows) // 100)
-    with Workers() as workers:
-        table = Table.build(X, workers=workers)
+    with Context() as context:
+        table = Table.build(X, context=context)
         del X
-        search = Trees(num_leaves=31).start(table, workers)
+        search = Trees(num_leaves=31).start(table, context)
         few = table.block(np.arange(1000))
-        interaction_strengths(few, pull[:1000], np.ones(1000), np.arange(136), workers)
+        interaction_strengths(few, pull[:1000], np.ones(1000), np.arange(136), context)
         search.fit(pull, np.ones(rows))
         began = cpu_seconds()
         for _ in range(3):
             search.fit(pull, np.ones(rows))
         tree = (cpu_seconds() - began) / 3
         began = cpu_seconds()
-        interaction_strengths(table, pull, np.ones(rows), np.arange(136), workers)
+        interaction_strengths(table, pull, np.ones(rows), np.arange(136), context)
         pairs = cpu_seconds() - began
     append(FILE, {"kind": "speed", "rows": rows, "tree": tree, "pairs": pairs,
                   "round": float(np.median(np.diff(ends)))})  # fmt: skip
@@ -447,8 +447,8 @@ def whole_folds(lines):
 
 
 def sizes(lines):
-    learnt = sorted({r["learnt"] for r in lines})
-    span = f"{learnt[0]:,}" if len(learnt) == 1 else f"{learnt[0]:,} to {learnt[-1]:,}"
+    learned = sorted({r["learned"] for r in lines})
+    span = f"{learned[0]:,}" if len(learned) == 1 else f"{learned[0]:,} to {learned[-1]:,}"
     return f"{span} training rows, {lines[0]['features']} features"
 
 
@@ -480,7 +480,7 @@ without bags, the glass box is a single fit."""
 
 
 def page(options):
-    lines, told = known(), about(Workers().jobs)
+    lines, told = known(), about(Context().jobs)
     limit = f"Training parts are cut to about {options.rows:,} rows." if options.rows else ""
     text = [INTRODUCTION.format(rounds=ROUNDS, limit=limit, **told)]
     if any(r.get("model") == MACHINE for r in lines):

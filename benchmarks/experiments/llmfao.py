@@ -87,7 +87,7 @@ def main():
         "# Votes on answers of language models", "",
         f"{len(pairs):,} decisive votes and {len(ties):,} ties on {len(prompt):,} answers to "
         f"{found.n_queries} prompts. Share of the decisive votes on a held-out prompt put in "
-        "order, with its standard error over prompts, learnt from the decisive votes alone and "
+        "order, with its standard error over prompts, learned from the decisive votes alone and "
         "from ties as well; and the paired difference with its 95 % interval.", "",
         "| | without ties | with ties | difference |", "|---|---|---|---|",
     ]  # fmt: skip

@@ -595,7 +595,7 @@ def verdict(by_name, base, rivals):
     return [
         f"`{base}` beside {rivals_in_words(here)}: in the mean over the sets, "
         f"{'; '.join(standing(metric, here, behind[metric]) for metric in METRICS)}. "
-        f"Of {count} differences by set and metric, {wins} are significant in its favour and "
+        f"Of {count} differences by set and metric, {wins} are significant in its favor and "
         f"{len(losses)} against it{': ' + '; '.join(losses) if losses else ''} (95 % each; after "
         f"Holm's correction {corrected[0]} and {corrected[1]}). Ahead in every mean and "
         f"significantly behind nowhere: {'yes' if met else 'no'}."

@@ -6,7 +6,7 @@ Half of the rows to learn from, half to test on, stratified, several times. Ligh
 objective, plain and with `scale_pos_weight`, has the same number of rounds, the same learning
 rate and trees of the same size. TopPush (see `peers/toppush.py`), which is also the infinite push,
 is linear in the features, next to our linear rankers, or in thresholds of them, next to our stumps;
-its strength of regularisation and its number of iterations are chosen on a quarter of the training
+its strength of regularization and its number of iterations are chosen on a quarter of the training
 rows. Writes `benchmarks/results/rare_positives.md` from all rows of `rare_positives.jsonl`, of
 which those of the problems and learners named are measured anew (all by default, none with --page);
 the page says with which commit of the library every row was measured.
@@ -80,7 +80,7 @@ PROBLEMS = {  # data, rows at the top that are looked at
 
 
 def columns_of(X, *, cuts):
-    """A function from rows to columns for a linear model: standardised, or 0 and 1 by thresholds.
+    """A function from rows to columns for a linear model: standardized, or 0 and 1 by thresholds.
 
     Missing values become the median of the training rows.
     """
@@ -91,8 +91,8 @@ def columns_of(X, *, cuts):
 
     if not cuts:
         spread = filled(X).std(axis=0)
-        centre, spread = filled(X).mean(axis=0), np.where(spread > 0, spread, 1.0)
-        return lambda rows: (filled(rows) - centre) / spread
+        center, spread = filled(X).mean(axis=0), np.where(spread > 0, spread, 1.0)
+        return lambda rows: (filled(rows) - center) / spread
     shares = np.linspace(0, 1, cuts + 2)[1:-1]
     thresholds = [np.unique(np.quantile(column, shares)) for column in filled(X).T]
 
@@ -101,8 +101,8 @@ def columns_of(X, *, cuts):
                  zip(filled(rows).T, thresholds, strict=True)]  # fmt: skip
         return np.concatenate(sides, axis=1).astype(float)
 
-    centre = above(X).mean(axis=0)
-    return lambda rows: above(rows) - centre
+    center = above(X).mean(axis=0)
+    return lambda rows: above(rows) - center
 
 
 def top_push(cuts):
@@ -128,11 +128,11 @@ def top_push(cuts):
 def learners(y):
     """Name to a function from training rows to a scoring function."""
 
-    def push(power, rankers):
+    def push(power, weak_rankers):
         def fit(X, y):
             model = PushRanker(
                 price=power,
-                rankers=rankers,
+                weak_rankers=weak_rankers,
                 n_estimators=ROUNDS,
                 learning_rate=RATE,
                 n_jobs=1,

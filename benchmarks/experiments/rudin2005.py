@@ -116,7 +116,7 @@ def one_split(X, y, train_size, seed):
             break
     found = {}
     for p in POWERS:
-        model = PushRanker(price=p, rankers="columns", n_estimators=ROUNDS, n_jobs=1)
+        model = PushRanker(price=p, weak_rankers="columns", n_estimators=ROUNDS, n_jobs=1)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmoothedStepWarning)
             warnings.simplefilter("ignore", SmallSampleWarning)

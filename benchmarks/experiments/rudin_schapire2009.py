@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from measure import read_page, write_page  # noqa: E402
 from papers import RankBoost  # noqa: E402
-from precede import AdaBoostRanker, SmoothMargin, best_margin, margins  # noqa: E402
+from precede import AdaBoostRanker, SmoothMarginRanker, best_margin, margins  # noqa: E402
 from precede.margin import progress_ratio  # noqa: E402
 from problems import credit  # noqa: E402
 
@@ -63,19 +63,22 @@ def save(figure, name):
 def theorem_6(rounds=100_000):
     X, y = np.vstack([CYCLING, 1 - CYCLING]), np.repeat([1, 0], 8)
     qid = np.tile(np.arange(8), 2)
-    best = best_margin(X, y, qid=qid, rankers="columns")
+    best = best_margin(X, y, qid=qid, weak_rankers="columns")
     begin = time.process_time()
-    model = SmoothMargin(rankers="columns", n_estimators=rounds, tolerance=1e-6, n_jobs=1)
+    model = SmoothMarginRanker(
+        weak_rankers="columns", n_estimators=rounds, tolerance=1e-6, n_jobs=1
+    )
     model.fit(X, y, qid=qid)
     seconds = time.process_time() - begin
-    stuck = RankBoost(rankers="columns", n_estimators=3000, n_jobs=1).fit(X, y, qid=qid)
+    stuck = RankBoost(weak_rankers="columns", n_estimators=3000, n_jobs=1).fit(X, y, qid=qid)
     rank = [margins(_first(stuck, t), X, y, qid=qid).minimum for t in TURNS]
     history = model.history_
     reached = int(np.argmax(history["lower"] >= best - 1e-3)) + 1
     lines = [
         "## Theorem 6", "",
         f"The 8 × 8 problem; best margin {best:.6f} by linear programmes. Coordinate descent "
-        f"RankBoost after 3,000 rounds: {rank[-1]:.6f}. SmoothMargin came within 0.001 of the best "
+        f"RankBoost after 3,000 rounds: {rank[-1]:.6f}. SmoothMarginRanker came within 0.001 of "
+        "the best "
         f"margin after {reached:,} rounds; {rounds:,} rounds took {seconds:.1f} s of one core.", "",
         "| rounds | margin | smooth margin | certified interval | width |", "|--:|--:|--:|---|--:|",
     ]  # fmt: skip
@@ -103,8 +106,10 @@ def averages():
         "| problem | " + " | ".join(f"{rounds:,} rounds" for rounds in POWERS) + " |",
         "|---|" + "--:|" * len(POWERS),
     ]  # fmt: skip
-    for name, (X, y, qid, rankers) in problems.items():
-        model = SmoothMargin(rankers=rankers, n_estimators=POWERS[-1], tolerance=1e-9, n_jobs=1)
+    for name, (X, y, qid, weak_rankers) in problems.items():
+        model = SmoothMarginRanker(
+            weak_rankers=weak_rankers, n_estimators=POWERS[-1], tolerance=1e-9, n_jobs=1
+        )
         history = model.fit(X, y, qid=qid).history_
         plain = np.minimum.accumulate(history["best_edge"]) - history["lower"]
         ratio = plain / (history["upper"] - history["lower"])
@@ -124,7 +129,7 @@ def draw_theorem_6(history, rank, best):
     t = np.unique(np.geomspace(10, len(history), 150).astype(int))
     axis.fill_between(t, history["lower"][t - 1], history["upper"][t - 1], color="#cfe3f2",
                       label="certified interval")  # fmt: skip
-    axis.plot(t, history["margin"][t - 1], color="#1f6fb2", label="SmoothMargin")
+    axis.plot(t, history["margin"][t - 1], color="#1f6fb2", label="SmoothMarginRanker")
     axis.plot(t, history["smooth_margin"][t - 1], color="#1f6fb2", linestyle=":",
               label="its smooth margin")  # fmt: skip
     axis.plot(TURNS, rank, color="#c0392b", label="coordinate descent RankBoost")
@@ -219,12 +224,12 @@ def pima():
 def curves(model, X, y, own_intercept):
     """Both losses, AUC, F-skew and misclassification after the rounds that are drawn.
 
-    RankBoost has the intercept of corollary 13 at every round; AdaBoost what it has learnt.
+    RankBoost has the intercept of corollary 13 at every round; AdaBoost what it has learned.
     """
     sign = np.where(y == 1, 1, -1)
     shift, found = 0.0, []
     parts = zip(
-        model.ensemble_.rankers, model.ensemble_.weights, model.staged_predict(X), strict=True
+        model.ensemble_.weak_rankers, model.ensemble_.weights, model.staged_predict(X), strict=True
     )
     for t, (ranker, weight, scores) in enumerate(parts, 1):
         if own_intercept:
@@ -317,7 +322,9 @@ SPLITS, LENGTHS, CREDIT_ROWS = 30, (100, 1000), 4000
 LEARNERS = {
     "RankBoost (5)": lambda rounds: RankBoost(select="decrease", n_estimators=rounds, n_jobs=1),
     "AdaBoost": lambda rounds: AdaBoostRanker(n_estimators=rounds, n_jobs=1),
-    "smooth margin": lambda rounds: SmoothMargin(n_estimators=rounds, tolerance=1e-9, n_jobs=1),
+    "smooth margin": lambda rounds: SmoothMarginRanker(
+        n_estimators=rounds, tolerance=1e-9, n_jobs=1
+    ),
 }
 PAIRED = (
     ("smooth margin", "RankBoost (5)"),
@@ -446,11 +453,11 @@ def draw_equivalence(found):
     figure, axes = pyplot.subplots(
         len(found), 4, figsize=(10.2, 2.3 * len(found) + 0.5), layout="constrained", squeeze=False
     )
-    colours = {"AdaBoost": "#1f6fb2", "RankBoost": "#c0392b"}
+    colors = {"AdaBoost": "#1f6fb2", "RankBoost": "#c0392b"}
     for row, (name, both) in zip(axes, found.items(), strict=True):
         for axis, j in zip(row, shown, strict=True):
             for who, values in both.items():
-                axis.plot(DRAWN, values[j], color=colours[who], label=who, linewidth=1.1)
+                axis.plot(DRAWN, values[j], color=colors[who], label=who, linewidth=1.1)
             axis.set(xscale="log", title=NAMES[j])
             if NAMES[j] == "F-skew":
                 axis.axhline(0, color="black", linewidth=0.5)

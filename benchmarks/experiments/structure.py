@@ -76,9 +76,9 @@ def logistic_pull(size):
     from precede import Judgments, PairRisk
 
     grade, query, scores = _short_queries(size)
-    arrangement = Judgments.graded(grade, query).arrange()
-    risk = PairRisk("logistic").bind(arrangement)
-    at = scores[arrangement.order]
+    layout = Judgments.graded(grade, query).to_layout()
+    risk = PairRisk("logistic").bind(layout)
+    at = scores[layout.order]
     return lambda: _seconds(lambda: risk.state(at).pull)
 
 
@@ -93,12 +93,12 @@ def push_round(size):
 
 
 def convex_fit(size):
-    from precede import ConvexRisk
+    from precede import ConvexRiskRanker
 
     rng = np.random.default_rng(3)
     X = rng.standard_normal((size["rows"], 10))
     y = (X[:, 0] + rng.standard_normal(size["rows"]) > 0.8).astype(int)
-    model = ConvexRisk(n_estimators=size["rounds"], n_jobs=THREADS)
+    model = ConvexRiskRanker(n_estimators=size["rounds"], n_jobs=THREADS)
     return lambda: _seconds(lambda: model.fit(X, y))
 
 
@@ -114,7 +114,7 @@ TASKS = {
     "stump round, ms": stump_round,
     "logistic pull, queries of 100, ms": logistic_pull,
     '`PushRanker(loss="logistic")` round, ms': push_round,
-    "`ConvexRisk` fit, ms": convex_fit,
+    "`ConvexRiskRanker` fit, ms": convex_fit,
     "report, ms": report,
 }
 
@@ -190,7 +190,8 @@ def page(found, commit, name, repeats):
         f"not counted; medians, least and greatest in brackets. Rounds: about {stumps}, "
         f"{size['features']} features, for RankBoost; {push}, 10 features, for the push. "
         f"Logistic pull: {size['short']:,} queries of "
-        f"100 rows. `ConvexRisk`: {size['rows']:,} rows of two classes, {size['rounds']} rounds. "
+        f"100 rows. `ConvexRiskRanker`: {size['rows']:,} rows of two classes, {size['rounds']} "
+        "rounds. "
         f"Report: about {size['rows']:,} rows in queries.", "",
         "| | before | after | after / before | wanted: at most 1.05 |", "|---|--:|--:|--:|---|",
     ]  # fmt: skip

@@ -4,7 +4,7 @@
 
 The page is written anew after every split.
 
-The split of the paper: L1 holds queries whose documents all have one grade (labelled data
+The split of the paper: L1 holds queries whose documents all have one grade (labeled data
 without a preference), the others are split by query into L2 (training) and L3 (test), with
 preferences P2 and P3 inside their queries. Here the parts of MQ2008 give five such splits: L1
 and L2 come from the three training parts and the validation part, L3 from the test part.
@@ -56,8 +56,8 @@ TABLE_1 = {  # as printed: QBRank, GBT, RankSVM
     100: (0.6834, 0.6803, 0.6465),
 }  # fmt: skip
 FINDINGS = (
-    ("single-labelled data help GBT", "GBT on L1 and L2", "GBT on L2"),
-    ("single-labelled data help QBRank", "QBRank on P2 and L1", "QBRank on P2"),
+    ("single-labeled data help GBT", "GBT on L1 and L2", "GBT on L2"),
+    ("single-labeled data help QBRank", "QBRank on P2 and L1", "QBRank on P2"),
     ("QBRank on preferences beats GBT on their labels", "QBRank on P2", "GBT on L2"),
     ("QBRank beats RankSVM", "QBRank on P2", "RankSVM on P2"),
     ("QBRank with labels beats RankSVM", "QBRank on P2 and L1", "RankSVM on P2"),

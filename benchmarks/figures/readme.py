@@ -46,11 +46,11 @@ def main() -> None:
 
 def draw_list(malignant: np.ndarray, ax: Any) -> None:
     place = np.arange(1, malignant.size + 1)
-    for chosen, colour, name in ((malignant, "C3", "malignant"), (~malignant, "0.85", "benign")):
-        ax.bar(place[chosen], 1, width=1.0, color=colour, label=name)
+    for chosen, color, name in ((malignant, "C3", "malignant"), (~malignant, "0.85", "benign")):
+        ax.bar(place[chosen], 1, width=1.0, color=color, label=name)
     ax.set(xlim=(0.5, malignant.size + 0.5), ylim=(0, 1), yticks=[])
     ax.set(xticks=[1, 100, 200, malignant.size])
-    title = f"1. Rank: {malignant.size} held-out tumours, highest score first"
+    title = f"1. Rank: {malignant.size} held-out tumors, highest score first"
     ax.figure.suptitle(title, **TITLE)
     ax.figure.legend(loc="upper right", ncols=2, frameon=False)
     ax.spines["left"].set_visible(False)

@@ -1,6 +1,6 @@
 """CatBoost, growing leaf by leaf (Lossguide) so that trees have the same number of leaves.
 
-Its callback is called after every round and its pool is quantised before, as the others'
+Its callback is called after every round and its pool is quantized before, as the others'
 data are. `boosting_type="Plain"` is what it takes by itself for rows as many as these.
 """
 

@@ -5,12 +5,12 @@ positives i and negatives k, ``l(z) = max(0, 1 + z)²``. Because l increases, it
 push of Agarwal (2011), ``max_k mean_i l(s_k - s_i)``, with this loss in place of the hinge.
 
 The dual has one number for each row, a for positives and b for negatives, all at least 0 and with
-equal sums: ``|X+'a - X-'b|² / (2 strength m) + sum(a² / 4 - a)`` is minimised by accelerated
+equal sums: ``|X+'a - X-'b|² / (2 strength m) + sum(a² / 4 - a)`` is minimized by accelerated
 projected gradients, O(rows log rows) an iteration, and ``w = (X+'a - X-'b) / (strength m)``.
 
 Where the mean of the positives is in the convex hull of the negatives, the minimum is w = 0, for
 any strength and any convex loss: the highest negative is never below the mean positive.
-Such data are learnt from by stopping early, so weights are returned after several iterations.
+Such data are learned from by stopping early, so weights are returned after several iterations.
 """
 
 import numpy as np

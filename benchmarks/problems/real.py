@@ -105,23 +105,23 @@ def movielens(fold):
 
 
 def _movie_features(user, item, rating, genres, past):
-    """Genres, popularity, tastes by genre, neighbours and eight factors, from history alone."""
+    """Genres, popularity, tastes by genre, neighbors and eight factors, from history alone."""
     known = np.zeros((user.max() + 1, item.max() + 1))
     known[user[past], item[past]] = rating[past]
     seen = known > 0
     overall = known[seen].mean()
     of_user = (known.sum(1) + 5 * overall) / (seen.sum(1) + 5)
-    centred = np.where(seen, known - of_user[:, None], 0.0)
-    of_item = centred.sum(0) / (seen.sum(0) + 5)
-    rest = np.where(seen, centred - of_item, 0.0)
+    centered = np.where(seen, known - of_user[:, None], 0.0)
+    of_item = centered.sum(0) / (seen.sum(0) + 5)
+    rest = np.where(seen, centered - of_item, 0.0)
     taste = rest @ genres / (seen @ genres + 3)
     length = np.sqrt((rest**2).sum(0)) + 1e-9
     alike = (rest.T @ rest) / np.outer(length, length) * (seen.T.astype(float) @ seen >= 3)
-    neighbours = rest @ alike / (seen @ np.abs(alike) + 1)
+    neighbors = rest @ alike / (seen @ np.abs(alike) + 1)
     left, sizes, right = np.linalg.svd(rest, full_matrices=False)
     factors = (left[:, :8] * sizes[:8]) @ right[:8]
     u, i = user[~past], item[~past]
     spread = np.sqrt((rest**2).sum(0) / (seen.sum(0) + 1))
     columns = [of_item[i], np.log1p(seen.sum(0))[i], spread[i], of_user[u], seen.sum(1)[u]]
-    columns += [(taste[u] * genres[i]).sum(1), neighbours[u, i], factors[u, i]]
+    columns += [(taste[u] * genres[i]).sum(1), neighbors[u, i], factors[u, i]]
     return np.column_stack([*columns, right[:8].T[i] * sizes[:8], genres[i], taste[u] * genres[i]])

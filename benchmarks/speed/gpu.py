@@ -23,13 +23,13 @@ import numpy as np
 from measure import about, middle, spread, write_page
 from precede import BoostedRanker, Judgments, PairRisk, QBRank, RankBoost, RankBoostPlus
 from precede.engine.cuda import Batch, DeviceRows, NodeWork, SearchRules, open_device
+from precede.engine.execution import Context
 from precede.engine.histograms.device_columns import DeviceColumns
 from precede.engine.histograms.device_feature_pairs import DeviceTriples
 from precede.engine.histograms.feature_pairs import pair_words, triple_cover
 from precede.engine.table import Table
-from precede.engine.workers import Workers
-from precede.rankers.interactions import interaction_strengths
 from precede.risks.device_pair_weights import DevicePairWeights
+from precede.weak_rankers.interactions import interaction_strengths
 from problems.synthetic import one_query, web10k
 
 ROUNDS, FITS, CPU_ROUNDS = 20, 3, 5
@@ -159,8 +159,8 @@ def kernels(quick):
     rows, queries = (12_000, 100) if quick else (1_200_000, 10_000)
     X, y, qid = even(rows, queries)
     device, features = open_device("cuda"), X.shape[1]
-    with Workers(None, device) as workers:
-        table = Table.build(X, workers=workers)
+    with Context(None, device) as context:
+        table = Table.build(X, context=context)
         none = np.zeros(features, np.int8)
         there = DeviceRows(device, table, np.arange(features), none, none.astype(bool))
         rng = np.random.default_rng(0)
@@ -186,33 +186,33 @@ def kernels(quick):
                 cells,
                 "cells",
             )
-        arrangement = Judgments(y, qid).arrange("items")
-        risk = PairRisk("logistic", balance="items").bind(arrangement, workers)
+        layout = Judgments(y, qid).to_layout("items")
+        risk = PairRisk("logistic", balance="items").bind(layout, context)
         scores = device.put(rng.standard_normal(rows))
         room = device.zeros(2, rows)
-        pairs = arrangement.count_graded_pairs()
+        pairs = layout.count_graded_pairs()
         milliseconds = timed(lambda: risk._sum_on_device(scores, *room))
         yield "logistic pulls of all pairs", milliseconds, 40 * rows, pairs, "pairs"
-        yield from kernels_of_stumps(device, workers, table, arrangement)
+        yield from kernels_of_stumps(device, context, table, layout)
 
 
-def kernels_of_stumps(device, workers, table, arrangement):
+def kernels_of_stumps(device, context, table, layout):
     """The same of RankBoost and RankBoost+."""
-    rng, rows, features = np.random.default_rng(0), table.n_arranged, table.n_features
+    rng, rows, features = np.random.default_rng(0), table.n_used_rows, table.n_features
     columns = DeviceColumns(device, table)
     pull = device.put(rng.standard_normal(rows) / rows)
     moved = rows * (-(-features // 32) * 32 + 8)
     yield (
         "histogram for stumps", timed(lambda: columns.sums(pull)), moved, rows * features, "cells"
     )  # fmt: skip
-    risk = PairRisk("exponential").bind(arrangement, workers)
+    risk = PairRisk("exponential").bind(layout, context)
     scores = device.put(rng.standard_normal(rows))
     milliseconds = timed(lambda: risk.state(scores))
     yield "exponential pulls", milliseconds, 16 * rows, rows, "rows"
     values = device.put(rng.integers(0, 2, rows).astype(np.uint8))
-    pairs = arrangement.count_graded_pairs()
+    pairs = layout.count_graded_pairs()
     for kept in (True, False):
-        weights = DevicePairWeights(arrangement, workers, kept=kept)
+        weights = DevicePairWeights(layout, context, kept=kept)
         for _ in range(10):
             weights._multiply(values, 1.0, 1.0, 1.0)
         again = (values, (1.0, 1.0, 1.0), 3 if kept else 0)
@@ -341,11 +341,11 @@ def lines_of_detection(quick):
     rng, device = np.random.default_rng(1), open_device("cuda")
     found = {"rows": f"{rows:,}"}
     for name, using, repeats in (("cpu", None, 2), ("gpu", device, 4)):
-        with Workers(None, using) as workers:
-            table = Table.build(X, workers=workers)
+        with Context(None, using) as context:
+            table = Table.build(X, context=context)
             pull, weight = rng.standard_normal(rows), np.ones(rows)
             product = X[:, 2].astype(np.float64) * X[:, 3] - 0.25
-            given = table, product, weight, np.arange(X.shape[1]), workers
+            given = table, product, weight, np.arange(X.shape[1]), context
             seconds = []
             for _ in range(repeats):
                 begin = time.perf_counter()
@@ -354,7 +354,7 @@ def lines_of_detection(quick):
             found[name] = 1000 * middle(seconds[1:])
             found["here" if using is None else "there"] = strengths
     codes = (rng.integers(0, 16, (X.shape[1], rows))).astype(np.uint8)
-    words = pair_words(pull, weight, Workers(1)).words
+    words = pair_words(pull, weight, Context(1)).words
     triples = DeviceTriples(device, codes, words)
     found["fill"] = timed(lambda: triples.sums(triple_cover(X.shape[1])), 5)
     return found

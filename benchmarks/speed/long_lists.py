@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from precede import Judgments, PairRisk
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.risks import logistic_cells
 
 ROWS_OF_QUERIES = 60_000
@@ -63,11 +63,11 @@ def milliseconds(rows, size, levels, threads, repeats):
     noisy = scores + 3 * rng.standard_normal(rows)
     share = np.array([0.9]) if levels == 2 else np.array([0.5, 0.75, 0.9, 0.97])
     grade = np.searchsorted(np.quantile(noisy, share), noisy).astype(float)
-    arrangement = Judgments(grade, np.arange(rows) // size).arrange()
-    at = scores[arrangement.order]
+    layout = Judgments(grade, np.arange(rows) // size).to_layout()
+    at = scores[layout.order]
     seconds = []
-    with Workers(threads) as workers:
-        bound = PairRisk("logistic").bind(arrangement, workers)
+    with Context(threads) as context:
+        bound = PairRisk("logistic").bind(layout, context)
         bound.state(at)  # compiles
         for _ in range(repeats):
             begin = time.perf_counter()

@@ -9,7 +9,7 @@ threads together), ratios are taken inside one run and the variants take turns. 
 is that of a process of its own, with the input.
 
 The authors' code is not run here. AUTHORS holds figures measured once with it, on another machine
-of this kind, and they are labelled as such on the page.
+of this kind, and they are labeled as such on the page.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def fitted(data, rounds, make=RankBoostPlus, **options):
     cpu, seconds = time.process_time() - cpu, time.perf_counter() - begin
     found = {"fit s": seconds, "fit CPU s": cpu, "risk": float(model.history_["risk"][-1])}
     if make is RankBoostPlus:
-        found["rankers"] = int(model.history_["rankers"][-1])
+        found["weak_rankers"] = int(model.history_["weak_rankers"][-1])
     return found
 
 

@@ -50,7 +50,7 @@ def peak():
 
 
 def fingerprint(model):
-    parts = [model.ensemble_.weights, [repr(ranker) for ranker in model.ensemble_.rankers]]
+    parts = [model.ensemble_.weights, [repr(ranker) for ranker in model.ensemble_.weak_rankers]]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -60,37 +60,37 @@ def timed(function):
     return result, time.perf_counter() - begin
 
 
-def estimator(rankers, *, on_dask=False, **settings):
+def estimator(weak_rankers, *, on_dask=False, **settings):
     """The algorithm that is measured with stumps, or with trees."""
     import precede
     import precede.dask
 
-    name = {"stumps": "RankBoost", "trees": "BoostedRanker"}[rankers]
+    name = {"stumps": "RankBoost", "trees": "BoostedRanker"}[weak_rankers]
     made = getattr(precede.dask, f"Dask{name}") if on_dask else getattr(precede, name)
     return made(**{"n_estimators": ROUNDS, **settings})
 
 
-def from_memory(rankers, blocks, jobs):
-    compile_all(rankers, jobs)
+def from_memory(weak_rankers, blocks, jobs):
+    compile_all(weak_rankers, jobs)
     before = peak()
     X, y, qid = (np.concatenate(parts) for parts in zip(*map(block, range(blocks)), strict=True))
-    model, seconds = timed(lambda: estimator(rankers, n_jobs=jobs).fit(X, y, qid=qid))
+    model, seconds = timed(lambda: estimator(weak_rankers, n_jobs=jobs).fit(X, y, qid=qid))
     return {"fit": seconds, "memory": peak() - before, "model": fingerprint(model)}
 
 
-def compile_all(rankers, jobs):
+def compile_all(weak_rankers, jobs):
     """A tiny fit, also of numbers that are packed as those of many rows are."""
-    from precede.rankers import growers
+    from precede.weak_rankers import growers
 
     wide = growers.WIDE_CELLS
     for cells in (wide, 0):
         growers.WIDE_CELLS = cells
         X, y, qid = block(0, 3, 100)
-        estimator(rankers, n_estimators=2, n_jobs=jobs).fit(X, y, qid=qid)
+        estimator(weak_rankers, n_estimators=2, n_jobs=jobs).fit(X, y, qid=qid)
     growers.WIDE_CELLS = wide
 
 
-def to_disk(rankers, path, blocks, jobs):  # noqa: ARG001  (the table is the same)
+def to_disk(weak_rankers, path, blocks, jobs):  # noqa: ARG001  (the table is the same)
     from precede import write_table
 
     write_table(path, [block(0, 3, 100)], n_jobs=jobs)
@@ -103,20 +103,20 @@ def to_disk(rankers, path, blocks, jobs):  # noqa: ARG001  (the table is the sam
     }
 
 
-def from_disk(rankers, path, jobs):
+def from_disk(weak_rankers, path, jobs):
     from precede import DiskTable, write_table
 
-    compile_all(rankers, jobs)
+    compile_all(weak_rankers, jobs)
     with tempfile.TemporaryDirectory() as folder:
         small = write_table(Path(folder, "table"), [block(0, 3, 100)], n_jobs=jobs)
-        estimator(rankers, n_estimators=2, n_jobs=jobs).fit(small)
+        estimator(weak_rankers, n_estimators=2, n_jobs=jobs).fit(small)
     before = peak()
     table = DiskTable(path)
-    model, seconds = timed(lambda: estimator(rankers, n_jobs=jobs).fit(table))
+    model, seconds = timed(lambda: estimator(weak_rankers, n_jobs=jobs).fit(table))
     return {"fit": seconds, "memory": peak() - before, "model": fingerprint(model)}
 
 
-def on_dask(rankers, blocks, workers):
+def on_dask(weak_rankers, blocks, workers):
     import dask
     from dask.distributed import Client
 
@@ -124,11 +124,11 @@ def on_dask(rankers, blocks, workers):
     with Client(processes=True, **options) as client:
         make = dask.delayed(block)
         small = [make(number, 3, 100) for number in range(2 * workers)]
-        estimator(rankers, on_dask=True, n_estimators=2).fit(small, client=client)
+        estimator(weak_rankers, on_dask=True, n_estimators=2).fit(small, client=client)
         parts = client.persist([make(number) for number in range(blocks)])
         ticks = []
         model = estimator(
-            rankers, on_dask=True, callbacks=[lambda _: ticks.append(time.perf_counter())]
+            weak_rankers, on_dask=True, callbacks=[lambda _: ticks.append(time.perf_counter())]
         )
         _, seconds = timed(lambda: model.fit(parts, client=client))
         return {
@@ -153,17 +153,17 @@ def in_process(how, *given):
 
 def measure(sizes):
     lines = []
-    for rankers, blocks in itertools.product(("stumps", "trees"), sizes):
+    for weak_rankers, blocks in itertools.product(("stumps", "trees"), sizes):
         for how, count in (("memory", 1), ("memory", 2), ("disk", 1), ("disk", 2), ("dask", 1),
                            ("dask", 2)):  # fmt: skip
             if how == "disk":
                 with tempfile.TemporaryDirectory() as folder:
                     path = Path(folder, "table")
-                    found = in_process("write", rankers, path, blocks, count)
-                    found |= in_process("disk", rankers, path, count)
+                    found = in_process("write", weak_rankers, path, blocks, count)
+                    found |= in_process("disk", weak_rankers, path, count)
             else:
-                found = in_process(how, rankers, blocks, count)
-            size = {"rankers": rankers, "rows": blocks * BLOCK}
+                found = in_process(how, weak_rankers, blocks, count)
+            size = {"weak_rankers": weak_rankers, "rows": blocks * BLOCK}
             lines.append({**size, "how": how, "count": count, **found})
             print(json.dumps(lines[-1]), flush=True)
         models = {line["model"] for line in lines[-6:]}
@@ -197,7 +197,7 @@ def table(lines):
             return f"{line[name] / unit:.{digits}f}" if name in line else ""
 
         text.append(
-            f"| {line['rankers']} | {rows:,} | {names[line['how']]} | {line['count']} | "
+            f"| {line['weak_rankers']} | {rows:,} | {names[line['how']]} | {line['count']} | "
             f"{number('write')} | {number('fit')} | {number('memory', 1e6, 0)} | "
             f"{number('memory', rows, 0)} | "
             f"{number('write_memory', 1e6, 0)} | {number('write_memory', rows, 0)} | "
@@ -205,7 +205,7 @@ def table(lines):
         )
     rounds = [line for line in lines if "round" in line]
     told = "; ".join(
-        f"{line['rankers']}, {line['rows']:,} rows, {line['count']} workers: "
+        f"{line['weak_rankers']}, {line['rows']:,} rows, {line['count']} workers: "
         f"{1e3 * line['round']:.0f} ms"
         for line in rounds
     )

@@ -23,10 +23,10 @@ import numpy as np
 import xgboost
 
 from measure import about, middle, spread, write_page
-from precede.engine.training import Training
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
+from precede.engine.training_data import TrainingData
 from precede.judgments import Judgments
-from precede.rankers.trees import Forest, tree_from_lightgbm
+from precede.weak_rankers.trees import Forest, tree_from_lightgbm
 
 FEATURES, TREES, LEAVES, GROWN_ON = 136, 100, 31, 20_000
 BATCHES = (1, 10, 1000)
@@ -80,14 +80,14 @@ def in_turn(calls, repeats):
     return found
 
 
-def scoring(rows, repeats, workers):
+def scoring(rows, repeats, context):
     X, y = table(rows)
-    peers, trees = grow(X[:GROWN_ON], y[:GROWN_ON], workers.jobs)
+    peers, trees = grow(X[:GROWN_ON], y[:GROWN_ON], context.jobs)
     forest = Forest(trees, [1.0] * len(trees))
 
     def ours(Z):
         scores = np.zeros(len(Z))
-        forest.add_to(scores, Z, workers)
+        forest.add_to(scores, Z, context)
         return scores
 
     functions = {"precede": ours, **peers}
@@ -105,14 +105,14 @@ def scoring(rows, repeats, workers):
     return found
 
 
-def set_up(rows, repeats, workers):
+def set_up(rows, repeats, context):
     X, _ = table(rows)
     grade = np.random.default_rng(1).integers(0, 5, rows)
     judgments = Judgments.graded(grade, np.arange(rows) // 100)
-    settings = {"max_bin": 255, "num_threads": workers.jobs, "verbosity": -1}
+    settings = {"max_bin": 255, "num_threads": context.jobs, "verbosity": -1}
     calls = {
-        "precede": lambda: Training.prepare(
-            X, judgments, balance="pairs", max_bins=255, workers=workers
+        "precede": lambda: TrainingData.prepare(
+            X, judgments, balance="pairs", max_bins=255, context=context
         ),
         "LightGBM": lambda: lightgbm.Dataset(X, grade, params=settings).construct(),
     }
@@ -143,9 +143,9 @@ def main():
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
-    with Workers(given.threads) as workers:
-        found = scoring(GROWN_ON if given.quick else 200_000, given.repeats, workers)
-        found |= set_up(50_000 if given.quick else 1_200_000, 3, workers)
+    with Context(given.threads) as context:
+        found = scoring(GROWN_ON if given.quick else 200_000, given.repeats, context)
+        found |= set_up(50_000 if given.quick else 1_200_000, 3, context)
     text = page(found, about(given.threads))
     print(text)
     if not given.quick:

@@ -9,7 +9,7 @@ ways take turns in one process with the same number of threads and are called wi
 1,000 and with many rows. Rows are in the form that each way takes, made beforehand: arrays, lists
 for Python, a table for SQL. SQLite's statement is prepared once, as Python's
 module does; DuckDB plans a statement in every call, also a prepared one, so it is called with its
-optimiser as well as without. The scores of each way are compared with those of `predict`.
+optimizer as well as without. The scores of each way are compared with those of `predict`.
 """
 
 import argparse
@@ -36,7 +36,7 @@ import xgboost
 from measure import ROOT, about, write_page
 from precede import BoostedRanker, RankBoost, export
 from precede.model import Ensemble
-from precede.rankers.trees import tree_from_lightgbm
+from precede.weak_rankers.trees import tree_from_lightgbm
 
 FEATURES, TREES, LEAVES, ROUNDS, GROWN_ON = 30, 100, 31, 500, 5000
 SIZES = (1, 1000)
@@ -97,7 +97,7 @@ class Ways:
             found[f"ONNX, {dtype}"] = self.onnx(X, dtype)
         found["SQL in SQLite"] = self.sqlite(X)
         found["SQL in DuckDB"] = self.duckdb(X)
-        found["SQL in DuckDB, no optimiser"] = self.duckdb(X, optimiser=False)
+        found["SQL in DuckDB, no optimizer"] = self.duckdb(X, optimizer=False)
         if self.light is not None:
             light = self.light
             found["LightGBM"] = lambda: light.predict(X, raw_score=True, num_threads=self.threads)
@@ -150,13 +150,13 @@ class Ways:
         )
         return lambda: [score for _, score in sorted(base.execute(query))]
 
-    def duckdb(self, X, *, optimiser=True):
+    def duckdb(self, X, *, optimizer=True):
         query = (self.folder / "m.sql").read_text()
         base = duckdb.connect(config={"threads": self.threads})
         frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(FEATURES)])
         frame.insert(0, "id", np.arange(len(X)))
         base.register("frame", frame)
-        if not optimiser:
+        if not optimizer:
             base.execute("PRAGMA disable_optimizer")
         base.execute("CREATE TABLE features AS SELECT * FROM frame")
 

@@ -3,7 +3,7 @@
 #
 # A score that nobody can explain is hard to defend. `GlassBoxRanker` fits a curve for each
 # feature and a table for each pair of features that interact, and nothing else. Here it ranks
-# tumours by how likely they are malignant, on the breast cancer data that come with
+# tumors by how likely they are malignant, on the breast cancer data that come with
 # scikit-learn.
 
 # %%
@@ -33,7 +33,7 @@ _ = model.plot_shapes(X_train)
 # extrapolation.
 #
 # The curves are the model, not an approximation of it: the contributions of a row add up to its
-# score exactly. Why does the first of the test tumours rank where it does, compared with the
+# score exactly. Why does the first of the test tumors rank where it does, compared with the
 # last?
 
 # %%

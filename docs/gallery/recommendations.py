@@ -4,7 +4,7 @@
 # A shop showed its customers items, and they bought some of them. A row is an item shown to a
 # customer, a query is the customer, and the grade is 1 for a purchase. The data are simulated,
 # so we know what matters: the price relative to the customer's budget, popularity, and whether
-# the genre is the customer's favourite.
+# the genre is the customer's favorite.
 
 # %%
 import numpy as np
@@ -21,7 +21,7 @@ catalogue = pd.DataFrame({
     "popularity": rng.exponential(1, items).round(2),
 })  # fmt: skip
 people = pd.DataFrame({
-    "favourite": pd.Categorical(rng.choice(genres, customers), categories=genres),
+    "favorite": pd.Categorical(rng.choice(genres, customers), categories=genres),
     "budget": rng.gamma(6, 3, customers).round(2),
 })  # fmt: skip
 customer = np.repeat(np.arange(customers), shown)
@@ -30,13 +30,13 @@ X = catalogue.iloc[item].reset_index(drop=True).join(
     people.iloc[customer].reset_index(drop=True)
 )  # fmt: skip
 wish = X["popularity"] - 1.5 * np.maximum(X["price"] - X["budget"], 0) / X["budget"]
-wish += 1.5 * (X["genre"].astype(str) == X["favourite"].astype(str))
+wish += 1.5 * (X["genre"].astype(str) == X["favorite"].astype(str))
 y = (wish + rng.logistic(0, 0.7, len(X)) > 2.2).astype(int)
 X.assign(bought=y).head()
 
 # %% [markdown]
-# Every genre can be a favourite, so a model has to combine columns: trees. Columns of categories
-# are recognised by their dtype. `rank_weight` puts the weight on the top of each customer's
+# Every genre can be a favorite, so a model has to combine columns: trees. Columns of categories
+# are recognized by their dtype. `rank_weight` puts the weight on the top of each customer's
 # list.
 
 # %%
@@ -67,7 +67,7 @@ pd.DataFrame({
 # %%
 someone = 250
 offers = catalogue.assign(**people.iloc[someone])
-offers["favourite"] = pd.Categorical(offers["favourite"], categories=genres)
+offers["favorite"] = pd.Categorical(offers["favorite"], categories=genres)
 offers["score"] = model.predict(offers[X.columns])
 print(people.iloc[someone].to_dict())
 offers.sort_values("score", ascending=False).head()

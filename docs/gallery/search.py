@@ -42,7 +42,7 @@ compare(y[test], scores, trees.predict(X[test]), qid[test], metric="ndcg@10")
 
 # %% [markdown]
 # The grades of these data are additive in the features by construction, so that trees have
-# nothing to add. On your data they may. What the additive model has learnt about each feature:
+# nothing to add. On your data they may. What the additive model has learned about each feature:
 
 # %%
 _ = model.plot_shapes(X[train])

@@ -21,19 +21,19 @@ _HOME = {
     "BaseRanker": "estimator.base",
     "Checkpoint": "boosting.checkpoint",
     "BoostedRanker": "algorithms.boosted",
-    "Columns": "rankers.columns",
-    "ConvexRisk": "algorithms.ball",
+    "Columns": "weak_rankers.columns",
+    "ConvexRiskRanker": "algorithms.convex_risk",
     "DiskTable": "files.disk",
     "Exp": "losses",
     "Exponential": "losses",
-    "Family": "rankers.base",
-    "Features": "rankers.columns",
+    "Family": "weak_rankers.base",
+    "Features": "weak_rankers.columns",
     "GlassBoxRanker": "algorithms.glass_box",
     "Hinge": "losses",
     "Judgments": "judgments",
     "Linear": "losses",
     "Logistic": "losses",
-    "MultilabelBoost": "algorithms.multilabel",
+    "MultilabelRanker": "algorithms.multilabel",
     "PairLoss": "losses",
     "PairRisk": "risks.pair_risk",
     "PointRisk": "risks.pointwise",
@@ -44,15 +44,15 @@ _HOME = {
     "RankBoost": "algorithms.rankboost",
     "RankBoostPlus": "algorithms.rankboost_plus",
     "RankWeight": "risks.rank_weights",
-    "Ranker": "rankers.base",
+    "WeakRanker": "weak_rankers.base",
     "Report": "report.page",
     "ScoreRisk": "risks.score_risk",
-    "SmoothMargin": "algorithms.smooth_margin",
+    "SmoothMarginRanker": "algorithms.smooth_margin",
     "SquaredHinge": "losses",
-    "Stump": "rankers.stumps",
-    "Stumps": "rankers.stumps",
-    "Tree": "rankers.trees",
-    "Trees": "rankers.growers",
+    "Stump": "weak_rankers.stumps",
+    "Stumps": "weak_rankers.stumps",
+    "Tree": "weak_rankers.trees",
+    "Trees": "weak_rankers.tree_family",
     "best_margin": "margin",
     "compare": "inference",
     "e2_loss": "algorithms.e2",
@@ -60,7 +60,7 @@ _HOME = {
     "export": "exports.write",
     "load": "estimator.saving",
     "margins": "margin",
-    "minimise_ranking_risk": "algorithms.empirical_risk",
+    "minimize_ranking_risk": "algorithms.empirical_risk",
     "pairs_in_order": "boosting.monitors",
     "staged_e2_loss": "algorithms.e2",
     "tune": "algorithms.tuning",
@@ -68,7 +68,7 @@ _HOME = {
 }
 
 # Parts of other interfaces, importable from here but not shown.
-_ALSO = {"Constants": "rankers.columns", "Found": "rankers.base"}
+_ALSO = {"Constants": "weak_rankers.columns", "SearchResult": "weak_rankers.base"}
 
 __all__ = sorted(_HOME)  # noqa: PLE0605  (one list, kept in one place)
 
@@ -89,25 +89,25 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
     from precede import metrics as metrics
     from precede import model as model
     from precede import plots as plots
-    from precede import rankers as rankers
     from precede import report as report
     from precede import risks as risks
     from precede import scorecard as scorecard
     from precede import testing as testing
     from precede import top as top
+    from precede import weak_rankers as weak_rankers
     from precede.algorithms.adaboost import AdaBoostRanker as AdaBoostRanker
-    from precede.algorithms.ball import ConvexRisk as ConvexRisk
     from precede.algorithms.boosted import BoostedRanker as BoostedRanker
+    from precede.algorithms.convex_risk import ConvexRiskRanker as ConvexRiskRanker
     from precede.algorithms.e2 import e2_loss as e2_loss
     from precede.algorithms.e2 import staged_e2_loss as staged_e2_loss
-    from precede.algorithms.empirical_risk import minimise_ranking_risk as minimise_ranking_risk
+    from precede.algorithms.empirical_risk import minimize_ranking_risk as minimize_ranking_risk
     from precede.algorithms.glass_box import GlassBoxRanker as GlassBoxRanker
-    from precede.algorithms.multilabel import MultilabelBoost as MultilabelBoost
+    from precede.algorithms.multilabel import MultilabelRanker as MultilabelRanker
     from precede.algorithms.push import PushRanker as PushRanker
     from precede.algorithms.qbrank import QBRank as QBRank
     from precede.algorithms.rankboost import RankBoost as RankBoost
     from precede.algorithms.rankboost_plus import RankBoostPlus as RankBoostPlus
-    from precede.algorithms.smooth_margin import SmoothMargin as SmoothMargin
+    from precede.algorithms.smooth_margin import SmoothMarginRanker as SmoothMarginRanker
     from precede.algorithms.tuning import tune as tune
     from precede.boosting.checkpoint import Checkpoint as Checkpoint
     from precede.boosting.monitors import pairs_in_order as pairs_in_order
@@ -130,27 +130,27 @@ if TYPE_CHECKING:  # `as`, because a checker takes only such names for public
     from precede.margin import best_margin as best_margin
     from precede.margin import margins as margins
     from precede.metrics.evaluator import evaluate as evaluate
-    from precede.rankers.base import Family as Family
-    from precede.rankers.base import Found as Found
-    from precede.rankers.base import Ranker as Ranker
-    from precede.rankers.columns import Columns as Columns
-    from precede.rankers.columns import Constants as Constants
-    from precede.rankers.columns import Features as Features
-    from precede.rankers.growers import Trees as Trees
-    from precede.rankers.stumps import Stump as Stump
-    from precede.rankers.stumps import Stumps as Stumps
-    from precede.rankers.trees import Tree as Tree
     from precede.report.page import Report as Report
     from precede.risks.pair_risk import PairRisk as PairRisk
     from precede.risks.pointwise import PointRisk as PointRisk
     from precede.risks.rank_weights import RankWeight as RankWeight
     from precede.risks.score_risk import ScoreRisk as ScoreRisk
+    from precede.weak_rankers.base import Family as Family
+    from precede.weak_rankers.base import SearchResult as SearchResult
+    from precede.weak_rankers.base import WeakRanker as WeakRanker
+    from precede.weak_rankers.columns import Columns as Columns
+    from precede.weak_rankers.columns import Constants as Constants
+    from precede.weak_rankers.columns import Features as Features
+    from precede.weak_rankers.stumps import Stump as Stump
+    from precede.weak_rankers.stumps import Stumps as Stumps
+    from precede.weak_rankers.tree_family import Trees as Trees
+    from precede.weak_rankers.trees import Tree as Tree
 
 
 _SUBMODULES = frozenset((
     "algorithms", "boosting", "bounds", "cli", "dask", "datasets", "estimator", "explain", "files",
-    "inference", "judgments", "losses", "margin", "metrics", "model", "plots", "rankers", "report",
-    "risks", "scorecard", "testing", "top",
+    "inference", "judgments", "losses", "margin", "metrics", "model", "plots", "report", "risks",
+    "scorecard", "testing", "top", "weak_rankers",
 ))  # fmt: skip
 # Where modules that have moved are now; the old paths go on working.
 _MOVED = {"boost": "boosting", "shapley": "explain.shapley", "trec": "files.trec"}

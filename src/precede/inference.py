@@ -129,9 +129,9 @@ class Estimate(_Result):
         if self.scale == "unit":
             low, high = max(low, 0.0), min(high, 1.0)
         elif self.scale == "logit":
-            centre = math.log(self.value / (1 - self.value))
+            center = math.log(self.value / (1 - self.value))
             half /= self.value * (1 - self.value)
-            low, high = (0.5 + 0.5 * math.tanh((centre + step) / 2) for step in (-half, half))
+            low, high = (0.5 + 0.5 * math.tanh((center + step) / 2) for step in (-half, half))
         return Interval(low, high, level)
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ class Comparison(_Result):
 
     `std_error` is that of the difference over `n_units` independent queries, items or groups,
     None with a `reason`; `p_value` is two-sided. `convention` says whether the values are means
-    over queries and what equal scores count. A randomisation says what it `exchanged`, how often.
+    over queries and what equal scores count. A randomization says what it `exchanged`, how often.
 
     Examples
     --------
@@ -563,7 +563,7 @@ def compare(
 
     The difference has the influence values ψᵃ − ψᵇ, unit by unit, and the standard error
     √(Var(ψᵃ − ψᵇ)/N): what both get wrong cancels (Clémençon, Lugosi, Vayatis 2005, section 2;
-    for two grades DeLong's test, 1988). O(n log n), times 1999 to randomise items.
+    for two grades DeLong's test, 1988). O(n log n), times 1999 to randomize items.
 
     Parameters
     ----------
@@ -582,14 +582,14 @@ def compare(
         result says so in its `convention`. Without `qid`, metrics other than the first five are
         compared by the bootstrap.
     method : {"asymptotic", "randomization", "bootstrap"}, default "asymptotic"
-        t test on the paired differences, or a randomisation test. With queries that exchanges
+        t test on the paired differences, or a randomization test. With queries that exchanges
         the two results of a query (all 2^Q ways up to Q = 13, else 9999 at random); without,
         the two mid-ranks of an item (1999 at random): ranks, as scores share no scale.
         "bootstrap" is for one list: the standard error is that of the difference over resamples
         of the items (within each class if there are two), the same for both rankers, and the p
         value is that of a normal distribution. 2000 resamples, fewer above 10,000 items.
     random_state : None, int or numpy.random.Generator
-        Used by the randomisation test and the bootstrap only.
+        Used by the randomization test and the bootstrap only.
     groups : array-like with one identifier per listed pair, then one per tie; optional
         As in `ranking_risk`: the group is then the independent unit.
 
@@ -736,7 +736,7 @@ def friedman(
 def nemenyi(n_rankers: int, n_datasets: int, *, level: float = 0.95) -> float:
     """Return Nemenyi's critical difference of average ranks of k rankers on N data sets.
 
-    CD = q·√(k(k+1)/(6N)), with q the quantile of the studentised range divided by √2.
+    CD = q·√(k(k+1)/(6N)), with q the quantile of the studentized range divided by √2.
     References: Nemenyi (1963); Demšar, JMLR 7 (2006), table 5.
 
     Examples
@@ -931,7 +931,7 @@ class _Sample:
             wrong = weight @ _item_errors(self.starts, self.grade, ranks, weight, tie)
             classes = np.bincount(self.grade, weights=weight)
             # An item drawn twice makes a pair with itself that is never wrong: n(n − 1) instead
-            # of (n − 1)² would centre the replicates below the estimate.
+            # of (n − 1)² would center the replicates below the estimate.
             total = (size - 1) ** 2 if pairs == "all" else size**2 - (classes**2).sum()
             return float(wrong / total) if total else math.nan
 

@@ -1,7 +1,7 @@
 """What is known about the order of items: grades, queries, pairs, weights, labels.
 
-A `Judgments` is a target that scikit-learn can slice. `Judgments.arrange` turns it into an
-`Arrangement`: rows sorted by query and grade, so that every run of equal grade is a slice and
+A `Judgments` is a target that scikit-learn can slice. `Judgments.to_layout` turns it into an
+`QueryLayout`: rows sorted by query and grade, so that every run of equal grade is a slice and
 the sums over pairs become sums over runs. Nothing here ever lists the pairs of graded labels.
 
 This is the only module that checks y, qid, group, pairs, weights, scores and feature names; every
@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precede.engine.arrangement import (
-    Arrangement,
-    arrangements,
-    check_balance,
-)
 from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.execution import warn_caller
 from precede.engine.frames import is_missing
 from precede.engine.parameters import counted
-from precede.engine.workers import warn_caller
+from precede.engine.query_layout import (
+    QueryLayout,
+    check_balance,
+    layouts,
+)
 
 __all__ = [
     "Judgments", "as_judgments", "check_column", "check_scores", "check_weights",
@@ -313,7 +313,7 @@ class Judgments:
         if self.grade is None:
             return listed
         unweighted = Judgments(self.grade, self.qid)
-        return listed + unweighted.arrange().count_graded_pairs()
+        return listed + unweighted.to_layout().count_graded_pairs()
 
     def pairs_of(self, query: Any = None) -> Iterator[tuple[int, int]]:
         """List the crucial pairs of one query, for tests and for the curious: O(n²)."""
@@ -325,7 +325,7 @@ class Judgments:
         if self.pairs is not None:
             yield from ((int(i), int(k)) for i, k in self.pairs if inside[k])
 
-    def arrange(self, balance: str = "pairs", *, labelled: bool = False) -> Arrangement:
+    def to_layout(self, balance: str = "pairs", *, labeled: bool = False) -> QueryLayout:
         """Sort the rows that take part in a comparison by query and grade.
 
         Parameters
@@ -335,14 +335,14 @@ class Judgments:
             1), or every item (they share the number of items of the query that take part in
             a pair, which is between the two); a listed pair belongs to the query of its loser,
             and so does each half of a tie.
-        labelled : bool
+        labeled : bool
             Whether rows that have a label but no pair are arranged too.
 
         Notes
         -----
         O(n log n) time and O(n) memory.
         """
-        return arrangements(self, (check_balance(balance),), labelled)[0]
+        return layouts(self, (check_balance(balance),), labeled)[0]
 
     # -- helpers ---------------------------------------------------------------------------
 
@@ -948,7 +948,7 @@ def feature_names(given: Any, count: int) -> list[str]:
 def column_numbers(given: Any, names: Any, n_features: int) -> list[int]:
     """Numbers of the columns in `categorical_features`, in rising order and each once.
 
-    >>> column_numbers(["colour", 0], ["size", "colour"], 2)
+    >>> column_numbers(["color", 0], ["size", "color"], 2)
     [0, 1]
     """
     return sorted(set(columns_in_order(given, names, n_features, "categorical_features")))
@@ -959,7 +959,7 @@ def columns_in_order(given: Any, names: Any, n_features: int, parameter: str) ->
 
     `parameter` is where they were given, for messages.
 
-    >>> columns_in_order(["colour", 0], ["size", "colour"], 2, "monotone_constraints")
+    >>> columns_in_order(["color", 0], ["size", "color"], 2, "monotone_constraints")
     [1, 0]
     """
     found = []

@@ -1,6 +1,6 @@
 """Pair losses and price functions: mathematics only, in plain NumPy.
 
-The library minimises ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``. A *pair
+The library minimizes ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``. A *pair
 loss* is l, a convex decreasing function of the margin; a *price* is g, a convex increasing
 function of what a loser has to pay. A loss may declare its *form*, by which the sums over
 pairs are taken without enumerating pairs; without a form they are taken exactly, in tiles.

@@ -19,11 +19,11 @@ import scipy.sparse
 from numba import njit
 from numpy.typing import ArrayLike
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.execution import Context
 from precede.engine.portable import log_of
-from precede.engine.training import Training
-from precede.engine.workers import Workers
+from precede.engine.query_layout import QueryLayout
+from precede.engine.training_data import TrainingData
 from precede.judgments import (
     Judgments,
     as_judgments,
@@ -33,8 +33,8 @@ from precede.judgments import (
     to_numbers,
 )
 from precede.model import Ensemble
-from precede.rankers.base import Family, Ranker, exactly_searched
 from precede.risks.base import least_margin
+from precede.weak_rankers.base import Family, WeakRanker, exactly_searched
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -65,7 +65,7 @@ LP_TOLERANCE = 1e-10
 # -- the norm --------------------------------------------------------------------------------
 
 
-def net_weights(ensemble: Ensemble) -> dict[Ranker, float]:
+def net_weights(ensemble: Ensemble) -> dict[WeakRanker, float]:
     """Weight of every distinct ranker, its rounds added up; the constant is left out.
 
     >>> from precede import Stump
@@ -73,11 +73,11 @@ def net_weights(ensemble: Ensemble) -> dict[Ranker, float]:
     >>> list(net_weights(model).values())
     [0.75, 0.5]
     """
-    rounds: dict[Ranker, list[float]] = {}
-    for ranker, weight in ensemble.parts():
-        if not ranker.is_constant:
-            rounds.setdefault(ranker, []).append(weight)
-    return {ranker: math.fsum(weights) for ranker, weights in rounds.items()}
+    rounds: dict[WeakRanker, list[float]] = {}
+    for weak_ranker, weight in ensemble.parts():
+        if not weak_ranker.is_constant:
+            rounds.setdefault(weak_ranker, []).append(weight)
+    return {weak_ranker: math.fsum(weights) for weak_ranker, weights in rounds.items()}
 
 
 def weight_norm(ensemble: Ensemble) -> float:
@@ -196,23 +196,21 @@ def margin_distribution(
 
 def _distribution(judgments: Judgments, scores: Floats, norm: float) -> MarginDistribution:
     """Sort the items of every query by score, with the number of their level as grade."""
-    arrangement = judgments.arrange()
-    at = scores[arrangement.order]
-    graded = arrangement.n_graded
-    level_sizes, level_counts = np.diff(arrangement.level_start), np.diff(arrangement.query_start)
+    layout = judgments.to_layout()
+    at = scores[layout.order]
+    graded = layout.n_graded
+    level_sizes, level_counts = np.diff(layout.level_start), np.diff(layout.query_start)
     query_of_level = np.repeat(np.arange(level_counts.size), level_counts)
-    codes = np.repeat(
-        np.arange(level_sizes.size) - arrangement.query_start[query_of_level], level_sizes
-    )
+    codes = np.repeat(np.arange(level_sizes.size) - layout.query_start[query_of_level], level_sizes)
     query = np.repeat(query_of_level, level_sizes)
     order = np.lexsort((at[:graded], query))
-    starts = arrangement.level_start[arrangement.query_start]
-    listed = np.sort(at[arrangement.winner] - at[arrangement.loser]) / norm
-    pairs = arrangement.count_graded_pairs() + listed.size
+    starts = layout.level_start[layout.query_start]
+    listed = np.sort(at[layout.winner] - at[layout.loser]) / norm
+    pairs = layout.count_graded_pairs() + listed.size
     if not pairs:
         raise ValueError("no crucial pair: no two grades differ within a query; check y and qid")
     return MarginDistribution(
-        len(judgments), pairs, least_margin(arrangement, at) / norm, norm,
+        len(judgments), pairs, least_margin(layout, at) / norm, norm,
         starts, codes[order].astype(np.int64), at[:graded][order], listed,
         float(np.ptp(at)) / norm,
     )  # fmt: skip
@@ -282,7 +280,7 @@ def best_margin(
     *,
     qid: ArrayLike | None = None,
     pairs: ArrayLike | None = None,
-    rankers: str | Family = "stumps",
+    weak_rankers: str | Family = "stumps",
     max_bins: int = 255,
     nonnegative: bool = False,
 ) -> float:
@@ -290,7 +288,7 @@ def best_margin(
 
     The greatest r such that some f = Σ λ_j h_j with Σ|λ_j| ≤ 1 has ``f(x_i) - f(x_k) >= r``
     for every crucial pair; 0 where the rankers cannot separate the pairs. For small problems,
-    and to check `SmoothMargin`, whose interval holds for problems of any size.
+    and to check `SmoothMarginRanker`, whose interval holds for problems of any size.
 
     Parameters
     ----------
@@ -331,7 +329,7 @@ def best_margin(
     >>> from precede import Stumps
     >>> X = np.arange(1000.0)[:, None]
     >>> y = (X[:, 0] >= 503).astype(int)
-    >>> best_margin(X, y), best_margin(X, y, rankers=Stumps(thresholds="all"))
+    >>> best_margin(X, y), best_margin(X, y, weak_rankers=Stumps(thresholds="all"))
     (0.0, 1.0)
     """
     table = to_numbers(X, "X")
@@ -340,27 +338,27 @@ def best_margin(
             f"X has shape {table.shape}; give one row per item, one column per feature"
         )
     judgments = _judgments(y, qid, pairs, len(table))
-    weak = exactly_searched(rankers, "the best margin")
-    with Workers(1) as workers:
-        training = Training.prepare(
-            table, judgments, balance="pairs", max_bins=max_bins, workers=workers
+    weak = exactly_searched(weak_rankers, "the best margin")
+    with Context(1) as context:
+        training = TrainingData.prepare(
+            table, judgments, balance="pairs", max_bins=max_bins, context=context
         )
-        arrangement = training.arrangement
-        if arrangement.n_arranged + arrangement.winner.size > MOST_ROWS:
+        layout = training.layout
+        if layout.n_used_rows + layout.winner.size > MOST_ROWS:
             raise ValueError(
-                f"{arrangement.n_arranged + arrangement.winner.size} rows and pairs are too many "
-                f"for a linear programme (at most {MOST_ROWS}); fit SmoothMargin and read "
+                f"{layout.n_used_rows + layout.winner.size} rows and pairs are too many "
+                f"for a linear programme (at most {MOST_ROWS}); fit SmoothMarginRanker and read "
                 "margin_interval_"
             )
-        search = weak.start(training.table, workers)
-        search = search.rising() if nonnegative else search
-        programme = _Programme(arrangement, nonnegative=nonnegative)
+        search = weak.start(training.table, context)
+        search = search.restrict_to_positive() if nonnegative else search
+        programme = _Programme(layout, nonnegative=nonnegative)
         while True:
             value, pull = programme.solve()
             found = search.best(pull)
             if found is None or abs(found.edge) <= value + LP_TOLERANCE:
                 return value
-            if not programme.add(found.ranker, found.ranker.on(training.table)):
+            if not programme.add(found.weak_ranker, found.weak_ranker.on(training.table)):
                 return value
 
 
@@ -437,7 +435,7 @@ def refuse_ties(judgments: Judgments) -> None:
 
 
 class _Programme:
-    """Maximise r such that every pair is apart by r, over some of the rankers.
+    """Maximize r such that every pair is apart by r, over some of the rankers.
 
     Let ``u_l`` be at least every score below level l of a query. The rows of the programme,
     each at most 0 (the last at most 1):
@@ -451,17 +449,17 @@ class _Programme:
     The dual solution is a distribution over pairs; summed for each item it is a pull.
     """
 
-    def __init__(self, arrangement: Arrangement, *, nonnegative: bool = False):
-        self._items, self._fixed = _structure(arrangement)
+    def __init__(self, layout: QueryLayout, *, nonnegative: bool = False):
+        self._items, self._fixed = _structure(layout)
         self._nonnegative = nonnegative
         self._columns: list[Floats] = []
-        self._rankers: set[Ranker] = set()
+        self._rankers: set[WeakRanker] = set()
 
-    def add(self, ranker: Ranker, values: Array) -> bool:
+    def add(self, weak_ranker: WeakRanker, values: Array) -> bool:
         """Let a ranker join, unless it is there."""
-        if ranker in self._rankers:
+        if weak_ranker in self._rankers:
             return False
-        self._rankers.add(ranker)
+        self._rankers.add(weak_ranker)
         self._columns.append(self._items @ values.astype(np.float64))
         return True
 
@@ -489,24 +487,24 @@ class _Programme:
         return max(0.0, float(-answer.fun)), np.asarray(-(self._items.T @ duals))
 
 
-def _structure(arrangement: Arrangement) -> tuple[Any, Any]:
+def _structure(layout: QueryLayout) -> tuple[Any, Any]:
     """Rows of the programme: their parts in the scores of the items, and in u and r."""
-    graded = arrangement.n_graded
-    sizes = np.diff(arrangement.level_start)
+    graded = layout.n_graded
+    sizes = np.diff(layout.level_start)
     level = np.repeat(np.arange(sizes.size), sizes)
     bottom = np.zeros(sizes.size + 1, bool)
-    bottom[arrangement.query_start[:-1]] = True
+    bottom[layout.query_start[:-1]] = True
     bottom[-1] = True
     top = bottom[1:]
     below, above = np.flatnonzero(~top[level]), np.flatnonzero(~bottom[:-1][level])
     between = np.flatnonzero(~top & ~bottom[:-1])
-    winner, loser = arrangement.winner, arrangement.loser
+    winner, loser = layout.winner, layout.loser
     starts = np.cumsum([0, below.size, between.size, above.size, winner.size])
     chain, up, listed = (np.arange(starts[j], starts[j + 1]) for j in (1, 2, 3))
     items = _sparse(
         [(np.arange(below.size), below, 1.0), (up, above, -1.0), (listed, loser, 1.0),
          (listed, winner, -1.0)],
-        (int(starts[-1]), max(arrangement.n_arranged, graded)),
+        (int(starts[-1]), max(layout.n_used_rows, graded)),
     )  # fmt: skip
     last = sizes.size
     rate = np.zeros(up.size, np.int64) + last, np.zeros(listed.size, np.int64) + last

@@ -21,17 +21,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Floats, Integers
-from precede.engine.elementary import smaller
-from precede.engine.workers import Workers, is_small
+from precede.engine.execution import Context, is_small
+from precede.engine.portable_kernels import fmin
 from precede.files.streams import is_plain, opened, require_folder, suffix_of, writing
-from precede.rankers.base import Ranker, declared_kinds, ranker_from_dict
-from precede.rankers.stumps import Stump
-from precede.rankers.terms import Term, TermTables
-from precede.rankers.trees import MOST_FEATURES, Forest, Tree
+from precede.weak_rankers.base import WeakRanker, declared_kinds, weak_ranker_from_dict
+from precede.weak_rankers.stumps import Stump
+from precede.weak_rankers.terms import Term, TermTables
+from precede.weak_rankers.trees import MOST_FEATURES, Forest, Tree
 
 if TYPE_CHECKING:
     from precede.engine.cuda import Device
-    from precede.rankers.device_forest import DeviceForest
+    from precede.weak_rankers.device_forest import DeviceForest
 
 __all__ = [
     "FORMAT",
@@ -82,20 +82,20 @@ class Ensemble:
 
     _on_device: DeviceForest | None = None  # made when it is needed
 
-    def __init__(self, rankers: list[Ranker], weights: list[float], n_features: int):
-        self.rankers = list(rankers)
+    def __init__(self, weak_rankers: list[WeakRanker], weights: list[float], n_features: int):
+        self.weak_rankers = list(weak_rankers)
         self.weights = [float(weight) for weight in weights]
         self.n_features = int(n_features)
 
     def __len__(self) -> int:
-        return len(self.rankers)
+        return len(self.weak_rankers)
 
     def __repr__(self) -> str:
         return f"Ensemble({len(self)} rankers, {self.n_features} features)"
 
-    def parts(self) -> Iterator[tuple[Ranker, float]]:
+    def parts(self) -> Iterator[tuple[WeakRanker, float]]:
         """Each ranker with its weight, in the order of the rounds."""
-        return zip(self.rankers, self.weights, strict=True)
+        return zip(self.weak_rankers, self.weights, strict=True)
 
     def stumps(self) -> list[tuple[Stump, float]]:
         """The rankers that are stumps, with their weights."""
@@ -109,49 +109,49 @@ class Ensemble:
         """The rankers that are terms, with their weights."""
         return [(each, w) for r, w in self.parts() if (each := r.as_term()) is not None]
 
-    def append(self, ranker: Ranker, weight: float) -> None:
+    def append(self, weak_ranker: WeakRanker, weight: float) -> None:
         """Add a ranker; what was derived from the others is derived anew when needed."""
-        self.rankers.append(ranker)
+        self.weak_rankers.append(weak_ranker)
         self.weights.append(float(weight))
         for derived in ("_tables", "_forest", "_terms", "_others", "_on_device"):
             self.__dict__.pop(derived, None)
 
     def first(self, rounds: int) -> Ensemble:
         """The model as it was after some of its rounds."""
-        return Ensemble(self.rankers[:rounds], self.weights[:rounds], self.n_features)
+        return Ensemble(self.weak_rankers[:rounds], self.weights[:rounds], self.n_features)
 
     # -- scores ----------------------------------------------------------------------------
 
-    def predict(self, X: Any, workers: Workers | None = None) -> Floats:
+    def predict(self, X: Any, context: Context | None = None) -> Floats:
         """Score every row; the higher ranks first."""
         self.check_width(X)
         scores = np.zeros(X.shape[0])
         if scipy.sparse.issparse(X):
             for first in range(0, X.shape[0], SPARSE_ROWS):
                 part = slice(first, first + SPARSE_ROWS)
-                scores[part] = self.predict(X[part].toarray(), workers)
+                scores[part] = self.predict(X[part].toarray(), context)
             return scores
         tables = self._tables
         if tables.feature.size:
-            (workers or Workers(1)).run(
+            (context or Context(1)).run(
                 _score_rows, X.shape[0], X, tables.feature, tables.start, tables.threshold,
                 tables.value, tables.missing, scores, small=is_small("heavy rows", X.shape[0]),
             )  # fmt: skip
         if self._forest is not None:
-            self._forest.add_to(scores, X, workers)
+            self._forest.add_to(scores, X, context)
         if self._terms is not None:
-            self._terms.add_to(scores, X, workers)
-        for ranker, weight in self._others:
-            scores += weight * ranker(X)
+            self._terms.add_to(scores, X, context)
+        for weak_ranker, weight in self._others:
+            scores += weight * weak_ranker(X)
         return scores
 
     def predict_on_device(self, X: Any, device: Device) -> Any:
         """Score the rows of an array on a device, where the scores stay; trees only."""
         self.check_width(X)
-        from precede.rankers.device_forest import DeviceForest  # noqa: PLC0415  (only on a GPU)
+        from precede.weak_rankers.device_forest import DeviceForest  # noqa: PLC0415  (only on a GPU)
 
         if self._on_device is None:
-            self._on_device = DeviceForest(device, self.rankers, self.weights)
+            self._on_device = DeviceForest(device, self.weak_rankers, self.weights)
         return self._on_device.scores(X)
 
     def check_width(self, X: Any) -> None:
@@ -163,15 +163,15 @@ class Ensemble:
         """Scores after each round; every array is a new one."""
         X = X.toarray() if scipy.sparse.issparse(X) else X  # rankers read columns
         scores = np.zeros(X.shape[0])
-        for ranker, weight in self.parts():
-            scores = scores + weight * ranker(X)
+        for weak_ranker, weight in self.parts():
+            scores = scores + weight * weak_ranker(X)
             yield scores
 
     def importances(self) -> Floats:
         """Share of the absolute weight that each feature carries; sums to 1 (or is all 0)."""
         total = np.zeros(self.n_features)
-        for ranker, weight in self.parts():
-            for feature, part in ranker.importances().items():
+        for weak_ranker, weight in self.parts():
+            for feature, part in weak_ranker.importances().items():
                 total[feature] += abs(weight) * part
         return total / total.sum() if total.sum() > 0 else total
 
@@ -200,17 +200,20 @@ class Ensemble:
         return tables
 
     @cached_property
-    def _others(self) -> list[tuple[Ranker, float]]:
+    def _others(self) -> list[tuple[WeakRanker, float]]:
         """Rankers that are neither stumps, trees nor terms, equal ones together."""
-        total: dict[Ranker, float] = {}
-        for ranker, weight in self.parts():
-            if all(view() is None for view in (ranker.as_stump, ranker.as_tree, ranker.as_term)):
-                total[ranker] = total.get(ranker, 0.0) + weight
+        total: dict[WeakRanker, float] = {}
+        for weak_ranker, weight in self.parts():
+            if all(
+                view() is None
+                for view in (weak_ranker.as_stump, weak_ranker.as_tree, weak_ranker.as_term)
+            ):
+                total[weak_ranker] = total.get(weak_ranker, 0.0) + weight
         return list(total.items())
 
     def __getstate__(self) -> dict[str, Any]:
         # The tables follow from the rest; a pickle should not carry them.
-        return {name: self.__dict__[name] for name in ("rankers", "weights", "n_features")}
+        return {name: self.__dict__[name] for name in ("weak_rankers", "weights", "n_features")}
 
     # -- plain data ------------------------------------------------------------------------
 
@@ -218,19 +221,21 @@ class Ensemble:
         """Plain lists and numbers, from which `from_dict` makes an equal ensemble."""
         return {
             "n_features": self.n_features,
-            "rankers": [plain(ranker.to_dict()) for ranker in self.rankers],
+            "weak_rankers": [plain(weak_ranker.to_dict()) for weak_ranker in self.weak_rankers],
             "weights": self.weights,
         }
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Ensemble:
         """Check and rebuild; nothing in the data is ever executed."""
-        rankers, weights = fields.get("rankers"), fields.get("weights")
+        weak_rankers, weights = fields.get("weak_rankers"), fields.get("weights")
         n_features = fields.get("n_features")
-        if not isinstance(rankers, list) or not isinstance(weights, list):
+        if not isinstance(weak_rankers, list) or not isinstance(weights, list):
             raise ValueError("a model needs lists of rankers and weights")
-        if len(rankers) != len(weights):
-            raise ValueError(f"the model has {len(rankers)} rankers and {len(weights)} weights")
+        if len(weak_rankers) != len(weights):
+            raise ValueError(
+                f"the model has {len(weak_rankers)} rankers and {len(weights)} weights"
+            )
         if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
             raise ValueError(f"n_features={shown(n_features)} is not a number of features")
         if n_features > MOST_FEATURES:
@@ -239,19 +244,19 @@ class Ensemble:
         infinite = [j for j, weight in enumerate(checked) if not math.isfinite(weight)]
         if infinite:
             raise ValueError(f"weight {infinite[0]} is not finite")
-        made = cls([_checked_ranker(r, n_features) for r in rankers], checked, n_features)
+        made = cls([_checked_ranker(r, n_features) for r in weak_rankers], checked, n_features)
         made._check_size()
         return made
 
     def _check_size(self) -> None:
         """Refuse scores beyond the largest number, and sets of categories beyond the memory."""
         most, bits = 0.0, 0
-        for ranker, weight in self.parts():
+        for weak_ranker, weight in self.parts():
             largest = 1.0
-            if (tree := ranker.as_tree()) is not None:
+            if (tree := weak_ranker.as_tree()) is not None:
                 largest = max(map(abs, tree.value))
                 bits += sum(map(max, filter(None, tree.categories)))
-            elif (term := ranker.as_term()) is not None:
+            elif (term := weak_ranker.as_term()) is not None:
                 largest = max(map(abs, term.values))
             most += abs(weight) * largest
         if not most < MOST_SCORE:
@@ -305,7 +310,7 @@ def _check_features(used: list[int], n_features: int) -> None:
         raise ValueError(f"the model reads features {used[0]} to {used[-1]} of {n_features}")
 
 
-def _checked_ranker(fields: Any, n_features: int) -> Ranker:
+def _checked_ranker(fields: Any, n_features: int) -> WeakRanker:
     """Rebuild a ranker; its numbers must be numbers and its feature must exist."""
     if not isinstance(fields, dict):
         raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
@@ -314,9 +319,9 @@ def _checked_ranker(fields: Any, n_features: int) -> Ranker:
         fields = {
             name: _as_declared(value, kinds.get(name, ""), name) for name, value in fields.items()
         }
-    ranker = ranker_from_dict(fields)
-    ranker.check_features(n_features)
-    return ranker
+    weak_ranker = weak_ranker_from_dict(fields)
+    weak_ranker.check_features(n_features)
+    return weak_ranker
 
 
 def _as_declared(value: Any, kind: str, name: str) -> Any:
@@ -480,7 +485,7 @@ def _score_rows(
 ) -> None:  # fmt: skip
     """Add every feature's step function, block of rows by block of rows."""
     for first in range(low, high, 256):
-        last = smaller(first + 256, high)
+        last = fmin(first + 256, high)
         for used in range(feature.size):
             column = feature[used]
             begin, count = start[used], start[used + 1] - start[used]

@@ -25,8 +25,8 @@ from precede.estimator import BaseRanker, load
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble
-from precede.rankers.base import Family, Ranker, ranker_from_dict
 from precede.risks.pair_risk import PairRisk
+from precede.weak_rankers.base import Family, WeakRanker, weak_ranker_from_dict
 
 __all__ = ["check_algorithm", "check_family", "check_loss", "check_price"]
 
@@ -106,7 +106,7 @@ def check_family(family: Family, X: Array | None = None) -> None:
     """Check that a family finds what it says, and that its rankers can be kept.
 
     The edge is that of the ranker returned; binned and raw rows give equal values; the
-    ranker survives a dictionary, and `Ranker.as_tree` and the like give its values; no
+    ranker survives a dictionary, and `WeakRanker.as_tree` and the like give its values; no
     ranker that the family finds for some other pull has a larger edge (which is not all of
     them: list your rankers in a test of your own).
 
@@ -119,31 +119,40 @@ def check_family(family: Family, X: Array | None = None) -> None:
     table = Table.build(X)
     pulls = [_balanced(generator.standard_normal(len(X))) for _ in range(8)]
     found = [family.start(table).best(pull) for pull in pulls]
-    rankers = [answer.ranker for answer in found if answer is not None]
+    weak_rankers = [answer.weak_ranker for answer in found if answer is not None]
     for pull, answer in zip(pulls, found, strict=True):
         if answer is None:
             continue
-        values = answer.ranker.on(table).astype(float)
+        values = answer.weak_ranker.on(table).astype(float)
         _close(answer.edge, float(pull @ values), "the edge returned")
-        _close(answer.ranker(X).astype(float), values, "values on binned and raw rows")
+        _close(answer.weak_ranker(X).astype(float), values, "values on binned and raw rows")
         _require(
-            ranker_from_dict(answer.ranker.to_dict()) == answer.ranker,
+            weak_ranker_from_dict(answer.weak_ranker.to_dict()) == answer.weak_ranker,
             "a ranker must survive to_dict",
         )
-        _check_views(answer.ranker, X)
-        most = max(abs(float(pull @ other(X).astype(float))) for other in rankers)
+        _check_views(answer.weak_ranker, X)
+        most = max(abs(float(pull @ other(X).astype(float))) for other in weak_rankers)
         _require(abs(answer.edge) >= most - 1e-9, "search must return the largest edge")
 
 
-def _check_views(ranker: Ranker, X: Array) -> None:
+def _check_views(weak_ranker: WeakRanker, X: Array) -> None:
     """Check that what a ranker is said to equal has its values, missing features included."""
     rows = np.vstack([X, np.full((1, X.shape[1]), np.nan)])
-    views = (ranker.as_stump(), ranker.as_tree(), ranker.as_term(), ranker.as_line())
+    views = (
+        weak_ranker.as_stump(),
+        weak_ranker.as_tree(),
+        weak_ranker.as_term(),
+        weak_ranker.as_linear(),
+    )
     _require(sum(view is not None for view in views) <= 1, "a ranker equals at most one thing")
     for view in views:
         if view is not None:
-            _close(view(rows).astype(float), ranker(rows).astype(float), "as_stump, as_tree, ...")
-    _require(not ranker.is_constant or bool((ranker(rows) == 1).all()), "a constant must be 1")
+            _close(
+                view(rows).astype(float), weak_ranker(rows).astype(float), "as_stump, as_tree, ..."
+            )
+    _require(
+        not weak_ranker.is_constant or bool((weak_ranker(rows) == 1).all()), "a constant must be 1"
+    )
 
 
 def check_algorithm(estimator: BaseRanker) -> None:
@@ -165,7 +174,9 @@ def check_algorithm(estimator: BaseRanker) -> None:
     shuffled = {name: values[order] for name, values in given.items()}
     other = _fitted(twin, X[order], y[order], shuffled)
     _require(model.ensemble_.weights == other.ensemble_.weights, "threads or row order matter")
-    _require(model.ensemble_.rankers == other.ensemble_.rankers, "threads or row order matter")
+    _require(
+        model.ensemble_.weak_rankers == other.ensemble_.weak_rankers, "threads or row order matter"
+    )
     scores = model.predict(X)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
@@ -203,7 +214,7 @@ def _fitted(estimator: BaseRanker, X: Array, y: Array, given: dict[str, Any]) ->
 
 
 def _by_hand(ensemble: Ensemble, X: Array) -> Array:
-    values = (weight * ranker(X).astype(float) for ranker, weight in ensemble.parts())
+    values = (weight * weak_ranker(X).astype(float) for weak_ranker, weight in ensemble.parts())
     return sum(values, np.zeros(len(X)))
 
 

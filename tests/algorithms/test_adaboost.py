@@ -28,9 +28,9 @@ from precede import (
     load,
 )
 from precede.inference import ranking_risk
-from precede.rankers.columns import Constant
-from precede.rankers.stumps import Stump
 from precede.testing import check_algorithm
+from precede.weak_rankers.columns import Constant
+from precede.weak_rankers.stumps import Stump
 
 PIMA = Path(__file__).parents[3] / "shared" / "data" / "pima"
 # Few stumps, so that both algorithms come to their limits; no two classes are separable by them.
@@ -95,7 +95,7 @@ def test_corollary_11_the_skew_vanishes(both):
     assert np.abs(ada.history_["f_skew"][:20]).max() > 100 * abs(ada.f_skew_)
 
 
-def test_theorem_10_adaboost_minimises_the_loss_of_rankboost(both):
+def test_theorem_10_adaboost_minimizes_the_loss_of_rankboost(both):
     X, y, ada, rank = both
     plus, minus = losses(y, ada.decision_function(X))
     pairs = (y == 1).sum() * (y == -1).sum()
@@ -110,7 +110,7 @@ def test_theorem_12_the_same_area_under_the_curve(both):
     assert_allclose(ada_scores - ada_scores[0], rank_scores - rank_scores[0], atol=1e-3)
 
 
-def test_corollary_13_rankboost_with_its_intercept_minimises_the_loss_of_adaboost(both):
+def test_corollary_13_rankboost_with_its_intercept_minimizes_the_loss_of_adaboost(both):
     X, y, ada, rank = both
     plus, minus = losses(y, rank.decision_function(X))
     assert plus == pytest.approx(minus, rel=1e-9)
@@ -155,7 +155,7 @@ def test_equations_14_and_15_one_loss_is_the_product_of_the_parts_of_the_other(d
 
 def test_without_the_constant_the_skew_stays():
     X, y = wdbc()
-    ada = AdaBoostRanker(n_estimators=ROUNDS, constant=False, rankers="columns", n_jobs=1)
+    ada = AdaBoostRanker(n_estimators=ROUNDS, constant=False, weak_rankers="columns", n_jobs=1)
     X = np.where(np.median(X, axis=0) * 1.2 < X, 1.0, -1.0)
     ada.fit(X, y)
     assert abs(ada.f_skew_) > 1
@@ -178,7 +178,7 @@ def test_rounds_are_those_of_the_paper(problem, constant):
     model = AdaBoostRanker(n_estimators=8, constant=constant, n_jobs=1).fit(X, made)
     chosen, steps, F = naive_adaboost.adaboost(y, classifiers, weight, rounds=8)
     for t in range(min(len(chosen), len(model.ensemble_))):
-        ranker, step = model.ensemble_.rankers[t], model.ensemble_.weights[t]
+        ranker, step = model.ensemble_.weak_rankers[t], model.ensemble_.weights[t]
         if chosen[t] == len(stumps):
             assert ranker == Constant()
             assert step == pytest.approx(steps[t], abs=1e-9)
@@ -198,8 +198,10 @@ def test_rounds_are_those_of_the_paper(problem, constant):
 
 def test_real_values_take_a_line_search():
     X, y = load_breast_cancer(return_X_y=True)
-    for rankers in ("features", "columns", Stumps() | Features()):
-        model = AdaBoostRanker(rankers=rankers, n_estimators=30).fit(X[:, :5] / X.max(), y)
+    for weak_rankers in ("features", "columns", Stumps() | Features()):
+        model = AdaBoostRanker(weak_rankers=weak_rankers, n_estimators=30).fit(
+            X[:, :5] / X.max(), y
+        )
         assert np.all(np.diff(model.history_["log_risk"]) <= 1e-12)
         assert model.score(X[:, :5] / X.max(), y) > 0.9
 
@@ -225,7 +227,7 @@ def fails_in_the_check(_):
 @parametrize_with_checks(
     [
         AdaBoostRanker(n_estimators=5),
-        AdaBoostRanker(n_estimators=3, constant=False, rankers="features"),
+        AdaBoostRanker(n_estimators=3, constant=False, weak_rankers="features"),
     ],
     expected_failed_checks=fails_in_the_check,
 )
@@ -234,7 +236,7 @@ def test_scikit_learn(estimator, check):
 
 
 def test_the_contract():
-    check_algorithm(AdaBoostRanker(n_estimators=4, rankers="features"))
+    check_algorithm(AdaBoostRanker(n_estimators=4, weak_rankers="features"))
     check_algorithm(AdaBoostRanker(n_estimators=4, constant=False))
 
 
@@ -264,7 +266,7 @@ def test_a_warm_start_goes_on():
     once = AdaBoostRanker(n_estimators=40, n_jobs=1).fit(X, y)
     twice = AdaBoostRanker(n_estimators=15, n_jobs=1, warm_start=True).fit(X, y)
     twice.set_params(n_estimators=40).fit(X, y)
-    assert twice.ensemble_.rankers == once.ensemble_.rankers
+    assert twice.ensemble_.weak_rankers == once.ensemble_.weak_rankers
     assert twice.ensemble_.weights == once.ensemble_.weights
     assert twice.intercept_ == once.intercept_
     assert twice.f_skew_ == once.f_skew_
@@ -284,8 +286,8 @@ def test_some_features_in_a_round_and_always_the_constant():
     generator = np.random.default_rng(0)
     X, y = generator.normal(size=(200, 3)), generator.random(200) < 0.1
     model = AdaBoostRanker(n_estimators=60, max_features=0.4, random_state=0).fit(X, y)
-    assert model.ensemble_.rankers[0] == Constant()  # before all else, that most are negative
-    assert {r.feature for r in model.ensemble_.rankers if r != Constant()} == {0, 1, 2}
+    assert model.ensemble_.weak_rankers[0] == Constant()  # before all else, that most are negative
+    assert {r.feature for r in model.ensemble_.weak_rankers if r != Constant()} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("constant", [1, "yes", None])

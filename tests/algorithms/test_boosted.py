@@ -14,7 +14,7 @@ import naive_trees
 import strategies
 from precede import (
     BoostedRanker,
-    ConvexRisk,
+    ConvexRiskRanker,
     Exponential,
     Hinge,
     Judgments,
@@ -25,23 +25,23 @@ from precede import (
     RankBoost,
     RankBoostPlus,
     ScoreRisk,
-    SmoothMargin,
+    SmoothMarginRanker,
     SquaredHinge,
     load,
 )
 from precede.boosting.steps import SecantStep, SmoothedStepWarning
 from precede.bounds import convergence_bound, small_step_bound
 from precede.datasets import search_results
-from precede.engine.training import Training
-from precede.engine.workers import Workers
-from precede.rankers.base import Found
-from precede.rankers.columns import Columns
-from precede.rankers.growers import TREE_PARAMETERS, Trees
-from precede.rankers.stumps import Stumps
+from precede.engine.execution import Context
+from precede.engine.training_data import TrainingData
 from precede.risks.exponential import SeparableRisk
 from precede.risks.mixture import MixtureRisk, QuadraticMixture
 from precede.risks.short_queries import EnumeratedRisk
 from precede.testing import check_algorithm
+from precede.weak_rankers.base import SearchResult
+from precede.weak_rankers.columns import Columns
+from precede.weak_rankers.stumps import Stumps
+from precede.weak_rankers.tree_family import TREE_PARAMETERS, Trees
 
 SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_state=0)
 LEARNERS = [BoostedRanker, QBRank]
@@ -65,7 +65,7 @@ def test_scikit_learn_checks(estimator, check):
         BoostedRanker(loss="exponential", price=2),
         BoostedRanker(loss="squared_hinge", hessian="bound", line_search=True),
         BoostedRanker(hessian="uniform", line_search=True, targets="average"),
-        BoostedRanker(rankers="stumps"),
+        BoostedRanker(weak_rankers="stumps"),
         BoostedRanker(loss="hinge", line_search=True),
         QBRank(hessian="newton", targets="sum", margin=1.0),
         QBRank(line_search=False),
@@ -127,7 +127,7 @@ def test_margins_survive_cross_validation():
     "model",
     [
         QBRank(margin=1.0), BoostedRanker(), BoostedRanker(loss=SquaredHinge(1.0)), PushRanker(),
-        RankBoost(learning_rate=1.0), RankBoostPlus(), SmoothMargin(), ConvexRisk(),
+        RankBoost(learning_rate=1.0), RankBoostPlus(), SmoothMarginRanker(), ConvexRiskRanker(),
     ],
     ids=str,
 )  # fmt: skip
@@ -142,7 +142,7 @@ def test_a_margin_for_each_pair_belongs_to_the_judgments(margin):
         QBRank(margin=margin).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
 
 
-def half_labelled():
+def half_labeled():
     known = SAMPLE.qid < 20
     return Judgments(
         np.where(known, SAMPLE.y, np.nan),
@@ -153,7 +153,7 @@ def half_labelled():
 
 def test_an_item_of_weight_two_is_two_items():
     """So few values that each has a bin of its own."""
-    both, X = half_labelled(), np.clip(SAMPLE.X.round(1), -4, 4)
+    both, X = half_labeled(), np.clip(SAMPLE.X.round(1), -4, 4)
     weight = np.random.default_rng(0).integers(0, 3, len(both))
     rows = np.repeat(np.arange(len(both)), weight)
     for targets in ("average", "sum"):
@@ -170,7 +170,7 @@ def test_an_item_of_weight_two_is_two_items():
 @pytest.mark.parametrize("targets", ["average", "sum"])
 def test_the_risk_never_rises_with_line_search(hessian, targets):
     model = QBRank(n_estimators=60, learning_rate=1.0, hessian=hessian, targets=targets)
-    risk = model.fit(SAMPLE.X, half_labelled()).history_["risk"]
+    risk = model.fit(SAMPLE.X, half_labeled()).history_["risk"]
     assert (np.diff(risk) <= 0).all()
     for loss in ("logistic", "exponential", SquaredHinge()):
         model = BoostedRanker(
@@ -186,7 +186,7 @@ def test_the_bound_makes_progress_without_a_line_search():
     model = QBRank(
         n_estimators=40, learning_rate=1.0, hessian="bound", targets="sum", line_search=False
     )
-    risk = model.fit(SAMPLE.X, half_labelled()).history_["risk"]
+    risk = model.fit(SAMPLE.X, half_labeled()).history_["risk"]
     assert (np.diff(risk) < 0).all()
 
 
@@ -225,10 +225,10 @@ def test_theorem_1_bounds_the_risk(model, risk):
     """
     x, judgments = small_problem()
     with_labels = isinstance(model, QBRank)
-    bound = risk.bind(judgments.arrange("pairs", labelled=with_labels))
-    order, n = bound.arrangement.order, bound.arrangement.n_arranged
-    at, zero = x[order, 0], bound.state(np.zeros(bound.arrangement.n_arranged))
-    weight = bound.pull_of(zero).hessian("bound") * np.exp(zero.log_mass)
+    bound = risk.bind(judgments.to_layout("pairs", labeled=with_labels))
+    order, n = bound.layout.order, bound.layout.n_used_rows
+    at, zero = x[order, 0], bound.state(np.zeros(bound.layout.n_used_rows))
+    weight = bound.pull_of(zero).hessian("bound") * np.exp(zero.log_gradient_sum)
 
     def value(scores):
         return float(np.exp(bound.log_value(scores)))
@@ -262,18 +262,18 @@ def test_theorem_1_bounds_the_risk(model, risk):
     assert max(reached[min(needed, lengths.size) - 1 :]) <= in_the_end.value
 
 
-def test_normalised_steps_have_their_length_or_are_left_out():
+def test_normalized_steps_have_their_length_or_are_left_out():
     x, judgments = small_problem()
     model = BoostedRanker(
         loss=SquaredHinge("gap"), balance="pairs", n_estimators=60,
         **SMALL_STEPS | {"step_length": 0.3},
     ).fit(x, judgments)  # fmt: skip
-    bound = PairRisk(SquaredHinge("gap")).bind(judgments.arrange("pairs"))
-    zero = bound.state(np.zeros(bound.arrangement.n_arranged))
-    weight = bound.pull_of(zero).hessian("bound") * np.exp(zero.log_mass)
+    bound = PairRisk(SquaredHinge("gap")).bind(judgments.to_layout("pairs"))
+    zero = bound.state(np.zeros(bound.layout.n_used_rows))
+    weight = bound.pull_of(zero).hessian("bound") * np.exp(zero.log_gradient_sum)
     lengths = [
-        np.sqrt(np.mean(weight * (step * tree(x)[bound.arrangement.order]) ** 2))
-        for step, tree in zip(model.ensemble_.weights, model.ensemble_.rankers, strict=True)
+        np.sqrt(np.mean(weight * (step * tree(x)[bound.layout.order]) ** 2))
+        for step, tree in zip(model.ensemble_.weights, model.ensemble_.weak_rankers, strict=True)
     ]
     np.testing.assert_allclose(lengths, model.history_["normalized_step"], atol=1e-9)
     assert {0.0, 0.3} == set(model.history_["normalized_step"])
@@ -286,19 +286,19 @@ def test_step_lengths_that_make_no_sense_are_refused(learner):
         with pytest.raises(ValueError, match=r"step_length=.*above 0"):
             learner(step_length=length).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
     with pytest.raises(ValueError, match=r"step_length=0\.1 is for rankers fitted by"):
-        learner(step_length=0.1, rankers="stumps").fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
+        learner(step_length=0.1, weak_rankers="stumps").fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
 
 
 def test_the_step_does_not_depend_on_the_scale_of_the_ranker():
     judgments = Judgments(SAMPLE.y, SAMPLE.qid)
     risk = PairRisk("logistic").bind(judgments)
-    zero = risk.state(np.zeros(risk.arrangement.n_arranged))
+    zero = risk.state(np.zeros(risk.layout.n_used_rows))
     noise = np.random.default_rng(0).normal(0, 1, zero.pull.size)
-    values = SAMPLE.truth[risk.arrangement.order] + noise
+    values = SAMPLE.truth[risk.layout.order] + noise
     best, _ = risk.line_search(zero, values)
     for scale in (1e-4, 0.01, 1.0, 30.0, 1e4):
         edge = risk.edge(zero, scale * values)
-        step = SecantStep().step(risk, zero, Found(None, edge), scale * values).size
+        step = SecantStep().step(risk, zero, SearchResult(None, edge), scale * values).size
         assert step * scale == pytest.approx(best, rel=1e-7)
 
 
@@ -352,7 +352,7 @@ def test_the_search_by_secants_ends_at_the_least_risk(model, loss, monkeypatch):
     winner, loser = pairs[:, :2].astype(int).T
     asked = pairs[:, 3] if loss.gap else 0.0
     margin = np.zeros(len(pairs))
-    for tree, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True):
+    for tree, weight in zip(model.ensemble_.weak_rankers, model.ensemble_.weights, strict=True):
         values = tree(X)
         ahead = values[winner] - values[loser]
 
@@ -418,11 +418,11 @@ LOSSES = ["logistic", "exponential", "hinge", "squared_hinge", strategies.Hyperb
 @pytest.mark.parametrize(
     "loss", LOSSES, ids=lambda x: x if isinstance(x, str) else type(x).__name__
 )
-@pytest.mark.parametrize("rankers", RANKERS, ids=str)
-def test_every_loss_and_learner_lowers_the_risk_of_every_kind_of_judgment(rankers, loss, kind):
+@pytest.mark.parametrize("weak_rankers", RANKERS, ids=str)
+def test_every_loss_and_learner_lowers_the_risk_of_every_kind_of_judgment(weak_rankers, loss, kind):
     X, judgments = tiny_problem(kind)
     model = BoostedRanker(
-        loss=loss, rankers=rankers, balance="pairs", line_search=True, n_estimators=3,
+        loss=loss, weak_rankers=weak_rankers, balance="pairs", line_search=True, n_estimators=3,
         learning_rate=0.5, num_leaves=4, min_child_samples=2,
     )  # fmt: skip
     with warnings.catch_warnings():
@@ -439,10 +439,10 @@ def test_every_loss_and_learner_lowers_the_risk_of_every_kind_of_judgment(ranker
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_warm_start_goes_on_to_the_same_model(learner):
     options = {"min_child_samples": 5}
-    whole = learner(n_estimators=12, **options).fit(SAMPLE.X, half_labelled())
-    part = learner(n_estimators=5, warm_start=True, **options).fit(SAMPLE.X, half_labelled())
-    part.set_params(n_estimators=12).fit(SAMPLE.X, half_labelled())
-    assert part.ensemble_.rankers == whole.ensemble_.rankers
+    whole = learner(n_estimators=12, **options).fit(SAMPLE.X, half_labeled())
+    part = learner(n_estimators=5, warm_start=True, **options).fit(SAMPLE.X, half_labeled())
+    part.set_params(n_estimators=12).fit(SAMPLE.X, half_labeled())
+    assert part.ensemble_.weak_rankers == whole.ensemble_.weak_rankers
     assert part.ensemble_.weights == whole.ensemble_.weights
 
 
@@ -495,18 +495,18 @@ def test_labels_have_places_of_their_own():
     judgments = Judgments(
         [1.0, 0.0, np.nan, np.nan, 1.0], [0, 0, 0, 1, 1], label=[np.nan, 5.0, 2.0, np.nan, 7.0]
     )
-    plain, labelled_ = judgments.arrange(), judgments.arrange(labelled=True)
+    plain, labeled_ = judgments.to_layout(), judgments.to_layout(labeled=True)
     assert sorted(plain.order) == [0, 1]
     assert plain.label is None
-    assert sorted(labelled_.order) == [0, 1, 2, 4]
-    np.testing.assert_array_equal(labelled_.label, np.array(judgments.label)[labelled_.order])
-    with Workers(1) as workers:
+    assert sorted(labeled_.order) == [0, 1, 2, 4]
+    np.testing.assert_array_equal(labeled_.label, np.array(judgments.label)[labeled_.order])
+    with Context(1) as context:
         X = np.random.default_rng(0).normal(0, 1, (5, 2))
-        training = Training.prepare(
-            X, judgments, balance="pairs", max_bins=255, workers=workers, labelled=True
+        training = TrainingData.prepare(
+            X, judgments, balance="pairs", max_bins=255, context=context, labeled=True
         )
-    order = training.arrangement.order
-    np.testing.assert_array_equal(training.arrangement.label, np.array(judgments.label)[order])
+    order = training.layout.order
+    np.testing.assert_array_equal(training.layout.label, np.array(judgments.label)[order])
 
 
 @pytest.mark.parametrize("estimator", [BoostedRanker, QBRank])
@@ -527,7 +527,10 @@ def test_estimators_that_grow_trees_declare_the_parameters_of_trees(estimator):
 def test_trees_refuse_what_estimators_that_grow_them_refuse(change):
     name, told = next(iter(change)), f"{next(iter(change))}={next(iter(change.values()))}"
     X, y = np.arange(8.0)[:, None], np.arange(8) % 2
-    for model in (BoostedRanker(**change), RankBoost(rankers=Trees(**change), learning_rate=1.0)):
+    for model in (
+        BoostedRanker(**change),
+        RankBoost(weak_rankers=Trees(**change), learning_rate=1.0),
+    ):
         with pytest.raises(ValueError, match=told):
             model.fit(X, y)
     assert name in TREE_PARAMETERS

@@ -25,8 +25,8 @@ from precede import (
 from precede.algorithms import e2 as module
 from precede.boosting.steps import SmoothedStepWarning
 from precede.model import Ensemble
-from precede.rankers.columns import Column, Constant, Feature
 from precede.risks.pair_weights import pair_factors
+from precede.weak_rankers.columns import Column, Constant, Feature
 
 MODELS = {
     "RB-D": lambda **options: RankBoost(learning_rate=1.0, **options),
@@ -44,7 +44,7 @@ def fitted(name, X, made, rounds=8, **options):
 
 def values_of(model, X):
     rows = np.asarray(X, float)
-    return [tuple(ranker(rows).astype(int).tolist()) for ranker in model.ensemble_.rankers]
+    return [tuple(ranker(rows).astype(int).tolist()) for ranker in model.ensemble_.weak_rankers]
 
 
 def some_data(seed=0, n=60, queries=4):
@@ -69,8 +69,8 @@ def test_any_weights_of_any_stumps(data):
         st.integers(0, 1),
     )
     parts = data.draw(st.lists(st.tuples(stumps, st.floats(-3, 3)), max_size=8))
-    rankers, weights = [p[0] for p in parts], [p[1] for p in parts]
-    ensemble = Ensemble(rankers, weights, rows.shape[1])
+    weak_rankers, weights = [p[0] for p in parts], [p[1] for p in parts]
+    ensemble = Ensemble(weak_rankers, weights, rows.shape[1])
     stages = staged_e2_loss(ensemble, rows, made, balance=balance)
     assert stages.shape == (len(parts),)
     for t in range(len(parts)):
@@ -121,7 +121,7 @@ def test_proposition_2_and_e1(data):
     X, made = data.draw(some.problems(most=9))
     model = fitted(data.draw(st.sampled_from(sorted(MODELS))), X, made)
     scores = model.ensemble_.predict(np.asarray(X, float))
-    e1 = PairRisk("exponential").value(made, scores) / made.arrange("pairs").total
+    e1 = PairRisk("exponential").value(made, scores) / made.to_layout("pairs").total
     for independent in (False, True):
         found = e2_loss(model, X, made, independent=independent)
         assert found >= 1 - pairs_in_order(made, scores) - 1e-9
@@ -181,7 +181,7 @@ def test_equation_43():
     X, made = some_data(n=30, queries=1)
     model = fitted("RankBoost+", X, made)
     eta = {}
-    for ranker, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True):
+    for ranker, weight in zip(model.ensemble_.weak_rankers, model.ensemble_.weights, strict=True):
         eta[ranker] = eta.get(ranker, 0.0) + weight
     votes = np.array([2.0 * ranker(X) - 1 for ranker in eta])
     weights = np.array(list(eta.values()))[:, None]
@@ -269,7 +269,7 @@ def test_sparse_rows_and_new_rows():
 def test_refusals(monkeypatch):
     X, made = some_data()
     model = fitted("RB-C", X, made)
-    real = RankBoost(rankers="features", n_estimators=3, learning_rate=1.0).fit(X, made)
+    real = RankBoost(weak_rankers="features", n_estimators=3, learning_rate=1.0).fit(X, made)
     with pytest.raises(ValueError, match=r"Feature.* takes the value .*values 0 and 1.*stumps"):
         e2_loss(real, X, made)
     with pytest.raises(ValueError, match="takes the value 3"):

@@ -90,7 +90,7 @@ def test_scores_are_the_sum_of_the_terms_to_the_last_bit(fitted):
 
 def test_pair_terms_have_no_main_effects(fitted):
     model, X, _ = fitted
-    for term in [t for t in model.ensemble_.rankers if len(getattr(t, "features", ())) == 2]:
+    for term in [t for t in model.ensemble_.weak_rankers if len(getattr(t, "features", ())) == 2]:
         for axis in (0, 1):
             assert_allclose((term.count * term.table).sum(axis=axis), 0, atol=1e-8)
     values = model.contributions(X)[:, :-1].mean(axis=0)
@@ -109,7 +109,7 @@ def test_all_means_are_those_of_the_weighted_rows(options):
         **options,
     ).fit(X, y, sample_weight=weight)  # fmt: skip
     assert {len(term.features) for term in model.terms_} == {1, 2}
-    for term in model.ensemble_.rankers[:-1]:
+    for term in model.ensemble_.weak_rankers[:-1]:
         cells = [term.bins(axis, X[:, feature]) for axis, feature in enumerate(term.features)]
         share = np.zeros(term.shape)
         np.add.at(share, tuple(cells), weight / weight.sum())
@@ -126,11 +126,11 @@ def test_importances_are_means_over_the_weighted_rows(options, tmp_path):
     model.save(tmp_path / "model.json")
     for each in (model, load(tmp_path / "model.json")):
         terms = each.contributions(X)[:, :-1]
-        found = [term.importance for term in each.ensemble_.rankers[:-1]]
+        found = [term.importance for term in each.ensemble_.weak_rankers[:-1]]
         assert_allclose(found, np.average(np.abs(terms), axis=0, weights=weight), rtol=1e-9)
         assert found == sorted(found, reverse=True) == [term.importance for term in each.terms_]
     even = model.fit(X, y, sample_weight=np.full(len(y), 2.0)).ensemble_
-    assert all(term.shares == () for term in even.rankers[:-1])
+    assert all(term.shares == () for term in even.weak_rankers[:-1])
 
 
 @pytest.mark.parametrize("options", [{"bags": 2}, {"max_terms": 2}])

@@ -16,7 +16,7 @@ from sklearn.metrics import label_ranking_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive_multilabel as naive
-from precede import AdaBoostRanker, MultilabelBoost, load
+from precede import AdaBoostRanker, MultilabelRanker, load
 from precede.testing import check_algorithm
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -60,17 +60,17 @@ def test_every_round_is_the_steepest_and_goes_to_the_bottom(variant, problem):
     terms = naive.terms(Y.tolist(), weight, **full)
     signs = {sign for _, _, sign, _ in terms}
     assume(terms and (variant["method"] == "MR" or len(signs) == 2))
-    model = MultilabelBoost(n_estimators=4, n_jobs=1, **variant)
+    model = MultilabelRanker(n_estimators=4, n_jobs=1, **variant)
     model.fit(X, Y, sample_weight=weight)
     # Only items that count can tell which stumps there are.
     used = sorted({a[0] for a, *_ in terms} | {b[0] for _, b, *_ in terms if b})
-    rankers = [
+    weak_rankers = [
         {item: h[k] for k, item in enumerate(used)} for h in naive.candidates(X[used], Y.shape[1])
     ]
     stages = [np.zeros(Y.shape), *model.staged_predict(X)]
     total = sum(w for *_, w in terms)
     for t, (before, after) in enumerate(pairwise(stages)):
-        best = naive.largest_edge(terms, before, rankers)
+        best = naive.largest_edge(terms, before, weak_rankers)
         assert model.history_["edge"][t] == pytest.approx(best, abs=1e-9)
         assert model.history_["risk"][t] == pytest.approx(naive.loss(terms, after) / total)
         round_ = model.history_[t]
@@ -92,8 +92,8 @@ def limits():
     return (
         X,
         Y,
-        MultilabelBoost(method="MH", **settings).fit(X, Y),
-        MultilabelBoost(method="MR", across=True, **settings).fit(X, Y),
+        MultilabelRanker(method="MH", **settings).fit(X, Y),
+        MultilabelRanker(method="MR", across=True, **settings).fit(X, Y),
     )
 
 
@@ -101,7 +101,7 @@ def losses(scores, Y):
     return np.exp(-scores[Y == 1]).sum(), np.exp(scores[Y == 0]).sum()
 
 
-def test_section_5_1_mh_minimises_the_loss_of_mr(limits):
+def test_section_5_1_mh_minimizes_the_loss_of_mr(limits):
     X, Y, mh, mr = limits
     plus, minus = losses(mh.predict(X), Y)
     assert abs(plus - minus) < 1e-5 * (plus + minus)  # the skew vanishes
@@ -110,7 +110,7 @@ def test_section_5_1_mh_minimises_the_loss_of_mr(limits):
     assert plus * minus == pytest.approx(best, rel=1e-7)
 
 
-def test_section_5_1_mr_with_its_intercept_minimises_the_loss_of_mh(limits):
+def test_section_5_1_mr_with_its_intercept_minimizes_the_loss_of_mh(limits):
     X, Y, mh, mr = limits
     plus, minus = losses(mr.predict(X) + mr.intercept_, Y)
     assert plus == pytest.approx(minus, rel=1e-9)
@@ -121,7 +121,7 @@ def test_section_5_1_mr_with_its_intercept_minimises_the_loss_of_mh(limits):
 def test_inside_items_the_two_are_not_one(limits):
     """Each item has a skew of its own, and one constant cannot make all of them vanish."""
     X, Y, mh, _ = limits
-    inside = MultilabelBoost(method="MR", balance="pairs", n_estimators=3000, max_bins=3).fit(X, Y)
+    inside = MultilabelRanker(method="MR", balance="pairs", n_estimators=3000, max_bins=3).fit(X, Y)
     terms = naive.terms(Y.tolist(), np.ones(len(Y)), "MR", False, "pairs")
     of_mh = naive.loss(terms, mh.predict(X))
     assert of_mh > 1.02 * naive.loss(terms, inside.predict(X))
@@ -130,7 +130,7 @@ def test_inside_items_the_two_are_not_one(limits):
 def test_one_label_is_adaboost():
     X, y = load_iris(return_X_y=True)
     y = (y == 1).astype(int)
-    two = MultilabelBoost(method="MH", n_estimators=25).fit(X, y)  # classes 0 and 1, mirrored
+    two = MultilabelRanker(method="MH", n_estimators=25).fit(X, y)  # classes 0 and 1, mirrored
     one = AdaBoostRanker(n_estimators=25, constant=True).fit(X, y)
     assert_allclose(two.predict(X)[:, 1], one.decision_function(X), atol=1e-9)
     assert_allclose(two.predict(X)[:, 0], -one.decision_function(X), atol=1e-9)
@@ -142,7 +142,7 @@ def test_one_label_is_adaboost():
 def test_labels_are_ranked_and_told_apart():
     X, Y = multilabel(400)
     for variant in VARIANTS:
-        model = MultilabelBoost(n_estimators=100, **variant).fit(X[:300], Y[:300])
+        model = MultilabelRanker(n_estimators=100, **variant).fit(X[:300], Y[:300])
         scores = model.predict(X[300:])
         assert scores.shape == (100, 4)
         mixed = (Y[300:].min(axis=1) == 0) & (Y[300:].max(axis=1) == 1)
@@ -160,20 +160,20 @@ def test_labels_are_ranked_and_told_apart():
 def test_classes_data_frames_and_sparse_matrices():
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])
-    model = MultilabelBoost(n_estimators=30).fit(X, names[y])
+    model = MultilabelRanker(n_estimators=30).fit(X, names[y])
     assert list(model.labels_) == list(names)
     assert (names[model.predict(X).argmax(axis=1)] == names[y]).mean() > 0.95
     Y = np.eye(3, dtype=int)[y]
-    frame = MultilabelBoost(n_estimators=30).fit(X, pd.DataFrame(Y, columns=list(names)))
+    frame = MultilabelRanker(n_estimators=30).fit(X, pd.DataFrame(Y, columns=list(names)))
     assert list(frame.labels_) == list(names)
-    sparse = MultilabelBoost(n_estimators=30).fit(X, scipy.sparse.csr_array(Y))
+    sparse = MultilabelRanker(n_estimators=30).fit(X, scipy.sparse.csr_array(Y))
     assert np.array_equal(frame.predict(X), model.predict(X))
     assert np.array_equal(sparse.predict(X), model.predict(X))
     assert model.score(X, names[y]) == model.score(X, Y)
 
 
 @parametrize_with_checks([
-    MultilabelBoost(n_estimators=5), MultilabelBoost(method="MH", n_estimators=5),
+    MultilabelRanker(n_estimators=5), MultilabelRanker(method="MH", n_estimators=5),
 ])  # fmt: skip
 def test_scikit_learn(estimator, check):
     check(estimator)
@@ -181,12 +181,12 @@ def test_scikit_learn(estimator, check):
 
 def test_the_contract():
     for variant in VARIANTS:
-        check_algorithm(MultilabelBoost(n_estimators=4, **variant))
+        check_algorithm(MultilabelRanker(n_estimators=4, **variant))
 
 
 def test_saved_and_loaded(tmp_path):
     X, Y = multilabel()
-    model = MultilabelBoost(n_estimators=20).fit(X, Y)
+    model = MultilabelRanker(n_estimators=20).fit(X, Y)
     model.save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     assert np.array_equal(again.predict(X), model.predict(X))
@@ -196,7 +196,7 @@ def test_saved_and_loaded(tmp_path):
     (tmp_path / "bad.json").write_text(json.dumps(fields))
     with pytest.raises(ValueError, match="does not vote for 2 labels"):
         load(tmp_path / "bad.json")
-    fields["model"]["rankers"][0]["votes"] = "+?"
+    fields["model"]["weak_rankers"][0]["votes"] = "+?"
     (tmp_path / "bad.json").write_text(json.dumps(fields))
     with pytest.raises(ValueError, match="votes="):
         load(tmp_path / "bad.json")
@@ -206,8 +206,8 @@ def test_weight_two_is_the_item_twice():
     X, Y = multilabel(60)
     weight = np.random.default_rng(0).integers(0, 3, 60)
     for variant in VARIANTS:
-        one = MultilabelBoost(n_estimators=15, **variant).fit(X, Y, sample_weight=weight)
-        other = MultilabelBoost(n_estimators=15, **variant)
+        one = MultilabelRanker(n_estimators=15, **variant).fit(X, Y, sample_weight=weight)
+        other = MultilabelRanker(n_estimators=15, **variant)
         other.fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0))
         assert_allclose(one.predict(X), other.predict(X), atol=1e-8)
         assert one.intercept_ == pytest.approx(other.intercept_, abs=1e-8)
@@ -215,8 +215,8 @@ def test_weight_two_is_the_item_twice():
 
 def test_a_warm_start_goes_on():
     X, Y = multilabel()
-    once = MultilabelBoost(n_estimators=30).fit(X, Y)
-    twice = MultilabelBoost(n_estimators=10, warm_start=True).fit(X, Y)
+    once = MultilabelRanker(n_estimators=30).fit(X, Y)
+    twice = MultilabelRanker(n_estimators=10, warm_start=True).fit(X, Y)
     twice.set_params(n_estimators=30).fit(X, Y)
     assert np.array_equal(once.predict(X), twice.predict(X))
     with pytest.raises(ValueError, match="other labels"):
@@ -235,23 +235,23 @@ def test_a_warm_start_goes_on():
 )
 def test_a_bad_target_is_named(Y, message):
     with pytest.raises(ValueError, match=message):
-        MultilabelBoost().fit([[0.0], [1.0]], Y)
+        MultilabelRanker().fit([[0.0], [1.0]], Y)
 
 
 def test_other_refusals():
     X, Y = [[0.0], [1.0]], [[0, 1], [1, 0]]
     with pytest.raises(ValueError, match="nothing to tell apart"):
-        MultilabelBoost(method="MH").fit(X, [[1, 1], [1, 1]])
+        MultilabelRanker(method="MH").fit(X, [[1, 1], [1, 1]])
     for wrong in ({"method": "mh"}, {"across": 1}, {"balance": "queries"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            MultilabelBoost(**wrong).fit(X, Y)
-    model = MultilabelBoost(n_estimators=2).fit(X, Y)
+            MultilabelRanker(**wrong).fit(X, Y)
+    model = MultilabelRanker(n_estimators=2).fit(X, Y)
     with pytest.raises(ValueError, match="leave qid out"):
         model.rank(X, qid=[1, 1])
     with pytest.raises(ValueError, match="has 3 labels, the model 2"):
         model.score(X, [[0, 1, 1], [1, 0, 0]])
     with pytest.raises(ValueError, match="sample_weight has 3"):
-        MultilabelBoost().fit(X, Y, sample_weight=[1, 1, 1])
+        MultilabelRanker().fit(X, Y, sample_weight=[1, 1, 1])
     with pytest.raises(TypeError, match="sparse"):
         model.predict(scipy.sparse.csr_array(X))
     assert not hasattr(model, "explain")
@@ -266,7 +266,7 @@ def test_the_intercept_counts_items_that_have_no_label_or_all_of_them(weighted):
     Y[rng.random(400) < 0.7], Y[:10] = 0, 1
     weight = rng.integers(0, 3, 400) if weighted else np.ones(400, int)
     for across in (False, True):
-        model = MultilabelBoost(method="MR", across=across, n_estimators=30)
+        model = MultilabelRanker(method="MR", across=across, n_estimators=30)
         model.fit(X, Y, sample_weight=weight)
         rows = np.repeat(np.arange(400), weight)
         plus, minus = losses(model.predict(X[rows]) + model.intercept_, Y[rows])
@@ -282,12 +282,14 @@ def test_a_label_whose_edge_is_zero_has_the_same_vote_for_weights_and_repeated_i
     weight = rng.integers(1, 4, n)
     method, across = [("MH", False), ("MR", False), ("MR", True), ("MR", False)][seed % 4]
     balance = "pairs" if seed % 4 == 3 else "items"
-    model = MultilabelBoost(method=method, across=across, balance=balance, n_estimators=3)
+    model = MultilabelRanker(method=method, across=across, balance=balance, n_estimators=3)
     try:
         once = clone(model).fit(X, Y, sample_weight=weight)
     except ValueError as error:
         assert "there is nothing to" in str(error)  # noqa: PT017  (some draws have no pairs)
         return
     again = model.fit(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0))
-    assert [r.votes for r in once.ensemble_.rankers] == [r.votes for r in again.ensemble_.rankers]
+    assert [r.votes for r in once.ensemble_.weak_rankers] == [
+        r.votes for r in again.ensemble_.weak_rankers
+    ]
     assert_allclose(once.predict(X), again.predict(X), atol=1e-8)

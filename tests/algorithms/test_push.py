@@ -112,11 +112,13 @@ def test_a_fit_is_the_algorithm_of_the_paper(price, loss, queries):
         made, X.T.tolist(), rounds=5, loss=getattr(naive_push, loss.upper()), price=twin_price
     )
     model = fit(
-        PushRanker(price=price, loss=loss, rankers="columns", n_estimators=5, learning_rate=1.0),
+        PushRanker(
+            price=price, loss=loss, weak_rankers="columns", n_estimators=5, learning_rate=1.0
+        ),
         X,
         made,
     )
-    assert [ranker.feature for ranker in model.ensemble_.rankers] == chosen
+    assert [ranker.feature for ranker in model.ensemble_.weak_rankers] == chosen
     assert_allclose(model.ensemble_.weights, steps, rtol=1e-6, atol=1e-8)
     total = PairRisk(loss, price).value(made, model.predict(X))
     assert total == pytest.approx(objectives[-1], rel=1e-9)
@@ -132,10 +134,10 @@ def test_a_balanced_fit_charges_for_means(price, balance):
         made, X.T.tolist(), rounds=5, loss=naive_push.EXPONENTIAL, price=twin_price, balance=balance
     )
     model = PushRanker(
-        price=price, balance=balance, rankers="columns", n_estimators=5, learning_rate=1.0
+        price=price, balance=balance, weak_rankers="columns", n_estimators=5, learning_rate=1.0
     )
     model = fit(model, X, made)
-    assert [ranker.feature for ranker in model.ensemble_.rankers] == chosen
+    assert [ranker.feature for ranker in model.ensemble_.weak_rankers] == chosen
     assert_allclose(model.ensemble_.weights, steps, rtol=1e-6, atol=1e-8)
     mean = np.array(objectives) / naive.total_weight(made, balance)
     expected = np.log(mean) if price == "exp" else mean ** (1 / price)
@@ -159,10 +161,12 @@ def test_features_from_minus_one_to_one_rank_as_those_from_zero_to_one(p):
     low, high = X.min(axis=0), X.max(axis=0)
     symmetric = 2 * (X - low) / (high - low) - 1
     one = fit(
-        PushRanker(price=p, rankers="features", n_estimators=40, learning_rate=1.0), X, y
+        PushRanker(price=p, weak_rankers="features", n_estimators=40, learning_rate=1.0), X, y
     ).predict(X)
     other = fit(
-        PushRanker(price=p, rankers="columns", n_estimators=40, learning_rate=1.0), symmetric, y
+        PushRanker(price=p, weak_rankers="columns", n_estimators=40, learning_rate=1.0),
+        symmetric,
+        y,
     )
     difference = other.predict(symmetric) - one
     assert_allclose(difference, difference[0], atol=1e-6)
@@ -172,7 +176,7 @@ def test_price_one_is_rankboost():
     X, y = wdbc()
     push = PushRanker(price=1, n_estimators=60, learning_rate=1.0).fit(X, y)
     plain = RankBoost(select="slope", step="exact", n_estimators=60, learning_rate=1.0).fit(X, y)
-    assert push.ensemble_.rankers == plain.ensemble_.rankers
+    assert push.ensemble_.weak_rankers == plain.ensemble_.weak_rankers
     assert push.ensemble_.weights == plain.ensemble_.weights
     assert_array_equal(push.history_["risk"], plain.history_["risk"])
 
@@ -228,7 +232,7 @@ def test_separable_data_for_thousands_of_rounds():
     assert model.stop_reason_ == "one ranker puts every pair in order"
     X = np.array([[0, 1], [1, 0], [0, 0], [0, 0.0]])
     model = fit(
-        PushRanker(price=16, rankers="columns", n_estimators=3000, learning_rate=1.0),
+        PushRanker(price=16, weak_rankers="columns", n_estimators=3000, learning_rate=1.0),
         X,
         [1, 1, 0, 0],
     )
@@ -242,7 +246,7 @@ def test_a_larger_price_cleans_the_top():
     y, top = 1 - malignant, {}
     for p in (1, 16):
         model = fit(
-            PushRanker(price=p, rankers="features", n_estimators=100, learning_rate=1.0), X, y
+            PushRanker(price=p, weak_rankers="features", n_estimators=100, learning_rate=1.0), X, y
         )
         seen = evaluate(y, model.predict(X), metrics=["positives_above_first_negative"])
         top[p] = seen.mean["positives_above_first_negative"]
@@ -259,7 +263,9 @@ def test_listed_pairs_are_pushed_too(price, loss):
     pairs = np.array([(i, k) for i in range(18) for k in range(18, 36) if (i + k) % 3])
     made = Judgments.preferences(pairs[:, 0], pairs[:, 1], n=36)
     model = fit(
-        PushRanker(price=price, loss=loss, rankers="columns", n_estimators=4, learning_rate=1.0),
+        PushRanker(
+            price=price, loss=loss, weak_rankers="columns", n_estimators=4, learning_rate=1.0
+        ),
         X,
         made,
     )
@@ -267,7 +273,7 @@ def test_listed_pairs_are_pushed_too(price, loss):
     chosen, _, objectives = naive_push.convex_push(
         made, X.T.tolist(), rounds=4, loss=getattr(naive_push, loss.upper()), price=twin
     )
-    assert [ranker.feature for ranker in model.ensemble_.rankers] == chosen
+    assert [ranker.feature for ranker in model.ensemble_.weak_rankers] == chosen
     value = PairRisk(loss, price).value(made, model.predict(X))
     assert value == pytest.approx(objectives[-1], rel=1e-8)
 
@@ -289,10 +295,10 @@ def test_rows_in_any_order_and_any_threads_give_the_same_model(problem, price, r
     X, made = problem
     order = list(range(len(made)))
     random.shuffle(order)
-    settings = {"price": price, "n_estimators": 4, "rankers": "stumps"}
+    settings = {"price": price, "n_estimators": 4, "weak_rankers": "stumps"}
     one = fit(PushRanker(**settings, n_jobs=1), X, made)
     other = fit(PushRanker(**settings, n_jobs=2), np.asarray(X)[order], made[order])
-    assert one.ensemble_.rankers == other.ensemble_.rankers
+    assert one.ensemble_.weak_rankers == other.ensemble_.weak_rankers
     assert one.ensemble_.weights == other.ensemble_.weights
 
 
@@ -393,7 +399,7 @@ def test_going_on_keeps_the_price():
 def test_a_push_with_too_few_rows_is_said(price, few):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
-    model = PushRanker(price=price, n_estimators=3, rankers="features", learning_rate=1.0)
+    model = PushRanker(price=price, n_estimators=3, weak_rankers="features", learning_rate=1.0)
     with warnings.catch_warnings(record=True) as given_out:
         warnings.simplefilter("always")
         model.fit(X, y)
@@ -503,8 +509,8 @@ def test_power_objects_are_powers():
 def test_columns_of_values_beyond_one():
     """Real-valued rankers go through the line search; scale does not matter."""
     X, y = wdbc()
-    one = fit(PushRanker(rankers=Columns(), n_estimators=5, learning_rate=1.0), X / 100, y)
-    other = fit(PushRanker(rankers=Columns(), n_estimators=5, learning_rate=1.0), X / 50, y)
+    one = fit(PushRanker(weak_rankers=Columns(), n_estimators=5, learning_rate=1.0), X / 100, y)
+    other = fit(PushRanker(weak_rankers=Columns(), n_estimators=5, learning_rate=1.0), X / 50, y)
     assert_allclose(one.predict(X / 100), other.predict(X / 50), rtol=1e-5)
 
 
@@ -524,7 +530,7 @@ def test_a_line_whose_slope_leaves_zero_as_a_cube_is_searched():
     st.sampled_from([1, 2, 3, 8, "exp"]),
     st.sampled_from([0.3, 1.0]),
 )
-def test_hinges_with_a_price_are_minimised_on_every_line(problem, loss, price, rate):
+def test_hinges_with_a_price_are_minimized_on_every_line(problem, loss, price, rate):
     X, made = problem
     model = PushRanker(price=price, loss=loss, learning_rate=rate, n_estimators=6)
     with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from sklearn.base import clone
 import naive_qbrank
 import naive_trees
 import strategies
-from algorithms.test_boosted import SAMPLE, half_labelled
+from algorithms.test_boosted import SAMPLE, half_labeled
 from precede import (
     BoostedRanker,
     Judgments,
@@ -24,12 +24,12 @@ from precede import (
 )
 from precede.boosting.history import Rounds
 from precede.datasets import search_results
-from precede.rankers.base import Found
-from precede.rankers.columns import Constant
+from precede.weak_rankers.base import SearchResult
+from precede.weak_rankers.columns import Constant
 
 
 @st.composite
-def labelled(draw, margins=False):
+def labeled(draw, margins=False):
     judgments = draw(strategies.judgments(with_pair=False, margins=margins))
     label = draw(
         st.lists(
@@ -46,16 +46,16 @@ def labelled(draw, margins=False):
 @settings(max_examples=60)
 def test_algorithm_2_is_the_printed_loop(data, weight, margin, seed):
     """Targets ±max(0, h(y) − h(x) + τ) with weight w, l − h(z) with 1 − w, averaged by row."""
-    judgments = data.draw(labelled(margins=margin == "gap"))
+    judgments = data.draw(labeled(margins=margin == "gap"))
     X = np.random.default_rng(seed).integers(0, 5, (len(judgments), 2)).astype(float)
     options = {"weight": weight, "margin": margin}
     if naive_trees.mixture(judgments, np.zeros(len(X)), **options)[3] == [0.0] * len(X):
         return
     model = QBRank(
-        rankers=naive_qbrank.Stump(), n_estimators=5, learning_rate=0.5, line_search=False,
+        weak_rankers=naive_qbrank.Stump(), n_estimators=5, learning_rate=0.5, line_search=False,
         **options,
     ).fit(X, judgments)  # fmt: skip
-    parts = model.ensemble_.rankers
+    parts = model.ensemble_.weak_rankers
     begun = parts[:1] == [Constant()]  # the initial guess is a round
     # A ranker along which the risk does not fall, such as a constant, ends our fit; the printed
     # loop adds it all the same.
@@ -90,7 +90,10 @@ def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels)
         X, judgments, naive_qbrank.Stump(), shrinkage=0.3, rounds=8, search=True, **options
     )
     model = QBRank(
-        rankers=naive_qbrank.Stump(), learning_rate=0.3, n_estimators=8 + with_labels, **options
+        weak_rankers=naive_qbrank.Stump(),
+        learning_rate=0.3,
+        n_estimators=8 + with_labels,
+        **options,
     ).fit(X, judgments)
     np.testing.assert_allclose(model.predict(X), expected, rtol=1e-8, atol=1e-8)
 
@@ -100,14 +103,14 @@ def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels)
 @settings(max_examples=150)
 def test_the_step_is_the_least_point_of_the_risk_on_the_line(data, weight, margin, scale, seed):
     """The shipped rule along any ranker, however large its values, against every parabola."""
-    judgments = data.draw(labelled(margins=margin == "gap"))
+    judgments = data.draw(labeled(margins=margin == "gap"))
     options = {"weight": weight, "margin": margin}
-    plan = QBRank(**options, rankers=naive_qbrank.Stump()).plan(Rounds(1))
+    plan = QBRank(**options, weak_rankers=naive_qbrank.Stump()).plan(Rounds(1))
     try:
-        risk = plan.risk.bind(judgments.arrange("pairs", labelled=True))
+        risk = plan.risk.bind(judgments.to_layout("pairs", labeled=True))
     except ValueError:  # nothing to learn from
         return
-    order, rng = risk.arrangement.order, np.random.default_rng(seed)
+    order, rng = risk.layout.order, np.random.default_rng(seed)
     h, g = rng.normal(0, 1, (2, len(judgments)))
     g = scale * (np.round(g) if data.draw(st.booleans()) else g)
     state = risk.state(h[order])
@@ -116,7 +119,7 @@ def test_the_step_is_the_least_point_of_the_risk_on_the_line(data, weight, margi
         g, edge = -g, -edge
     if edge < 1e-6:
         return
-    step = plan.step.step(risk, state, Found(Constant(), edge), g[order])
+    step = plan.step.step(risk, state, SearchResult(Constant(), edge), g[order])
     assert not step.smoothed
     best = naive_qbrank.line_search(judgments, h, g, **options)
     at, least = (risk.state((h + s * g)[order]) for s in (step.size, best))
@@ -172,15 +175,15 @@ def test_without_labels_it_is_preference_learning():
         model = QBRank(n_estimators=20)
         model.fit(SAMPLE.X, y, **({} if isinstance(y, Judgments) else {"qid": SAMPLE.qid}))
         risk = PairRisk(SquaredHinge("gap")).bind(Judgments(SAMPLE.y, SAMPLE.qid))
-        scores = model.predict(SAMPLE.X)[risk.arrangement.order]
+        scores = model.predict(SAMPLE.X)[risk.layout.order]
         # w/2 times the squared hinges, over w times the number of pairs
-        mean = np.exp(risk.log_value(scores)) / risk.arrangement.total / 2
+        mean = np.exp(risk.log_value(scores)) / risk.layout.total / 2
         assert model.history_["risk"][-1] == pytest.approx(mean)
-        assert model.ensemble_.rankers[0].name == "tree"
+        assert model.ensemble_.weak_rankers[0].name == "tree"
 
 
 def test_rows_may_have_both_either_or_neither():
-    both = half_labelled()
+    both = half_labeled()
     model = QBRank(n_estimators=20).fit(SAMPLE.X, both)
     rows = np.concatenate([np.arange(len(both)), [0, 1]])
     neither = Judgments(
@@ -189,7 +192,7 @@ def test_rows_may_have_both_either_or_neither():
         label=np.append(both.label, [np.nan, np.nan]),
     )
     again = QBRank(n_estimators=20).fit(SAMPLE.X[rows], neither)
-    assert again.ensemble_.rankers == model.ensemble_.rankers
+    assert again.ensemble_.weak_rankers == model.ensemble_.weak_rankers
     assert again.ensemble_.weights == model.ensemble_.weights
 
 
@@ -216,10 +219,10 @@ def test_drawn_rows_after_the_constant_are_those_of_one_longer_fit():
     )
     settings = {"subsample": 0.5, "random_state": 0, "min_child_samples": 5}
     whole = QBRank(n_estimators=6, **settings).fit(sample.X, both)
-    assert whole.ensemble_.rankers[0].is_constant
+    assert whole.ensemble_.weak_rankers[0].is_constant
     model = QBRank(n_estimators=3, warm_start=True, **settings).fit(sample.X, both)
     model.set_params(n_estimators=6).fit(sample.X, both)
-    assert model.ensemble_.rankers == whole.ensemble_.rankers
+    assert model.ensemble_.weak_rankers == whole.ensemble_.weak_rankers
     assert model.ensemble_.weights == whole.ensemble_.weights
 
 
@@ -241,8 +244,8 @@ MONOTONE = [
     QBRank(**TREES, monotone_constraints=[1, -1], step_length=0.1),
     BoostedRanker(**TREES, monotone_constraints=[1, -1], targets="average", line_search=True),
     BoostedRanker(**TREES, monotone_constraints=[1, -1], targets="average"),
-    PushRanker(price=1, rankers=AVERAGES),
-    PushRanker(price=2, rankers=AVERAGES, loss="logistic"),
+    PushRanker(price=1, weak_rankers=AVERAGES),
+    PushRanker(price=2, weak_rankers=AVERAGES, loss="logistic"),
 ]
 
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.metrics import roc_auc_score
 
-from precede import AdaBoostRanker, PushRanker, RankBoost, RankBoostPlus, SmoothMargin
+from precede import AdaBoostRanker, PushRanker, RankBoost, RankBoostPlus, SmoothMarginRanker
 from samples import data, same_model, two_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -75,8 +75,8 @@ def test_a_share_of_the_features_is_drawn_every_round():
         for seed in (0, 0, 1)
     )
     same_model(one, same)
-    assert one.ensemble_.rankers != other.ensemble_.rankers
-    assert len({ranker.feature for ranker in one.ensemble_.rankers}) == 4
+    assert one.ensemble_.weak_rankers != other.ensemble_.weak_rankers
+    assert len({ranker.feature for ranker in one.ensemble_.weak_rankers}) == 4
 
 
 def test_a_share_of_the_features_is_drawn_for_the_largest_decrease_too():
@@ -87,21 +87,21 @@ def test_a_share_of_the_features_is_drawn_for_the_largest_decrease_too():
     )
     model.fit(X, y, qid=qid)
     free = RankBoost(n_estimators=30, select="decrease", learning_rate=1.0).fit(X, y, qid=qid)
-    assert model.ensemble_.rankers != free.ensemble_.rankers
+    assert model.ensemble_.weak_rankers != free.ensemble_.weak_rankers
 
 
 SEPARATING = [
     RankBoost(),
     RankBoost(learning_rate=1.0),
     RankBoost(step="bound"),
-    RankBoost(rankers="features"),
+    RankBoost(weak_rankers="features"),
     RankBoost(max_features=0.5, random_state=0),
     PushRanker(),
     PushRanker(price=16, learning_rate=0.02),
     PushRanker(loss="logistic", price=1),
     RankBoostPlus(),
     RankBoostPlus(learning_rate=0.1),
-    SmoothMargin(),
+    SmoothMarginRanker(),
     AdaBoostRanker(learning_rate=0.1),
 ]
 

@@ -16,14 +16,14 @@ import naive
 import naive_plus
 import strategies as some
 from precede import Judgments, RankBoost, RankBoostPlus, load, pairs_in_order
+from precede.engine.execution import Context
 from precede.engine.table import Table
-from precede.engine.training import Training
-from precede.engine.workers import Workers
-from precede.rankers.candidates import Candidates
-from precede.rankers.columns import Columns
-from precede.rankers.stumps import Stumps
+from precede.engine.training_data import TrainingData
 from precede.risks.pair_weights import DroppedWeights, PairWeights
 from precede.testing import check_algorithm
+from precede.weak_rankers.candidates import Candidates
+from precede.weak_rankers.columns import Columns
+from precede.weak_rankers.stumps import Stumps
 
 
 def fitted(X, made, rounds=10, **options):
@@ -31,7 +31,7 @@ def fitted(X, made, rounds=10, **options):
 
 
 def same_bits(one, other):
-    assert one.ensemble_.rankers == other.ensemble_.rankers
+    assert one.ensemble_.weak_rankers == other.ensemble_.weak_rankers
     assert one.ensemble_.weights == other.ensemble_.weights
     assert_array_equal(one.history_["risk"], other.history_["risk"])
 
@@ -59,7 +59,7 @@ def test_efficient_is_algorithm_2(learning_rate, data):
     balance = data.draw(st.sampled_from(["pairs", "queries"]))
     model = fitted(X, made, 12, learning_rate=learning_rate, balance=balance)
     stumps, values = naive_plus.stumps(X, made)
-    entered = list(dict.fromkeys(stumps.index(candidate(r)) for r in model.ensemble_.rankers))
+    entered = list(dict.fromkeys(stumps.index(candidate(r)) for r in model.ensemble_.weak_rankers))
     # The permutation of line 15: ours first, then the others.
     order = entered + [j for j in range(len(stumps)) if j not in entered]
     expected = naive_plus.algorithm_2(
@@ -73,7 +73,7 @@ def compare(model, stumps, expected):
     for t, (chosen, slope) in enumerate(zip(expected.chosen, expected.slopes, strict=True)):
         if abs(slope) < 1e-9:  # what is left is rounding
             break
-        assert candidate(model.ensemble_.rankers[t]) == stumps[chosen], t
+        assert candidate(model.ensemble_.weak_rankers[t]) == stumps[chosen], t
         assert model.ensemble_.weights[t] == pytest.approx(expected.steps[t], abs=1e-9), t
         assert history["edge"][t] == pytest.approx(-slope, abs=1e-10), t
         assert history["risk"][t] == pytest.approx(expected.risk[t], rel=1e-9), t
@@ -93,12 +93,12 @@ def test_both_searches_are_algorithm_1_where_candidates_are_independent(seed, se
     values = [X[:, j].astype(int).tolist() for j in range(count)]
     columns = [naive_plus.over_pairs(made, v) for v in values]
     assume(naive_plus.rank(columns) == count)
-    model = fitted(X, made, 15, rankers="columns", search=search)
+    model = fitted(X, made, 15, weak_rankers="columns", search=search)
     expected = naive_plus.algorithm_1(made, values, rounds=15)
     for t, (chosen, slope) in enumerate(zip(expected.chosen, expected.slopes, strict=True)):
         if abs(slope) < 1e-9:
             break
-        assert model.ensemble_.rankers[t].feature == chosen, t
+        assert model.ensemble_.weak_rankers[t].feature == chosen, t
         assert model.ensemble_.weights[t] == pytest.approx(expected.steps[t], abs=1e-9), t
         assert model.history_["risk"][t] == pytest.approx(expected.risk[t], rel=1e-9), t
 
@@ -125,7 +125,7 @@ def test_optimal_takes_combinations():
     for _ in range(30):
         made = Judgments.graded(np.append([0.0, 1.0], rng.integers(0, 3, 4)))
         X = rng.integers(0, 2, (6, 12)).astype(float)
-        model = fitted(X, made, 30, rankers="columns", search="optimal")
+        model = fitted(X, made, 30, weak_rankers="columns", search="optimal")
         combined = np.isnan(model.history_["bound"])
         seen += combined.any()
         assert np.all(np.diff(model.history_["log_risk"]) <= 1e-12)
@@ -166,7 +166,7 @@ def test_it_converges_to_the_least_of_f2(data):
     assume(columns)
     mass = naive_plus.pair_mass(made)
     stumps = naive_plus.stumps(X, made)[0]
-    inside = list(dict.fromkeys(stumps.index(candidate(r)) for r in model.ensemble_.rankers))
+    inside = list(dict.fromkeys(stumps.index(candidate(r)) for r in model.ensemble_.weak_rankers))
     rest = [j for j in range(len(columns)) if j not in inside]
     inside += naive_plus.select_independent_subset(columns, rest, inside, rest)
     least, where = naive_plus.least_f2([columns[j] for j in inside], mass)
@@ -185,7 +185,7 @@ def test_e1_and_e2_are_what_they_say(problem):
     mass = naive_plus.pair_mass(made)
     eta, columns = {}, {}
     for t, (ranker, step) in enumerate(
-        zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True)
+        zip(model.ensemble_.weak_rankers, model.ensemble_.weights, strict=True)
     ):
         values = [int(v) for v in ranker(np.asarray(X, float))]
         columns[ranker] = naive_plus.over_pairs(made, values)
@@ -213,8 +213,8 @@ def test_one_round_costs_what_corollary_1_says():
 def prepared(X, made, balance="pairs"):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return Training.prepare(
-            np.asarray(X, float), made, balance=balance, max_bins=255, workers=Workers(2)
+        return TrainingData.prepare(
+            np.asarray(X, float), made, balance=balance, max_bins=255, context=Context(2)
         )
 
 
@@ -222,8 +222,8 @@ def test_the_estimate_of_e2_is_unbiased():
     """By coins: the mean over seeds is the exact value within its standard error."""
     X, y, qid = some_data(n=80)
     training = prepared(X, Judgments(y, qid))
-    found = Candidates(training.table, training.arrangement, Stumps(), Workers(1))
-    exact = PairWeights(training.arrangement, training.workers)
+    found = Candidates(training.table, training.layout, Stumps(), Context(1))
+    exact = PairWeights(training.layout, training.context)
     steps = {3: 0.4, 20: -0.6, 41: 0.5, 60: 0.2, 77: -0.3}
     for number, step in steps.items():
         exact.advance(found.values(number), before=0.0, step=step)
@@ -231,7 +231,7 @@ def test_the_estimate_of_e2_is_unbiased():
     rows = []
     for seed in range(400):
         guess = DroppedWeights(
-            training.arrangement, training.table.codes, training.workers, masks=2, seed=seed
+            training.layout, training.table.codes, training.context, masks=2, seed=seed
         )
         for number, step in steps.items():
             guess.advance(int(found.feature[number]), int(found.first[number]), step=step)
@@ -277,7 +277,7 @@ def test_pieces_of_a_query_change_nothing_but_rounding(monkeypatch):
     whole = fitted(X, Judgments(y), 20)
     monkeypatch.setattr("precede.risks.pair_weights.PIECE", 50)
     cut = fitted(X, Judgments(y), 20)
-    assert cut.ensemble_.rankers == whole.ensemble_.rankers
+    assert cut.ensemble_.weak_rankers == whole.ensemble_.weak_rankers
     assert_allclose(cut.ensemble_.weights, whole.ensemble_.weights, rtol=1e-10)
 
 
@@ -287,7 +287,7 @@ def test_grades_and_the_list_of_their_pairs_are_the_same():
     pairs = [(p.winner, p.loser) for p in naive.list_pairs(made)]
     graded = fitted(X, made, 20)
     listed = fitted(X, Judgments(pairs=pairs, n=len(y)), 20)
-    assert listed.ensemble_.rankers == graded.ensemble_.rankers
+    assert listed.ensemble_.weak_rankers == graded.ensemble_.weak_rankers
     assert_allclose(listed.ensemble_.weights, graded.ensemble_.weights, rtol=1e-10)
 
 
@@ -297,7 +297,7 @@ def test_weight_two_is_the_row_twice():
     twice = np.repeat(np.arange(60), weight.astype(int))
     one = fitted(X, Judgments(y, qid, weight=weight), 15)
     other = fitted(X[twice], Judgments(y[twice], qid[twice]), 15)
-    assert one.ensemble_.rankers == other.ensemble_.rankers
+    assert one.ensemble_.weak_rankers == other.ensemble_.weak_rankers
     assert_allclose(one.ensemble_.weights, other.ensemble_.weights, rtol=1e-9)
 
 
@@ -458,7 +458,7 @@ def test_no_mistake_but_ties_has_a_finite_step_without_a_warning():
     grade = np.repeat([1.0, 0.0], 5 * n)
     h1 = (np.arange(10 * n) < 4 * n).astype(float)
     h2 = ((np.arange(10 * n) >= 4 * n) & (np.arange(10 * n) < 9 * n)).astype(float)
-    model = fitted(np.stack([h1, h2], axis=1), Judgments.graded(grade), 400, rankers="columns")
+    model = fitted(np.stack([h1, h2], axis=1), Judgments.graded(grade), 400, weak_rankers="columns")
     assert model.ensemble_.weights[0] == pytest.approx(0.5 * math.log((0.8 + 0.1) / 0.1))
     error = 1 - pairs_in_order(Judgments.graded(grade), model.predict(np.stack([h1, h2], axis=1)))
     assert error <= model.history_["risk"][-1] <= model.history_["bound"][-1]
@@ -486,7 +486,7 @@ def test_e2_can_fall_below_the_smallest_number():
         X[winner] = 1
         X[winner, q], X[loser, q] = 0, 1
     made = Judgments(pairs=pairs, n=10)
-    model = fitted(X, made, 4000, rankers="columns")
+    model = fitted(X, made, 4000, weak_rankers="columns")
     assert model.history_["log_risk"][-1] < -1000
     assert np.isfinite(model.history_["log_risk"]).all()
     assert pairs_in_order(made, model.predict(X)) == pytest.approx(1.0)
@@ -504,8 +504,8 @@ def test_constant_features_give_an_empty_model():
 def test_missing_values_stand_below_all_others():
     X = np.array([[math.nan], [1.0], [math.nan], [2.0], [math.nan], [1.5]])
     model = fitted(X, Judgments.graded([0.0, 1, 0, 1, 1, 1]), 5)
-    assert model.ensemble_.rankers[0].threshold == -math.inf
-    assert {ranker.missing for ranker in model.ensemble_.rankers} == {0}
+    assert model.ensemble_.weak_rankers[0].threshold == -math.inf
+    assert {ranker.missing for ranker in model.ensemble_.weak_rankers} == {0}
 
 
 def test_refusals():
@@ -514,7 +514,7 @@ def test_refusals():
         "search": ("best", "use 'efficient' or 'optimal'"),
         "masks": (3, "even number"),
         "memory_limit": ("4 GB", "number of bytes"),
-        "rankers": ("features", "'stumps' or 'columns'"),
+        "weak_rankers": ("features", "'stumps' or 'columns'"),
     }
     for name, (value, said) in bad.items():
         with pytest.raises(ValueError, match=said):
@@ -522,9 +522,9 @@ def test_refusals():
     with pytest.raises(ValueError, match="weights of all pairs"):
         RankBoostPlus(search="optimal", memory_limit="estimate").fit(X, y, qid=qid)
     with pytest.raises(ValueError, match="missing values"):
-        RankBoostPlus(rankers="columns").fit(X, y, qid=qid)
+        RankBoostPlus(weak_rankers="columns").fit(X, y, qid=qid)
     with pytest.raises(ValueError, match="column 0 holds"):
-        RankBoostPlus(rankers="columns").fit(np.nan_to_num(X), y, qid=qid)
+        RankBoostPlus(weak_rankers="columns").fit(np.nan_to_num(X), y, qid=qid)
     with pytest.raises(ValueError, match="memory_limit=0"):
         RankBoostPlus(memory_limit=0).fit(X, y, qid=qid)
 
@@ -586,8 +586,8 @@ def test_ties_decide_between_rankboost_plus_and_rankboost():
     """Used again, a ranker moves less than RB-C would move it (C19 section 3.4)."""
     X = np.array([[1.0], [1], [0], [0], [1], [0]])
     made = Judgments.graded([2.0, 1, 1, 0, 0, 0])
-    plus = fitted(X, made, 5, rankers="columns")
-    bound = RankBoost(step="bound", rankers="columns", n_estimators=5, learning_rate=1.0).fit(
+    plus = fitted(X, made, 5, weak_rankers="columns")
+    bound = RankBoost(step="bound", weak_rankers="columns", n_estimators=5, learning_rate=1.0).fit(
         X, made
     )
     assert len(plus.ensemble_) == 1  # its minimum is reached in one step
@@ -598,11 +598,11 @@ def test_ties_decide_between_rankboost_plus_and_rankboost():
 def test_columns_and_stumps_on_binary_data_agree():
     X, y, qid = some_data()
     binary = (np.nan_to_num(X) > 0).astype(float)
-    columns = fitted(binary, Judgments(y, qid), 20, rankers="columns")
+    columns = fitted(binary, Judgments(y, qid), 20, weak_rankers="columns")
     stumps = fitted(binary, Judgments(y, qid), 20)
     # Rows of equal codes are ordered by value for columns only: sums round differently.
     np.testing.assert_allclose(columns.ensemble_.weights, stumps.ensemble_.weights, rtol=1e-9)
     table = Table.build(binary)
-    training = Training(table, Judgments(y, qid).arrange(), Workers(1))
+    training = TrainingData(table, Judgments(y, qid).to_layout(), Context(1))
     with pytest.raises(ValueError, match="holds 2"):
-        Candidates(Table.build(binary * 2), training.arrangement, Columns(), Workers(1))
+        Candidates(Table.build(binary * 2), training.layout, Columns(), Context(1))

@@ -17,7 +17,7 @@ from precede import (
     Judgments,
     PairRisk,
     RankBoost,
-    SmoothMargin,
+    SmoothMarginRanker,
     Stumps,
     best_margin,
     load,
@@ -54,7 +54,7 @@ def as_pairs(matrix):
 def test_rounds_are_those_of_the_paper(problem, nonnegative):
     """Rankers and weights over explicit lists of pairs and of stumps."""
     X, made = problem
-    model = SmoothMargin(n_estimators=25, tolerance=1e-9, nonnegative=nonnegative, n_jobs=1)
+    model = SmoothMarginRanker(n_estimators=25, tolerance=1e-9, nonnegative=nonnegative, n_jobs=1)
     model.fit(X, made)
     stumps = stumps_of(X, made, nonnegative)
     values = [stump.values(X) for stump in stumps]
@@ -65,7 +65,7 @@ def test_rounds_are_those_of_the_paper(problem, nonnegative):
     history = model.history_
     kept = model.ensemble_
     for t in range(min(len(kept), len(chosen))):
-        ranker = kept.rankers[t]
+        ranker = kept.weak_rankers[t]
         assert (ranker.feature, ranker.threshold) == (
             stumps[chosen[t]].feature, stumps[chosen[t]].threshold,
         ), t  # fmt: skip
@@ -77,11 +77,15 @@ def test_rounds_are_those_of_the_paper(problem, nonnegative):
 
 @given(separable(), st.sampled_from(["stumps", "features", "columns"]), st.booleans())
 @settings(max_examples=60)
-def test_the_interval_holds_the_best_margin_at_every_round(problem, rankers, nonnegative):
+def test_the_interval_holds_the_best_margin_at_every_round(problem, weak_rankers, nonnegative):
     X, made = problem
-    best = best_margin(X, made, rankers=rankers, nonnegative=nonnegative)
-    model = SmoothMargin(
-        n_estimators=40, tolerance=1e-6, rankers=rankers, nonnegative=nonnegative, n_jobs=1
+    best = best_margin(X, made, weak_rankers=weak_rankers, nonnegative=nonnegative)
+    model = SmoothMarginRanker(
+        n_estimators=40,
+        tolerance=1e-6,
+        weak_rankers=weak_rankers,
+        nonnegative=nonnegative,
+        n_jobs=1,
     ).fit(X, made)
     if not model.n_estimators_:  # no ranker goes up with the grades
         assert best == 0
@@ -107,7 +111,7 @@ def test_the_interval_holds_the_best_margin_at_every_round(problem, rankers, non
 def test_the_interval_closes(problem):
     X, made = problem
     best = best_margin(X, made)
-    model = SmoothMargin(n_estimators=3000, tolerance=0.02, n_jobs=1).fit(X, made)
+    model = SmoothMarginRanker(n_estimators=3000, tolerance=0.02, n_jobs=1).fit(X, made)
     low, high = model.margin_interval_
     assert high - low <= 0.02
     assert low - 1e-9 <= best <= high + 1e-9
@@ -119,13 +123,15 @@ def test_the_interval_closes(problem):
 
 def test_theorem_6_rankboost_cycles_and_smooth_margin_ranking_does_not():
     X, y, qid = as_pairs(CYCLING)
-    assert best_margin(X, y, qid=qid, rankers="columns") == pytest.approx(3 / 8, abs=1e-9)
-    settings = {"rankers": "columns", "n_jobs": 1}
+    assert best_margin(X, y, qid=qid, weak_rankers="columns") == pytest.approx(3 / 8, abs=1e-9)
+    settings = {"weak_rankers": "columns", "n_jobs": 1}
     stuck = RankBoost(n_estimators=3000, learning_rate=1.0, **settings).fit(X, y, qid=qid)
     assert margins(stuck, X, y, qid=qid).minimum == pytest.approx(1 / 3, abs=1e-3)
-    features = [ranker.feature for ranker in stuck.ensemble_.rankers]
+    features = [ranker.feature for ranker in stuck.ensemble_.weak_rankers]
     assert features[-3:] * 900 == features[-2700:]  # a cycle of three
-    model = SmoothMargin(n_estimators=100_000, tolerance=0.0012, **settings).fit(X, y, qid=qid)
+    model = SmoothMarginRanker(n_estimators=100_000, tolerance=0.0012, **settings).fit(
+        X, y, qid=qid
+    )
     assert model.margin_ == pytest.approx(3 / 8, abs=1e-3)
     low, high = model.margin_interval_
     assert low <= 3 / 8 <= high <= low + 0.0012
@@ -133,14 +139,14 @@ def test_theorem_6_rankboost_cycles_and_smooth_margin_ranking_does_not():
 
 def test_theorem_7_progress_is_as_promised():
     X, y = load_breast_cancer(return_X_y=True)
-    model = SmoothMargin(n_estimators=400, tolerance=1e-9).fit(X[:, :12], y)
+    model = SmoothMarginRanker(n_estimators=400, tolerance=1e-9).fit(X[:, :12], y)
     history = model.history_
     smooth, step = history["smooth_margin"], np.abs(history["step"])
     promised = history["progress_condition"].astype(bool)
     assert promised.sum() > 50
     assert not promised[0]
     net, norm = {}, []
-    for ranker, weight in zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True):
+    for ranker, weight in zip(model.ensemble_.weak_rankers, model.ensemble_.weights, strict=True):
         net[ranker] = net.get(ranker, 0.0) + weight
         norm.append(sum(map(abs, net.values())))
     for t in np.flatnonzero(promised[: len(norm)]):
@@ -148,30 +154,34 @@ def test_theorem_7_progress_is_as_promised():
         assert smooth[t] - smooth[t - 1] >= gain - 1e-12, t
 
 
-@pytest.mark.parametrize("rankers", ["features", "columns"])
-def test_real_rankers_ascend_the_smooth_margin(rankers):
+@pytest.mark.parametrize("weak_rankers", ["features", "columns"])
+def test_real_rankers_ascend_the_smooth_margin(weak_rankers):
     generator = np.random.default_rng(1)
     X = generator.normal(size=(60, 4))
     y = (X @ [1.0, -2.0, 0.5, 1.0] > 0).astype(int)
-    model = SmoothMargin(rankers=rankers, n_estimators=400, tolerance=1e-9, n_jobs=1).fit(X, y)
+    model = SmoothMarginRanker(
+        weak_rankers=weak_rankers, n_estimators=400, tolerance=1e-9, n_jobs=1
+    ).fit(X, y)
     smooth = model.history_["smooth_margin"]
     positive = np.flatnonzero(smooth > 0)
     assert positive.size > 100
     assert np.all(np.diff(smooth[positive[0] :]) >= -1e-12)
-    best = best_margin(X, y, rankers=rankers)
+    best = best_margin(X, y, weak_rankers=weak_rankers)
     low, high = model.margin_interval_
     assert low <= best <= high
     assert low > 0.8 * best
     assert not model.history_["progress_condition"].any()
 
 
-@pytest.mark.parametrize("rankers", ["stumps", "columns"])
-def test_equation_10_the_exact_step_is_where_the_smooth_margin_is_largest(rankers):
+@pytest.mark.parametrize("weak_rankers", ["stumps", "columns"])
+def test_equation_10_the_exact_step_is_where_the_smooth_margin_is_largest(weak_rankers):
     """There the edge of the ranker is G, unless the step has turned the sign of its weight."""
     X = np.random.default_rng(0).normal(size=(40, 5))
-    X = (X > 0).astype(float) if rankers == "columns" else X
-    y = (4.5 * (rankers == "columns") < X @ [3.0, 2.0, 2.0, 1.0, 1.0]).astype(int)
-    model = SmoothMargin(rankers=rankers, step="exact", n_estimators=60, tolerance=1e-9, n_jobs=1)
+    X = (X > 0).astype(float) if weak_rankers == "columns" else X
+    y = (4.5 * (weak_rankers == "columns") < X @ [3.0, 2.0, 2.0, 1.0, 1.0]).astype(int)
+    model = SmoothMarginRanker(
+        weak_rankers=weak_rankers, step="exact", n_estimators=60, tolerance=1e-9, n_jobs=1
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
@@ -193,20 +203,22 @@ def test_equation_10_the_exact_step_is_where_the_smooth_margin_is_largest(ranker
 
 def test_an_unknown_step_is_refused():
     with pytest.raises(ValueError, match="step='newton' is unknown; use 'approximate' or 'exact'"):
-        SmoothMargin(step="newton").fit([[0.0], [1.0]], [0, 1])
+        SmoothMarginRanker(step="newton").fit([[0.0], [1.0]], [0, 1])
 
 
 def test_one_real_column_that_orders_every_pair():
     """Its step would be infinite; the weights stay finite and the interval closes."""
     X = np.array([[0.0], [0.5], [0.6], [2.0]])
-    model = SmoothMargin(rankers="columns", n_estimators=500, tolerance=1e-6).fit(X, [0, 0, 1, 1])
+    model = SmoothMarginRanker(weak_rankers="columns", n_estimators=500, tolerance=1e-6).fit(
+        X, [0, 0, 1, 1]
+    )
     assert model.margin_ == pytest.approx(0.1)
     assert model.margin_interval_[1] == pytest.approx(0.1, abs=1e-6)
     assert np.isfinite(model.ensemble_.weights).all()
 
 
 def test_one_stump_that_orders_every_pair():
-    model = SmoothMargin().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+    model = SmoothMarginRanker().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
     assert model.margin_ == 1.0
     assert model.margin_interval_ == pytest.approx((1.0, 1.0))
     assert len(model.history_) == 1
@@ -220,11 +232,11 @@ def test_without_a_positive_margin_it_is_rankboost_and_says_so():
     with pytest.warns(
         ConvergenceWarning, match=r"best margin of the weak rankers is at most.*RankBoost"
     ):
-        model = SmoothMargin(n_estimators=60).fit(X, y)
+        model = SmoothMarginRanker(n_estimators=60).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         twin = RankBoost(n_estimators=60, learning_rate=1.0).fit(X, y)
-    assert model.ensemble_.rankers == twin.ensemble_.rankers
+    assert model.ensemble_.weak_rankers == twin.ensemble_.weak_rankers
     assert model.ensemble_.weights == twin.ensemble_.weights
     assert model.margin_interval_[0] == 0.0
     assert model.margin_ <= 0.0
@@ -234,7 +246,7 @@ def test_without_a_positive_margin_it_is_rankboost_and_says_so():
 def test_a_certified_failure_is_called_one():
     """In one warning, which also says that there is no model."""
     with pytest.warns(ConvergenceWarning, match="cannot separate.*has no rounds") as caught:
-        model = SmoothMargin(n_estimators=10).fit([[0.0], [0.0], [1.0], [1.0]], [0, 1, 0, 1])
+        model = SmoothMarginRanker(n_estimators=10).fit([[0.0], [0.0], [1.0], [1.0]], [0, 1, 0, 1])
     assert len(caught) == 1
     assert model.margin_interval_ == (0.0, 0.0)
     assert model.margin_ == 0.0
@@ -245,24 +257,24 @@ def test_rounds_go_on_until_the_pairs_are_separated():
     """The best margin is below the tolerance, and so is the interval long before that."""
     X = np.array([(a, total - a) for total in (118, 119, 120) for a in range(total + 1)], float)
     y = (X.sum(axis=1) >= 119).astype(int)
-    model = SmoothMargin(tolerance=0.01).fit(X, y)
+    model = SmoothMarginRanker(tolerance=0.01).fit(X, y)
     assert 0 < model.margin_ < 1 / 238 < model.margin_interval_[1] < 0.01
     assert len(model.history_) > 1000
     with pytest.warns(ConvergenceWarning, match=r"in 300 rounds.*Raise n_estimators"):
-        SmoothMargin(tolerance=0.01, n_estimators=300).fit(X, y)
+        SmoothMarginRanker(tolerance=0.01, n_estimators=300).fit(X, y)
 
 
 def test_the_interval_is_that_of_the_thresholds_that_were_searched():
     X = np.arange(1000.0)[:, None]
     y = (X[:, 0] >= 503).astype(int)
-    said = r"no more than 254 quantiles of a feature; rankers=Stumps\(thresholds='all'\)"
+    said = r"no more than 254 quantiles of a feature; weak_rankers=Stumps\(thresholds='all'\)"
     with pytest.warns(ConvergenceWarning, match=said):
-        assert SmoothMargin(n_estimators=100).fit(X, y).margin_ <= 0
-    model = SmoothMargin(rankers=Stumps(thresholds="all")).fit(X, y)
+        assert SmoothMarginRanker(n_estimators=100).fit(X, y).margin_ <= 0
+    model = SmoothMarginRanker(weak_rankers=Stumps(thresholds="all")).fit(X, y)
     assert model.margin_interval_ == pytest.approx((1.0, 1.0))
     X, y = load_breast_cancer(return_X_y=True)
     X = X[:, [0, 7, 20, 22, 27]]
-    model = SmoothMargin(rankers=Stumps(thresholds="all"), tolerance=0.008).fit(X, y)
+    model = SmoothMarginRanker(weak_rankers=Stumps(thresholds="all"), tolerance=0.008).fit(X, y)
     low, high = model.margin_interval_
     assert low <= 0.0411113 <= high <= low + 0.008
     assert margins(model, X, y).minimum == pytest.approx(low)
@@ -271,11 +283,16 @@ def test_the_interval_is_that_of_the_thresholds_that_were_searched():
 def test_too_few_rounds_are_told():
     X, y, qid = as_pairs(CYCLING)
     with pytest.warns(ConvergenceWarning, match="wider than the tolerance 1e-05"):
-        SmoothMargin(rankers="columns", n_estimators=30, tolerance=1e-5).fit(X, y, qid=qid)
+        SmoothMarginRanker(weak_rankers="columns", n_estimators=30, tolerance=1e-5).fit(
+            X, y, qid=qid
+        )
 
 
 @parametrize_with_checks(
-    [SmoothMargin(n_estimators=20), SmoothMargin(n_estimators=5, rankers="features")]
+    [
+        SmoothMarginRanker(n_estimators=20),
+        SmoothMarginRanker(n_estimators=5, weak_rankers="features"),
+    ]
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_scikit_learn(estimator, check):
@@ -284,7 +301,7 @@ def test_scikit_learn(estimator, check):
 
 def test_saved_and_loaded(tmp_path):
     X, y, qid = as_pairs(CYCLING)
-    model = SmoothMargin(rankers="columns", n_estimators=50).fit(X, y, qid=qid)
+    model = SmoothMarginRanker(weak_rankers="columns", n_estimators=50).fit(X, y, qid=qid)
     model.save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     assert again.margin_ == model.margin_
@@ -299,22 +316,26 @@ def test_saved_and_loaded(tmp_path):
 
 def test_a_warm_start_goes_on():
     X, y, qid = as_pairs(CYCLING)
-    settings = {"rankers": "columns", "tolerance": 1e-6, "n_jobs": 1}
-    once = SmoothMargin(n_estimators=200, **settings).fit(X, y, qid=qid)
-    twice = SmoothMargin(n_estimators=80, warm_start=True, **settings).fit(X, y, qid=qid)
+    settings = {"weak_rankers": "columns", "tolerance": 1e-6, "n_jobs": 1}
+    once = SmoothMarginRanker(n_estimators=200, **settings).fit(X, y, qid=qid)
+    twice = SmoothMarginRanker(n_estimators=80, warm_start=True, **settings).fit(X, y, qid=qid)
     twice.set_params(n_estimators=200).fit(X, y, qid=qid)
-    assert twice.ensemble_.rankers == once.ensemble_.rankers
+    assert twice.ensemble_.weak_rankers == once.ensemble_.weak_rankers
     assert_allclose(twice.ensemble_.weights, once.ensemble_.weights, rtol=1e-12)
     assert twice.margin_ == pytest.approx(once.margin_, rel=1e-12)
     low, high = twice.margin_interval_
     assert low <= 3 / 8 <= high
 
 
-@pytest.mark.parametrize("change", [{"nonnegative": True}, {"rankers": "stumps"}, {"max_bins": 4}])
+@pytest.mark.parametrize(
+    "change", [{"nonnegative": True}, {"weak_rankers": "stumps"}, {"max_bins": 4}]
+)
 def test_a_warm_start_with_other_rankers_is_refused(change):
     """The interval of the last fit holds for the rankers of the last fit alone."""
     X, y, qid = as_pairs(CYCLING)
-    model = SmoothMargin(rankers="columns", n_estimators=20, warm_start=True).fit(X, y, qid=qid)
+    model = SmoothMarginRanker(weak_rankers="columns", n_estimators=20, warm_start=True).fit(
+        X, y, qid=qid
+    )
     with pytest.raises(ValueError, match="interval certified so far would not hold"):
         model.set_params(n_estimators=40, **change).fit(X, y, qid=qid)
 
@@ -323,15 +344,15 @@ def test_non_negative_weights_that_cannot_separate_are_told():
     """The complement of the only stump would be needed: the best margin is 0, and known to be."""
     X, y = np.array([[0.0], [1.0]]), [1, 0]
     with pytest.warns(ConvergenceWarning, match="cannot separate.*has no rounds") as caught:
-        model = SmoothMargin(nonnegative=True).fit(X, y)
+        model = SmoothMarginRanker(nonnegative=True).fit(X, y)
     assert len(caught) == 1
     assert model.margin_interval_ == (0.0, 0.0)
-    assert SmoothMargin().fit(X, y).margin_ == 1.0
+    assert SmoothMarginRanker().fit(X, y).margin_ == 1.0
 
 
 def test_lemma_9_steps_become_small_beside_the_norm():
     X, y, qid = as_pairs(CYCLING)
-    model = SmoothMargin(rankers="columns", n_estimators=2000, tolerance=1e-6, n_jobs=1)
+    model = SmoothMarginRanker(weak_rankers="columns", n_estimators=2000, tolerance=1e-6, n_jobs=1)
     steps = np.abs(model.fit(X, y, qid=qid).history_["step"])
     share = steps / np.cumsum(steps)
     assert share[-500:].max() < 0.003
@@ -341,11 +362,11 @@ def test_lemma_9_steps_become_small_beside_the_norm():
 def test_the_ratio_is_that_of_the_algorithm():
     """RS09 eq. (9): a round raises G by B·α(r − g)/s, from the history of a fit."""
     X, y = load_breast_cancer(return_X_y=True)
-    model = SmoothMargin(n_estimators=300, tolerance=1e-6, n_jobs=1).fit(X, y)
+    model = SmoothMarginRanker(n_estimators=300, tolerance=1e-6, n_jobs=1).fit(X, y)
     history, weights = model.history_, {}
     compared = 0
     for t, (ranker, step) in enumerate(
-        zip(model.ensemble_.rankers, model.ensemble_.weights, strict=True)
+        zip(model.ensemble_.weak_rankers, model.ensemble_.weights, strict=True)
     ):
         before = weights.get(ranker, 0.0)
         weights[ranker] = before + step
@@ -370,20 +391,23 @@ def test_weights_that_are_copies_give_the_same_model():
     y = (X.sum(axis=1) > 6).astype(int)
     weight = generator.integers(0, 3, 30)
     settings = {"n_estimators": 60, "tolerance": 1e-9, "n_jobs": 1}
-    one = SmoothMargin(**settings).fit(X, y, sample_weight=weight)
-    other = SmoothMargin(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
+    one = SmoothMarginRanker(**settings).fit(X, y, sample_weight=weight)
+    other = SmoothMarginRanker(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     assert_allclose(one.predict(X), other.predict(X), atol=1e-9)
 
 
 def test_the_progress_bar_shows_the_interval(capsys):
     X, y, qid = as_pairs(CYCLING)
-    SmoothMargin(rankers="columns", n_estimators=40, verbose=1).fit(X, y, qid=qid)
+    SmoothMarginRanker(weak_rankers="columns", n_estimators=40, verbose=1).fit(X, y, qid=qid)
     assert "best margin in [0.3" in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_rankers_that_are_not_searched_exactly_are_refused():
     X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
-    for fit in (SmoothMargin(rankers="trees").fit, lambda X, y: best_margin(X, y, rankers="trees")):
+    for fit in (
+        SmoothMarginRanker(weak_rankers="trees").fit,
+        lambda X, y: best_margin(X, y, weak_rankers="trees"),
+    ):
         with pytest.raises(ValueError, match="may miss the largest edge"):
             fit(X, y)
     with pytest.raises(ValueError, match="with Judgments"):
@@ -393,4 +417,4 @@ def test_rankers_that_are_not_searched_exactly_are_refused():
 @pytest.mark.parametrize("tolerance", [0, -1.0, 2.0, "small", None])
 def test_a_senseless_tolerance_is_refused(tolerance):
     with pytest.raises(ValueError, match="tolerance"):
-        SmoothMargin(tolerance=tolerance).fit([[0.0], [1.0]], [0, 1])
+        SmoothMarginRanker(tolerance=tolerance).fit([[0.0], [1.0]], [0, 1])

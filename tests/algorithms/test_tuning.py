@@ -158,7 +158,7 @@ def test_sparse_rows_with_the_same_values_elsewhere_are_other_data():
     assert tuning._digest(one, judged, []) != tuning._digest(other, judged, [])
 
 
-def half_labelled(label):
+def half_labeled(label):
     """Grades for every other query, labels for the rest."""
     graded = data.qid % 2 == 0
     return Judgments(
@@ -171,7 +171,7 @@ def test_weight_and_shrinkage_of_qbrank_are_chosen_by_cross_validation():
     space = {"weight": [0.05, 0.95], "learning_rate": [0.05, 0.3]}
     ranker = QBRank(n_estimators=15, min_child_samples=3)
     options = {"space": space, "trials": 4, "cv": 3, "metric": "ndcg@5", "random_state": 3}
-    judgments = half_labelled(-10.0 * data.y)
+    judgments = half_labeled(-10.0 * data.y)
     found = tune(ranker, data.X, judgments, **options)
     assert not any(each.refused for each in found.trials)
     assert found.best_parameters["weight"] == 0.95  # the labels mislead
@@ -191,6 +191,6 @@ def test_weight_and_shrinkage_of_qbrank_are_chosen_by_cross_validation():
 def test_the_log_of_a_search_with_other_labels_is_refused(tmp_path):
     ranker, options = QBRank(n_estimators=2), {"space": {"weight": [0.5]}, "trials": 1, "cv": 2}
     log = tmp_path / "search.jsonl"
-    tune(ranker, data.X, half_labelled(data.y), **options, log=log)
+    tune(ranker, data.X, half_labeled(data.y), **options, log=log)
     with pytest.raises(ValueError, match="log of a search with other data"):
-        tune(ranker, data.X, half_labelled(-data.y), **options, log=log)
+        tune(ranker, data.X, half_labeled(-data.y), **options, log=log)

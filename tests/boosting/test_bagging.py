@@ -10,8 +10,8 @@ from precede.boosting.history import Rounds
 from precede.boosting.loop import drive
 from precede.boosting.resampling import Sample
 from precede.datasets import search_results
-from precede.engine.training import Training
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
+from precede.engine.training_data import TrainingData
 
 data = search_results(30, features=5, informative=3, per_query=10, random_state=1)
 few = {"n_estimators": 6, "num_leaves": 4, "learning_rate": 0.3, "min_child_samples": 5}
@@ -25,8 +25,8 @@ def test_the_model_is_the_mean_of_fits_to_bootstrap_samples():
     """The twin: the same samples, fitted one after the other by the plain loop."""
     model = fitted()
     judgments = Judgments(data.y, data.qid)
-    training = Training.prepare(
-        data.X, judgments, balance="items", max_bins=255, workers=Workers(1)
+    training = TrainingData.prepare(
+        data.X, judgments, balance="items", max_bins=255, context=Context(1)
     )
     sample = Sample.of(training, judgments, balance="items")
     draws = np.random.RandomState(model._seed()).randint(2**31 - 1, size=(3, 2))

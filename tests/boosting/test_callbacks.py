@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 
-from precede import BoostedRanker, ConvexRisk, MultilabelBoost, RankBoost, RankBoostPlus
+from precede import BoostedRanker, ConvexRiskRanker, MultilabelRanker, RankBoost, RankBoostPlus
 from precede.datasets import search_results
 from precede.engine.compatibility import has_callbacks
 
@@ -43,7 +43,7 @@ class Ear:
 
 HEARD = [
     RankBoost(n_estimators=3), BoostedRanker(n_estimators=3), RankBoostPlus(n_estimators=3),
-    ConvexRisk(n_estimators=3, tolerance=1e-9),
+    ConvexRiskRanker(n_estimators=3, tolerance=1e-9),
 ]  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def test_callbacks_of_scikit_learn_hear_every_round_of_multilabel_boosting(metho
     ear.on_fit_task_end = lambda estimator, context, *, X, y, fitted_estimator: seen.append(
         (context.task_name, fitted_estimator.predict(X), fitted_estimator.classify(X))
     )
-    model = MultilabelBoost(method=method, n_estimators=3)
+    model = MultilabelRanker(method=method, n_estimators=3)
     fitted = clone(model).set_callbacks(ear).fit(X, Y)
     assert ear.heard == ["setup", "begin fit", *["begin round"] * 3, "teardown"]
     assert [name for name, _, _ in seen] == ["round"] * 3 + ["fit"]

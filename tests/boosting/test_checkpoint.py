@@ -13,18 +13,18 @@ from precede import (
     AdaBoostRanker,
     BoostedRanker,
     Checkpoint,
-    ConvexRisk,
+    ConvexRiskRanker,
     Features,
     PushRanker,
     RankBoost,
     RankBoostPlus,
-    SmoothMargin,
+    SmoothMarginRanker,
     Stumps,
     write_table,
 )
 from precede.datasets import search_results
-from precede.rankers.regressors import Regressors
-from precede.rankers.votes import Votes
+from precede.weak_rankers.regressors import Regressors
+from precede.weak_rankers.signed_stumps import SignedStumps
 
 SAMPLE = search_results(30, features=8, informative=3, random_state=0)
 DATA = {"X": SAMPLE.X, "y": SAMPLE.y, "qid": SAMPLE.qid}
@@ -34,7 +34,7 @@ COLUMNS = ("risk", "log_risk", "edge", "step")
 def same(one, other):
     for name in COLUMNS:
         assert np.array_equal(one.history_[name], other.history_[name]), name
-    assert one.ensemble_.rankers == other.ensemble_.rankers
+    assert one.ensemble_.weak_rankers == other.ensemble_.weak_rankers
     assert one.ensemble_.weights == other.ensemble_.weights
 
 
@@ -93,17 +93,17 @@ def test_other_algorithms_resume(tmp_path):
 
 
 @pytest.mark.parametrize("rounds", [1, 7, 8, 13, 21])
-@pytest.mark.parametrize("rankers", ["stumps", "features"])
+@pytest.mark.parametrize("weak_rankers", ["stumps", "features"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_certificate_is_resumed_with_its_average_of_pulls(tmp_path, rounds, rankers):
+def test_a_certificate_is_resumed_with_its_average_of_pulls(tmp_path, rounds, weak_rankers):
     """Of the rounds since the last power of two; the interval is the same to the bit."""
     X = np.random.default_rng(0).normal(size=(40, 4))
     data = {"X": X, "y": (X[:, :3].sum(axis=1) > 0).astype(int)}
-    settings = {"tolerance": 1e-9, "rankers": rankers}
-    whole = SmoothMargin(n_estimators=22, **settings).fit(**data)
+    settings = {"tolerance": 1e-9, "weak_rankers": weak_rankers}
+    whole = SmoothMarginRanker(n_estimators=22, **settings).fit(**data)
     path = tmp_path / "fit.json"
-    SmoothMargin(n_estimators=rounds, **settings).fit(**data, checkpoint=path)
-    resumed = SmoothMargin(n_estimators=22, **settings).fit(**data, checkpoint=path)
+    SmoothMarginRanker(n_estimators=rounds, **settings).fit(**data, checkpoint=path)
+    resumed = SmoothMarginRanker(n_estimators=22, **settings).fit(**data, checkpoint=path)
     same(whole, resumed)
     for name in ("margin", "smooth_margin", "best_edge", "lower", "upper"):
         assert np.array_equal(whole.history_[name], resumed.history_[name]), name
@@ -159,7 +159,9 @@ def test_a_checkpoint_of_something_else_is_refused(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("estimator", [RankBoost, RankBoostPlus, SmoothMargin, AdaBoostRanker])
+@pytest.mark.parametrize(
+    "estimator", [RankBoost, RankBoostPlus, SmoothMarginRanker, AdaBoostRanker]
+)
 @pytest.mark.parametrize("rounds", ["same", "more"])
 def test_a_changed_checkpoint_is_refused(tmp_path, estimator, rounds):
     """Whatever column of the last round is gone or no number: never a KeyError."""
@@ -196,8 +198,8 @@ def test_parts_that_do_not_count_the_rounds_are_refused(tmp_path):
 
 def test_what_cannot_be_resumed_is_refused(tmp_path):
     path = tmp_path / "fit.json"
-    with pytest.raises(ValueError, match="ConvexRisk cannot be resumed"):
-        ConvexRisk().fit(**DATA, checkpoint=path)
+    with pytest.raises(ValueError, match="ConvexRiskRanker cannot be resumed"):
+        ConvexRiskRanker().fit(**DATA, checkpoint=path)
     with pytest.raises(ValueError, match="use one of them"):
         RankBoost(warm_start=True).fit(**DATA, checkpoint=path)
     with pytest.raises(ValueError, match="only a number"):
@@ -262,11 +264,11 @@ def test_a_killed_process_goes_on_from_disk(tmp_path):
 
 
 OTHERS = [
-    ("rankers", Stumps() | Features(), Stumps() | Features(), Stumps() | Votes()),
-    ("rankers", DecisionTreeRegressor(max_depth=2, random_state=0),
+    ("weak_rankers", Stumps() | Features(), Stumps() | Features(), Stumps() | SignedStumps()),
+    ("weak_rankers", DecisionTreeRegressor(max_depth=2, random_state=0),
      DecisionTreeRegressor(max_depth=2, random_state=0),
      DecisionTreeRegressor(max_depth=3, random_state=0)),
-    ("rankers", Regressors(DecisionTreeRegressor(random_state=0)),
+    ("weak_rankers", Regressors(DecisionTreeRegressor(random_state=0)),
      Regressors(DecisionTreeRegressor(random_state=0)),
      Regressors(DecisionTreeRegressor(random_state=0), hessian="bound")),
     ("eval_metric", np.ptp, np.ptp, np.max),

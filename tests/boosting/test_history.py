@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from boosting.test_loop import NOISY
 from precede import RankBoost
-from precede.boosting.history import History, NoProgress, Rounds, Stop, Worsening
+from precede.boosting.history import EarlyStopping, History, NoProgress, Rounds, Stop
 from precede.boosting.steps import SmoothedStepWarning, StepRule
 
 
@@ -61,7 +61,7 @@ def test_no_progress_compares_the_last_two_rounds():
     ],
 )
 def test_worsening_waits_for_its_patience(values, greater, best, stops):
-    rule, history = Worsening("m", 2, greater), told(*values, name="m")
+    rule, history = EarlyStopping("m", 2, greater), told(*values, name="m")
     assert rule.best_round(history) == best
     assert (rule.reason(history) is not None) == stops
 

@@ -10,20 +10,20 @@ from precede import Judgments, PairRisk, RankBoost, Stump, Stumps
 from precede.boosting.history import Rounds
 from precede.boosting.loop import Plan, run
 from precede.boosting.steps import BoundStep, ExactStep, LineSearch, SmoothedStepWarning
-from precede.engine.training import Training
-from precede.engine.workers import Workers
-from precede.rankers.base import Found
+from precede.engine.execution import Context
+from precede.engine.training_data import TrainingData
+from precede.weak_rankers.base import SearchResult
 
 
 def prepare(X, made, balance="pairs"):
     X = np.asarray(X, float)
-    return Training.prepare(X, made, balance=balance, max_bins=255, workers=Workers(1))
+    return TrainingData.prepare(X, made, balance=balance, max_bins=255, context=Context(1))
 
 
 def plan(rounds=5, **options):
     defaults = {
         "risk": PairRisk("exponential"),
-        "rankers": Stumps(),
+        "weak_rankers": Stumps(),
         "step": ExactStep(),
         "stop": Rounds(rounds),
     }
@@ -39,9 +39,9 @@ GRADES = Judgments([0, 1, 0, 1, 0, 1])
 
 def step_of(rule, made, values, loss="exponential", price=1):
     bound = PairRisk(loss, price).bind(made)
-    state = bound.state(np.zeros(bound.arrangement.n_arranged))
-    placed = np.asarray(values)[bound.arrangement.order]
-    return rule.step(bound, state, Found(Stump(0, 0.5), bound.edge(state, placed)), placed)
+    state = bound.state(np.zeros(bound.layout.n_used_rows))
+    placed = np.asarray(values)[bound.layout.order]
+    return rule.step(bound, state, SearchResult(Stump(0, 0.5), bound.edge(state, placed)), placed)
 
 
 def test_the_exact_step_is_half_the_log_ratio_of_the_masses():
@@ -182,7 +182,7 @@ def test_ctrl_c_keeps_the_rounds_done_so_far():
         model = RankBoost(n_estimators=10, callbacks=[interrupt], learning_rate=1.0).fit(X, y)
     shorter = RankBoost(n_estimators=4, learning_rate=1.0).fit(X, y)
     assert model.stop_reason_ == "interrupted"
-    assert model.ensemble_.rankers == shorter.ensemble_.rankers
+    assert model.ensemble_.weak_rankers == shorter.ensemble_.weak_rankers
     assert model.ensemble_.weights == shorter.ensemble_.weights
     assert_array_equal(model.predict(X), shorter.predict(X))
 

@@ -77,6 +77,6 @@ def test_the_share_in_order_weighs_queries_as_the_arrangement_does():
         "queries": np.mean(shares),
         "items": np.average(shares, weights=items),
     }.items():
-        arrangement = judgments.arrange(balance)
-        found = share_in_order(arrangement, scores[arrangement.order])
+        layout = judgments.to_layout(balance)
+        found = share_in_order(layout, scores[layout.order])
         np.testing.assert_allclose(found, expected, rtol=1e-12)

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from precede import BoostedRanker, GlassBoxRanker, Judgments, pairs_in_order
 from precede.boosting.resampling import Sample, TooFewError, deal
 from precede.datasets import search_results
-from precede.engine.training import Training
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
+from precede.engine.training_data import TrainingData
 
 data = search_results(23, features=4, informative=2, per_query=9, random_state=3)
 
 
 def sample_of(X, judgments, seed=0, balance="items", init_score=None, **options):
-    training = Training.prepare(
-        X, judgments, balance=balance, max_bins=255, workers=Workers(1), init_score=init_score
+    training = TrainingData.prepare(
+        X, judgments, balance=balance, max_bins=255, context=Context(1), init_score=init_score
     )
     return Sample.of(training, judgments, balance=balance, seed=seed, **options)
 
@@ -40,7 +40,7 @@ def test_every_query_that_has_a_pair_is_held_out_once_and_whole():
     assert sample.n_units == len(graded)
     for (learn, _), rows in zip(sample.parts(5, 5), held, strict=True):
         assert not {*data.qid[rows]} & {*data.qid[learn.rows]}
-        assert learn.training.table.n_arranged + rows.size == every.size
+        assert learn.training.table.n_used_rows + rows.size == every.size
     sizes = [np.unique(data.qid[rows]).size for rows in held]
     assert max(sizes) - min(sizes) <= 1
 
@@ -72,7 +72,7 @@ def test_listed_pairs_stay_whole_where_they_fall_into_groups():
     X = np.random.RandomState(0).rand(30, 2)
     for learn, held in sample_of(X, Judgments(pairs=pairs, n=30)).parts(5, 5):
         assert held.judgments.n_pairs == 4
-        assert learn.training.arrangement.winner.size == 16
+        assert learn.training.layout.winner.size == 16
 
 
 def every_vote(sample):
@@ -108,7 +108,7 @@ def test_a_bootstrap_sample_of_votes_repeats_votes_and_leaves_out_the_rest():
     assert {*votes} | {*every_vote(rest)} == {*map(tuple, pairs)}
     assert not {*votes} & {*every_vote(rest)}
     # One list: every pair weighs the same, as in the whole.
-    assert np.ptp(drawn.training.arrangement.outer) == 0
+    assert np.ptp(drawn.training.layout.loser_weight) == 0
 
 
 def test_a_glass_box_of_bags_learns_from_votes():
@@ -167,11 +167,11 @@ def test_blocks_hold_whole_queries_and_add_up():
     blocks = held.blocks(3)
     places = np.concatenate([each for each, _ in blocks])
     np.testing.assert_array_equal(np.sort(places), np.arange(held.rows.size))
-    whole = held.training.arrangement
+    whole = held.training.layout
     assert np.isclose(sum(each.total for _, each in blocks), whole.total)
-    for where, arrangement in blocks:
-        np.testing.assert_array_equal(arrangement.grade, whole.grade[where])
-        assert np.allclose(arrangement.outer, whole.outer[where])  # weighed as in the whole
+    for where, layout in blocks:
+        np.testing.assert_array_equal(layout.grade, whole.grade[where])
+        assert np.allclose(layout.loser_weight, whole.loser_weight[where])  # as in the whole
 
 
 @given(st.lists(st.integers(0, 2**63), min_size=1, unique=True), st.integers(1, 6))
@@ -183,7 +183,7 @@ def test_parts_are_of_equal_size(keys, count):
     part = deal(np.array(keys, np.uint64), count, strata)
     for kind in np.unique(strata):
         sizes = np.bincount(part[strata == kind], minlength=count)
-        assert sizes.max() - sizes.min() <= 2  # a block of neighbours may hold two strata
+        assert sizes.max() - sizes.min() <= 2  # a block of neighbors may hold two strata
 
 
 def test_a_bootstrap_sample_is_a_fit_on_copies_of_queries():
@@ -199,10 +199,10 @@ def test_a_bootstrap_sample_is_a_fit_on_copies_of_queries():
     rows = np.repeat(np.arange(data.y.size), drawn)
     number = np.concatenate([np.arange(times) for times in drawn])
     qid = [f"{q} {copy}" for q, copy in zip(data.qid[rows], number, strict=True)]
-    by_hand = Judgments(data.y[rows], qid).arrange("items")
-    assert training.arrangement.total == by_hand.total
-    assert training.arrangement.count_graded_pairs() == by_hand.count_graded_pairs()
-    np.testing.assert_allclose(np.sort(training.arrangement.outer), np.sort(by_hand.outer))
+    by_hand = Judgments(data.y[rows], qid).to_layout("items")
+    assert training.layout.total == by_hand.total
+    assert training.layout.count_graded_pairs() == by_hand.count_graded_pairs()
+    np.testing.assert_allclose(np.sort(training.layout.loser_weight), np.sort(by_hand.loser_weight))
 
 
 def test_a_bootstrap_sample_of_one_list_repeats_rows():
@@ -212,7 +212,7 @@ def test_a_bootstrap_sample_of_one_list_repeats_rows():
     times = np.bincount(training.table.order, minlength=40)
     assert times.sum() == 40
     assert times.max() > 1
-    assert training.arrangement.total == times[:20].sum() * times[20:].sum()
+    assert training.layout.total == times[:20].sum() * times[20:].sum()
 
 
 def test_a_bootstrap_sample_of_listed_pairs_repeats_whole_groups():
@@ -222,8 +222,8 @@ def test_a_bootstrap_sample_of_listed_pairs_repeats_whole_groups():
     judgments = Judgments(pairs=pairs, pair_weight=weight, n=60)
     training = sample_of(X, judgments, balance="pairs").bootstrap(2)[0].training
     times = np.bincount(training.table.order, minlength=60)[::2]
-    assert times.sum() == training.arrangement.winner.size == 30
-    assert training.arrangement.total == times @ weight
+    assert times.sum() == training.layout.winner.size == 30
+    assert training.layout.total == times @ weight
 
 
 def test_offsets_go_with_their_rows():

@@ -32,7 +32,7 @@ from precede.boosting.selection import (
     is_looked_at,
 )
 from precede.datasets import search_results, two_normals
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.model import Ensemble
 
 data = search_results(40, features=5, informative=3, per_query=12, random_state=1)
@@ -163,7 +163,7 @@ class Rising:
     def __init__(self, value, ends=10**9):
         self.rounds, self._value, self._ends = 0, value, ends
         self.looks, self.weight, self.scores = [], np.ones(3), None
-        self.workers, self.state, self.ensemble = Workers(1), None, Ensemble([], [], 1)
+        self.context, self.state, self.ensemble = Context(1), None, Ensemble([], [], 1)
 
     def advance(self):
         self.rounds += 1
@@ -381,7 +381,7 @@ def test_progress_and_choice_are_shown(capsys):
     [
         (BoostedRanker(n_estimators="auto", early_stopping_rounds=5), "stops by itself"),
         (BoostedRanker(n_estimators="auto", warm_start=True), "give n_estimators as a number"),
-        (BoostedRanker(num_leaves="auto", rankers="stumps"), "rankers='trees'"),
+        (BoostedRanker(num_leaves="auto", weak_rankers="stumps"), "weak_rankers='trees'"),
         (BoostedRanker(n_estimators="many"), "n_estimators='many'"),
         (BoostedRanker(num_leaves="many"), "num_leaves='many'"),
         (PushRanker(n_estimators="auto", price="cv"), "price='cv'"),

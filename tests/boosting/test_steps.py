@@ -17,8 +17,8 @@ from precede.algorithms.smooth_margin import SmoothMarginStep
 from precede.boosting.steps import BoundStep, ExactStep, LineSearch, SmoothedStepWarning
 from precede.engine.table import Table
 from precede.losses import PairLoss
-from precede.rankers.base import TIE_OF_DECREASES, Found
 from precede.risks.base import decay_rate
+from precede.weak_rankers.base import TIE_OF_DECREASES, SearchResult
 
 # Losses that fall for ever, and losses that are flat beyond some margin.
 ENDLESS = [
@@ -71,9 +71,9 @@ def lines(draw):
 
 def step_along(rule, made, scores, values, loss, price, balance="pairs"):
     bound = PairRisk(loss, price, balance=balance).bind(made)
-    order = bound.arrangement.order
+    order = bound.layout.order
     state, at = bound.state(np.asarray(scores, float)[order]), np.asarray(values)[order]
-    found = Found(Stump(0, 0.5), bound.edge(state, at))
+    found = SearchResult(Stump(0, 0.5), bound.edge(state, at))
     return rule.step(bound, state, found, at), bound, state, at
 
 
@@ -116,7 +116,7 @@ def test_losses_that_end_have_a_least_and_need_no_smoothing(loss, situation):
     made, scores, values = situation
     ours, twin, gap = some.LOSSES[loss]
     step, _, state, at = step_along(LineSearch(), made, scores, values, ours, 1)
-    assume(np.ptp(at) > 0 and state.log_mass > -np.inf)
+    assume(np.ptp(at) > 0 and state.log_gradient_sum > -np.inf)
     assert not step.smoothed
     assert not step.perfect
     after = naive.risk(
@@ -132,7 +132,7 @@ def test_a_loss_need_not_say_that_it_ends():
     made, values = Judgments([1, 0, 0]), np.array([1, 0, 0], np.uint8)
     step, bound, state, at = step_along(ExactStep(), made, np.zeros(3), values, Quadratic(), 1)
     assert not step.smoothed
-    assert bound.state(state.scores + step.size * at).log_mass == -np.inf
+    assert bound.state(state.scores + step.size * at).log_gradient_sum == -np.inf
     assert step_along(ExactStep(), made, np.zeros(3), values, Probit(), 1)[0].perfect
 
 
@@ -188,12 +188,14 @@ def test_a_wrong_row_of_almost_no_mass_is_wrong():
     bound = PointRisk().bind(Judgments([0, 0, 1]))
     state = bound.state(np.array([0.0, -800, 0]))
     votes = np.array([-1.0, 1, 1])
-    step = VoteStep().step(bound, state, Found(Stump(0, 0.5), 1.0), votes)
+    step = VoteStep().step(bound, state, SearchResult(Stump(0, 0.5), 1.0), votes)
     assert step.smoothed
     assert not step.perfect
-    right = VoteStep().step(bound, state, Found(Stump(0, 0.5), 1.0), np.array([-1.0, -1, 1]))
+    right = VoteStep().step(bound, state, SearchResult(Stump(0, 0.5), 1.0), np.array([-1.0, -1, 1]))
     assert right.perfect
-    half = VoteStep().step(bound, state, Found(Stump(0, 0.5), 1.0), np.array([-0.5, -0.5, 0.5]))
+    half = VoteStep().step(
+        bound, state, SearchResult(Stump(0, 0.5), 1.0), np.array([-0.5, -0.5, 0.5])
+    )
     assert half.perfect
     assert half.size == pytest.approx(2 * right.size)
 
@@ -202,8 +204,8 @@ def test_smooth_margins_step_along_a_perfect_ranker_is_finite():
     made = Judgments([1, 0, 0])
     bound = PairRisk("exponential").bind(made)
     state, values = bound.state(np.zeros(3)), np.array([1, 0, 0], np.uint8)
-    at = values[bound.arrangement.order]
-    step, _ = SmoothMarginStep()._closed(bound, state, 0.5, Found(Stump(0, 0.5), 1.0), at)
+    at = values[bound.layout.order]
+    step, _ = SmoothMarginStep()._closed(bound, state, 0.5, SearchResult(Stump(0, 0.5), 1.0), at)
     assert step.perfect
     assert step.size == pytest.approx(0.5 * math.log(5))
 
@@ -215,7 +217,7 @@ OPTIONS = [
     {"loss": "logistic", "price": 4},
     {"price": "exp"},
     {"price": 4},
-    {"loss": "logistic", "price": 1, "rankers": "features"},
+    {"loss": "logistic", "price": 1, "weak_rankers": "features"},
 ]
 
 
@@ -273,7 +275,7 @@ def test_weights_take_the_steps_of_repeated_rows(options):
         rounds = min(len(one.history_), len(other.history_))
         if not rounds:
             continue
-        assert one.ensemble_.rankers[:rounds] == other.ensemble_.rankers[:rounds], seed
+        assert one.ensemble_.weak_rankers[:rounds] == other.ensemble_.weak_rankers[:rounds], seed
         for name in ("step", "smoothed", "perfect"):
             ours, theirs = one.history_[name][:rounds], other.history_[name][:rounds]
             assert ours == pytest.approx(theirs, rel=1e-8, abs=1e-12), (seed, name)
@@ -286,7 +288,7 @@ def test_weights_take_the_steps_of_repeated_rows(options):
 
 def find(family, X, made, scores):
     bound = PairRisk("exponential").bind(made)
-    order = bound.arrangement.order
+    order = bound.layout.order
     state = bound.state(np.asarray(scores, float)[order])
     return family.start(Table.build(X, order=order)).best_decrease(bound.factors(state))
 

@@ -27,7 +27,7 @@ from precede.bounds import (
 )
 
 
-def test_bounds_are_frozen_print_and_serialise():
+def test_bounds_are_frozen_print_and_serialize():
     found = [
         margin_bound(0.1, 1000, E=0.2, n_rankers=10, theta=0.4, kind="solved"),
         push_bound(PushRisk(0.1, 2, 0.3, 50, 60), n_rankers=4),
@@ -99,9 +99,9 @@ def test_bounds_are_frozen_print_and_serialise():
         (lambda: negatives_needed(0, 0.1), "p=0"),
         (lambda: negatives_needed(2, 5), "epsilon=5"),
         (lambda: training_bound([1.5]), r"\[−1, 1\]"),
-        (lambda: training_bound([-0.5], given="normalisers"), "not negative"),
+        (lambda: training_bound([-0.5], given="normalizers"), "not negative"),
         (lambda: training_bound([0.5], kind="x"), "kind='x'; choose one of rankboost, rankboost_"),
-        (lambda: training_bound([0.5], given="x"), "given='x'; choose one of edges, normalisers"),
+        (lambda: training_bound([0.5], given="x"), "given='x'; choose one of edges, normalizers"),
         (lambda: training_bound([]), r"values has shape \(0,\)"),
         (lambda: rademacher_bound([1, 2, 3], radius=1), r"shape \(3,\)"),
         (lambda: rademacher_bound([["a"]] * 4, radius=1), "X must be numbers"),

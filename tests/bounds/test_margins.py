@@ -111,7 +111,7 @@ def test_solved_corollary_four_is_exact_and_never_larger():
 
 @pytest.mark.parametrize("kind", ["closed", "solved", "finite"])
 def test_the_rankers_must_be_fixed_before_the_data(kind):
-    """A ranker that memorises a large sample has margin 1 on it, and errs on every new pair."""
+    """A ranker that memorizes a large sample has margin 1 on it, and errs on every new pair."""
     y = np.tile([0.0, 1.0], 5000)
     bound = margin_bound(margin_distribution(y, y), n_rankers=1, theta=0.999, kind=kind)
     assert bound.value < 0.25

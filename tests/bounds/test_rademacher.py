@@ -13,7 +13,7 @@ from precede.bounds import (
     stump_supremum,
 )
 from precede.engine.table import Table
-from precede.rankers.stumps import Stumps
+from precede.weak_rankers.stumps import Stumps
 
 values = st.integers(0, 3).map(float) | st.floats(-5, 5) | st.just(math.nan)
 

@@ -178,7 +178,7 @@ def test_proposition_four_holds(alpha):
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 0.9])
 @pytest.mark.parametrize("density", [1.0, 2.0])
 def test_noise_constant_of_two_classes(alpha, density):
-    """η uniform on an interval of length 1/B: the centre is worst, and the constant is reached."""
+    """η uniform on an interval of length 1/B: the center is worst, and the constant is reached."""
     middle = 2 * density * quad(lambda u: u**-alpha, 0, 0.5 / density)[0]
     c = noise_constant(alpha, density=density)
     assert c == pytest.approx(middle, rel=1e-4)

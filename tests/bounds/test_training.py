@@ -17,11 +17,11 @@ from precede.bounds import (
 def boost(y, X, rounds, plus):
     """RankBoost, discrete or plus, on all pairs, written as in the paper."""
     pairs = [(i, k) for i in range(len(y)) for k in range(len(y)) if y[i] > y[k]]
-    rankers = [(j, t) for j in range(X.shape[1]) for t in np.unique(X[:, j])[:-1]]
-    M = np.array([[(X[i, j] > t) * 1 - (X[k, j] > t) for j, t in rankers] for i, k in pairs])
+    weak_rankers = [(j, t) for j in range(X.shape[1]) for t in np.unique(X[:, j])[:-1]]
+    M = np.array([[(X[i, j] > t) * 1 - (X[k, j] > t) for j, t in weak_rankers] for i, k in pairs])
     D = np.full(len(pairs), 1 / len(pairs))
-    weight = np.zeros(len(rankers))
-    edges, normalisers = [], []
+    weight = np.zeros(len(weak_rankers))
+    edges, normalizers = [], []
     for _ in range(rounds):
         plus_mass, minus_mass = D @ (M == 1), D @ (M == -1)
         zero_mass = 1 - plus_mass - minus_mass
@@ -39,13 +39,13 @@ def boost(y, X, rounds, plus):
         ties = math.cosh(step + w) / math.cosh(w) if plus else 1.0
         factor = np.where(M[:, best] == 0, ties, np.exp(-step * M[:, best]))
         edges.append(delta[best])
-        normalisers.append(float(D @ factor))
-        D = D * factor / normalisers[-1]
+        normalizers.append(float(D @ factor))
+        D = D * factor / normalizers[-1]
         weight[best] += step
     margin = M @ weight
     tied = (abs(margin) < 1e-12).mean()
     wrong = (margin < -1e-12).mean()
-    return edges, normalisers, wrong + (0.5 * tied if plus else tied)
+    return edges, normalizers, wrong + (0.5 * tied if plus else tied)
 
 
 @pytest.mark.parametrize("kind", ["rankboost", "rankboost_plus"])
@@ -55,12 +55,12 @@ def test_training_bounds_hold_on_boosting_as_in_the_paper(kind, seed):
     X = rng.integers(0, 4, size=(14, 3)).astype(float)
     y = (X.sum(axis=1) + 2 * rng.normal(size=14) > 4).astype(int)
     y[:2] = [0, 1]
-    edges, normalisers, error = boost(y, X, 12, kind == "rankboost_plus")
-    product = training_bound(normalisers, kind=kind, given="normalisers")
+    edges, normalizers, error = boost(y, X, 12, kind == "rankboost_plus")
+    product = training_bound(normalizers, kind=kind, given="normalizers")
     closed = training_bound(edges, kind=kind)
     assert error <= product.value + 1e-12
     assert product.value <= closed.value + 1e-12
-    assert product.value == pytest.approx(np.prod(normalisers))
+    assert product.value == pytest.approx(np.prod(normalizers))
     assert closed.value == pytest.approx(math.exp(-2 * sum((e / 2) ** 2 for e in edges)))
     assert (product.confidence, product.needed_samples) == (1.0, None)
     assert ("half" if kind == "rankboost_plus" else "wrong") in product.quantity
@@ -68,7 +68,7 @@ def test_training_bounds_hold_on_boosting_as_in_the_paper(kind, seed):
 
 def test_training_bound_of_thousands_of_rounds_does_not_fail():
     assert training_bound(np.full(100_000, 0.5)).value == 0.0
-    assert training_bound([0.5, 0.0], given="normalisers").value == 0.0
+    assert training_bound([0.5, 0.0], given="normalizers").value == 0.0
     assert training_bound([0.0]).vacuous
     assert "no sample size" in str(training_bound([0.0]))
 

@@ -15,7 +15,7 @@ import precede
 
 GIVEN = {
     "RankBoost": [
-        {}, {"select": "decrease"}, {"rankers": "features"}, {"rankers": "trees"},
+        {}, {"select": "decrease"}, {"weak_rankers": "features"}, {"weak_rankers": "trees"},
         {"nonnegative": True}, {"rank_weight": "ndcg@10"}, {"rank_weight": "ndcg"},
         {"rank_weight": "precision@3"}, {"balance": "items"}, {"max_features": 0.5},
         {"monotone_constraints": {0: 1}}, {"n_jobs": 1}, {"n_jobs": 3},
@@ -38,10 +38,10 @@ GIVEN = {
         {}, {"loss": "exponential"}, {"categorical_features": [4]}, {"bags": 2},
         {"monotone_constraints": [1, -1, 0, 0, 0]}, {"interactions": 0},
     ],
-    "SmoothMargin": [{}, {"rankers": "features"}, {"nonnegative": True}],
-    "ConvexRisk": [{}, {"loss": "logistic"}, {"loss": "hinge"}, {"rankers": "features"}],
+    "SmoothMarginRanker": [{}, {"weak_rankers": "features"}, {"nonnegative": True}],
+    "ConvexRiskRanker": [{}, {"loss": "logistic"}, {"loss": "hinge"}, {"weak_rankers": "features"}],
     "RankBoostPlus": [{}, {"memory_limit": "estimate"}],
-    "AdaBoostRanker": [{}, {"rankers": "features"}, {"n_jobs": 3}],
+    "AdaBoostRanker": [{}, {"weak_rankers": "features"}, {"n_jobs": 3}],
 }  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def main(names):
     for name in names or GIVEN:
         for given in GIVEN[name]:
             for kind, (X, judged) in kinds().items():
-                slow = name in ("SmoothMargin", "ConvexRisk", "RankBoostPlus") or (
+                slow = name in ("SmoothMarginRanker", "ConvexRiskRanker", "RankBoostPlus") or (
                     kind == "long list"
                     and (given == {"loss": "logistic"} or "rank_weight" in given)
                 )

@@ -166,7 +166,7 @@ def test_every_algorithm_fits_and_predicts(folder, name, tmp_path):
     assert np.isfinite([float(word) for word in out.split()]).all()
 
 
-@pytest.mark.skipif("MultilabelBoost" not in fitting.algorithms(), reason="it is not there")
+@pytest.mark.skipif("MultilabelRanker" not in fitting.algorithms(), reason="it is not there")
 def test_several_labels(tmp_path):
     generator = np.random.default_rng(0)
     X = generator.normal(size=(60, 2))
@@ -174,7 +174,7 @@ def test_several_labels(tmp_path):
     names = ["red", "green", "blue"]
     write(tmp_path / "t.csv", Data(np.c_[X, Y], feature_names=["a", "b", *names]))
     words = [word for name in names for word in ("--label", name)]
-    run("fit", tmp_path / "t.csv", "-a", "MultilabelBoost", "-s", "n_estimators=5", *words,
+    run("fit", tmp_path / "t.csv", "-a", "MultilabelRanker", "-s", "n_estimators=5", *words,
         "-o", tmp_path / "m.json")  # fmt: skip
     model = precede.load(tmp_path / "m.json")
     assert model.labels_.tolist() == names
@@ -190,12 +190,12 @@ def test_several_labels(tmp_path):
     assert float(measured[0]["value"]) > 0.8
     run("evaluate", tmp_path / "m.json", tmp_path / "t.csv", code=1)
     run("explain", tmp_path / "m.json", tmp_path / "t.csv", code=1)
-    run("tune", tmp_path / "t.csv", "-a", "MultilabelBoost", *words, code=1)
+    run("tune", tmp_path / "t.csv", "-a", "MultilabelRanker", *words, code=1)
 
 
 def test_algorithms_are_found_not_listed():
     found = fitting.algorithms()
-    assert {"RankBoost", "ConvexRisk"} <= set(found) <= set(precede.__all__)
+    assert {"RankBoost", "ConvexRiskRanker"} <= set(found) <= set(precede.__all__)
     told = {row["algorithm"]: row for row in objects(run("algorithms", "--json")[0])}
     assert set(told) == set(found)
     assert told["RankBoost"]["parameters"]["n_estimators"] == 300
@@ -213,7 +213,7 @@ def test_parameters_are_grouped_on_a_terminal(monkeypatch, capsys):
     assert max(map(len, out.splitlines())) <= 80
     block = out.split("BoostedRanker: ")[1].split("\n\n")[0]
     groups = [line.split()[0] for line in block.splitlines() if re.match(r"  \w", line)]
-    assert groups == ["objective", "rankers", "rounds"]
+    assert groups == ["objective", "weak_rankers", "rounds"]
     assert "callbacks" not in out
 
 

@@ -63,7 +63,8 @@ def test_quiet_says_errors_only(folder, tmp_path):
 
 
 def test_warnings_are_notes(folder, tmp_path):
-    _, talk = run("fit", folder / "train.txt", "-s", "n_estimators=2", "-s", "rankers=features",
+    _, talk = run("fit", folder / "train.txt", "-s", "n_estimators=2", "-s",
+    "weak_rankers=features",
                   "-o", tmp_path / "m.json")  # fmt: skip
     fields = json.loads((tmp_path / "m.json").read_text())
     fields["parameters_left_out"] = ["callbacks"]
@@ -239,7 +240,7 @@ def test_names_on_a_terminal_are_neither_markup_nor_escape_codes(tmp_path):
         text, code = in_terminal(words, tmp_path)
         assert "Traceback" not in text, text
         assert code == (3 if "no\x1b[31mfile" in words else 0), (words, text)
-        # What is left are colours of the tables and bars; names bring none.
+        # What is left are colors of the tables and bars; names bring none.
         plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
         assert "\x9b" not in text
         assert "\x1b[2J" not in text

@@ -19,7 +19,7 @@ from precede.dask.estimators import (
     DaskRankBoost,
 )
 from precede.engine import cuda
-from precede.rankers import growers
+from precede.weak_rankers import tree_family
 from samples import splits_on_categories, with_categories
 
 SMALL = {"num_leaves": 7, "min_child_samples": 3}
@@ -44,7 +44,7 @@ UNEVEN = (3, 160, 137)
 
 def assert_equal(client, on_dask, local):
     here = local.fit(X, Y, qid=QID, sample_weight=WEIGHT)
-    assert here.ensemble_.rankers[0].n_leaves > 2
+    assert here.ensemble_.weak_rankers[0].n_leaves > 2
     rows, grades, queries, weights = chunked(UNEVEN, X, Y, QID, WEIGHT)
     there = on_dask(**{**local.get_params(deep=False), "device": "cuda"})
     there.fit(rows, grades, qid=queries, sample_weight=weights, client=client)
@@ -73,7 +73,7 @@ def assert_equal(client, on_dask, local):
 )
 def test_models_are_equal_to_the_bit(clients, device, monkeypatch, given, workers):
     # On two workers numbers are packed.
-    monkeypatch.setattr(growers, "WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
+    monkeypatch.setattr(tree_family, "WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
     local = BoostedRanker(**{**ROUNDS, **given})
     here = assert_equal(clients[workers], DaskBoostedRanker, local)
     assert splits_on_categories(here) == ("categorical_features" in given)
@@ -85,7 +85,7 @@ def test_models_are_equal_to_the_bit(clients, device, monkeypatch, given, worker
 @pytest.mark.usefixtures("device")
 def test_other_estimators_that_grow_trees(clients):
     assert_equal(clients[2], DaskQBRank, QBRank(**ROUNDS))
-    assert_equal(clients[2], DaskRankBoost, RankBoost(n_estimators=3, rankers=Trees(**SMALL)))
+    assert_equal(clients[2], DaskRankBoost, RankBoost(n_estimators=3, weak_rankers=Trees(**SMALL)))
 
 
 @needs_compiler
@@ -129,7 +129,7 @@ def test_without_cupy_a_worker_says_what_to_install(clients, monkeypatch):
     [
         DaskRankBoost(device="cuda"),
         DaskPushRanker(device="cuda"),
-        DaskBoostedRanker(rankers="features", device="cuda"),
+        DaskBoostedRanker(weak_rankers="features", device="cuda"),
         DaskGlassBoxRanker(device="cuda"),
     ],
     ids=str,

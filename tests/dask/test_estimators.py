@@ -26,9 +26,8 @@ from clusters import GRADED, PATIENCE, PATIENT, TWO, chunked, shuffled
 from precede import (
     BoostedRanker,
     Checkpoint,
-    ConvexRisk,
+    ConvexRiskRanker,
     Family,
-    Found,
     GlassBoxRanker,
     Judgments,
     PushRanker,
@@ -36,7 +35,8 @@ from precede import (
     RankBoost,
     RankWeight,
     ScoreRisk,
-    SmoothMargin,
+    SearchResult,
+    SmoothMarginRanker,
     Stump,
     Stumps,
     Trees,
@@ -46,20 +46,20 @@ from precede import (
 from precede.boosting.steps import SmoothedStepWarning
 from precede.dask.estimators import (
     DaskBoostedRanker,
-    DaskConvexRisk,
+    DaskConvexRiskRanker,
     DaskGlassBoxRanker,
     DaskPushRanker,
     DaskQBRank,
     DaskRankBoost,
-    DaskSmoothMargin,
+    DaskSmoothMarginRanker,
     PairObjective,
 )
 from precede.engine.compatibility import has_callbacks
 from precede.engine.exact import exact_sums
-from precede.rankers import growers
-from precede.rankers.base import Search
-from precede.rankers.stumps import StumpSearch
 from precede.risks.pointwise import PointRisk
+from precede.weak_rankers import tree_family
+from precede.weak_rankers.base import Search
+from precede.weak_rankers.stumps import StumpSearch
 from samples import splits_on_categories, with_categories
 
 
@@ -68,7 +68,7 @@ def weights(rows, seed=0):
 
 
 def same(cluster, local):
-    assert cluster.ensemble_.rankers == local.ensemble_.rankers
+    assert cluster.ensemble_.weak_rankers == local.ensemble_.weak_rankers
     assert cluster.ensemble_.weights == local.ensemble_.weights
     assert cluster.intercept_ == local.intercept_
     assert cluster.stop_reason_ == local.stop_reason_
@@ -166,14 +166,14 @@ class Signs(Family):
 
 class SignSearch(Search):
     def __init__(self, table, workers):
-        self.rankers = [Stump(feature, 0.0) for feature in range(table.n_features)]
-        self.values = [ranker(table.rows()) for ranker in self.rankers]
+        self.weak_rankers = [Stump(feature, 0.0) for feature in range(table.n_features)]
+        self.values = [ranker(table.rows()) for ranker in self.weak_rankers]
         self.workers = workers
 
     def best(self, pull, allowed=None):
         edges = exact_sums([pull * values for values in self.values], self.workers)
         best = int(np.argmax(np.abs(edges)))
-        return Found(self.rankers[best], edges[best]) if edges[best] else None
+        return SearchResult(self.weak_rankers[best], edges[best]) if edges[best] else None
 
 
 class SignsAtHome(Signs):
@@ -183,23 +183,23 @@ class SignsAtHome(Signs):
         return SignSearch(table, None)
 
 
-@pytest.mark.parametrize("rankers", [Signs(), Signs() | Stumps()])
+@pytest.mark.parametrize("weak_rankers", [Signs(), Signs() | Stumps()])
 @pytest.mark.parametrize("one_list", [False, True])
-def test_a_family_of_ones_own(clients, rankers, one_list):
+def test_a_family_of_ones_own(clients, weak_rankers, one_list):
     X, y = GRADED.X - np.median(GRADED.X, axis=0), GRADED.y
     qid = None if one_list else GRADED.qid
-    local = RankBoost(rankers=rankers, n_estimators=6).fit(X, y, qid=qid)
+    local = RankBoost(weak_rankers=weak_rankers, n_estimators=6).fit(X, y, qid=qid)
     X, y = chunked(37, X, y)
     qid = None if one_list else chunked(37, GRADED.qid)[0]
-    cluster = DaskRankBoost(rankers=rankers, n_estimators=6)
+    cluster = DaskRankBoost(weak_rankers=weak_rankers, n_estimators=6)
     same(cluster.fit(X, y, qid=qid, client=clients[2]), local)
 
 
 def test_a_family_is_asked_whether_it_may_be_spread(clients):
     X, y = chunked(60, GRADED.X, GRADED.y)
-    for rankers in (SignsAtHome(), Signs() | SignsAtHome()):
+    for weak_rankers in (SignsAtHome(), Signs() | SignsAtHome()):
         with pytest.raises(ValueError, match="set distributable = True on a family of your own"):
-            DaskRankBoost(rankers=rankers).fit(X, y, client=clients[2])
+            DaskRankBoost(weak_rankers=weak_rankers).fit(X, y, client=clients[2])
 
 
 def test_a_risk_is_asked_whether_it_may_be_spread(clients):
@@ -208,7 +208,7 @@ def test_a_risk_is_asked_whether_it_may_be_spread(clients):
             return PointRisk()
 
     X, y = chunked(60, GRADED.X, GRADED.y)
-    with pytest.raises(ValueError, match="cannot be minimised on a cluster"):
+    with pytest.raises(ValueError, match="cannot be minimized on a cluster"):
         Pointwise().fit(X, y, client=clients[2])
 
 
@@ -233,7 +233,7 @@ ESTIMATORS = {
     "decrease": (DaskRankBoost, RankBoost, {"select": "decrease", "n_estimators": 6}),
     "bound": (DaskRankBoost, RankBoost, {"step": "bound", "n_estimators": 9}),
     "nonnegative": (DaskRankBoost, RankBoost, {"nonnegative": True, "n_estimators": 9}),
-    "features": (DaskRankBoost, RankBoost, {"rankers": "features", "n_estimators": 4}),
+    "features": (DaskRankBoost, RankBoost, {"weak_rankers": "features", "n_estimators": 4}),
     "drawn": (
         DaskRankBoost,
         RankBoost,
@@ -248,9 +248,13 @@ ESTIMATORS = {
     ),
     "global push": (DaskPushRanker, PushRanker, {"price": 2, "scope": "global", "n_estimators": 5}),
     "logistic push": (DaskPushRanker, PushRanker, {"loss": "logistic", "n_estimators": 2}),
-    "margin": (DaskSmoothMargin, SmoothMargin, {"n_estimators": 12}),
-    "ball": (DaskConvexRisk, ConvexRisk, {"tolerance": 0.02, "radius": 1.0}),
-    "hinge": (DaskConvexRisk, ConvexRisk, {"tolerance": 0.1, "radius": 1.0, "loss": "hinge"}),
+    "margin": (DaskSmoothMarginRanker, SmoothMarginRanker, {"n_estimators": 12}),
+    "ball": (DaskConvexRiskRanker, ConvexRiskRanker, {"tolerance": 0.02, "radius": 1.0}),
+    "hinge": (
+        DaskConvexRiskRanker,
+        ConvexRiskRanker,
+        {"tolerance": 0.1, "radius": 1.0, "loss": "hinge"},
+    ),
 }
 
 
@@ -276,8 +280,8 @@ def test_all_estimators_on_queries_and_on_one_list(clients, name):
     ("on_dask", "here", "settings"),
     [
         (DaskPushRanker, PushRanker, {"loss": "logistic", "price": 1}),
-        (DaskPushRanker, PushRanker, {"price": 4, "rankers": "features"}),
-        (DaskRankBoost, RankBoost, {"select": "decrease", "rankers": "features"}),
+        (DaskPushRanker, PushRanker, {"price": 4, "weak_rankers": "features"}),
+        (DaskRankBoost, RankBoost, {"select": "decrease", "weak_rankers": "features"}),
     ],
 )
 def test_smoothed_steps(clients, on_dask, here, settings):
@@ -295,8 +299,8 @@ def test_smoothed_steps(clients, on_dask, here, settings):
 
 OTHERS = {
     "push": (DaskPushRanker, PushRanker, {"price": 4, "n_estimators": 4}),
-    "margin": (DaskSmoothMargin, SmoothMargin, {"n_estimators": 9}),
-    "ball": (DaskConvexRisk, ConvexRisk, {"tolerance": 0.05, "radius": 1.0}),
+    "margin": (DaskSmoothMarginRanker, SmoothMarginRanker, {"n_estimators": 9}),
+    "ball": (DaskConvexRiskRanker, ConvexRiskRanker, {"tolerance": 0.05, "radius": 1.0}),
 }
 UNEVEN = (1, 2, 100, 3, 60, GRADED.y.size - 166)
 
@@ -328,7 +332,7 @@ WITH_TREES = {
     "boosted": (DaskBoostedRanker, BoostedRanker(n_estimators=5, **SMALL)),
     "searched": (DaskBoostedRanker, BoostedRanker(n_estimators=4, line_search=True, **SMALL)),
     "push": (DaskBoostedRanker, BoostedRanker(n_estimators=4, price=2, **SMALL)),
-    "normalised": (
+    "normalized": (
         DaskBoostedRanker,
         BoostedRanker(n_estimators=4, step_length=0.1, hessian="bound", **SMALL),
     ),
@@ -340,7 +344,7 @@ WITH_TREES = {
         DaskBoostedRanker,
         BoostedRanker(n_estimators=5, subsample=0.5, subsample_by="query", random_state=3, **SMALL),
     ),
-    "penalised": (
+    "penalized": (
         DaskBoostedRanker,
         BoostedRanker(
             n_estimators=5,
@@ -372,7 +376,7 @@ WITH_TREES = {
     ),
     "hinge": (DaskBoostedRanker, BoostedRanker(n_estimators=3, loss="hinge", **SMALL)),
     "mixture": (DaskQBRank, QBRank(n_estimators=4, **SMALL)),
-    "rankboost": (DaskRankBoost, RankBoost(n_estimators=4, rankers=Trees(**SMALL))),
+    "rankboost": (DaskRankBoost, RankBoost(n_estimators=4, weak_rankers=Trees(**SMALL))),
 }
 
 
@@ -381,12 +385,12 @@ WITH_TREES = {
 def test_trees_on_any_workers_and_partitions(clients, monkeypatch, name, workers):
     """With weights, some of them 0; queries scattered, and one list, split where it may be."""
     on_dask, model = WITH_TREES[name]
-    monkeypatch.setattr(growers, "WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
+    monkeypatch.setattr(tree_family, "WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid, seed=workers)
     X[::5, 2] = np.nan
     weight = weights(y.size)
     local = clone(model).fit(X, y, qid=qid, sample_weight=weight)
-    assert local.ensemble_.rankers[0].n_leaves > 2
+    assert local.ensemble_.weak_rankers[0].n_leaves > 2
     names = ("X", "y", "qid", "sample_weight")
     arrays = dict(zip(names, chunked(UNEVEN, X, y, qid, weight), strict=True))
     cluster = on_dask(**model.get_params(deep=False))
@@ -410,7 +414,7 @@ def test_trees_with_frames_evaluation_sets_early_stopping_and_callbacks(clients)
     table = dd.from_pandas(frame, npartitions=3)
     shown = []
     cluster = DaskBoostedRanker(
-        **settings, callbacks=[lambda p: shown.append(p.ensemble.rankers[-1].n_leaves)]
+        **settings, callbacks=[lambda p: shown.append(p.ensemble.weak_rankers[-1].n_leaves)]
     )
     cluster.fit(table[names], table.y, qid=table.q, **monitored, client=clients[2])
     same(cluster, local)
@@ -428,7 +432,7 @@ def test_trees_go_on_after_a_fit_and_after_control_c(clients, tmp_path):
     model = DaskBoostedRanker(n_estimators=3, warm_start=True, **settings).fit(**data)
     same(model.set_params(n_estimators=7).fit(**data), local)
     model.save(tmp_path / "model.json")
-    assert load(tmp_path / "model.json").ensemble_.rankers == local.ensemble_.rankers
+    assert load(tmp_path / "model.json").ensemble_.weak_rankers == local.ensemble_.weak_rankers
 
     def interrupt(progress):
         if progress.round == 3:
@@ -437,21 +441,21 @@ def test_trees_go_on_after_a_fit_and_after_control_c(clients, tmp_path):
     stopped = DaskBoostedRanker(n_estimators=7, callbacks=[interrupt], **settings)
     with pytest.warns(UserWarning, match="interrupted"):
         stopped.fit(**data)
-    assert stopped.ensemble_.rankers == local.ensemble_.rankers[:3]
+    assert stopped.ensemble_.weak_rankers == local.ensemble_.weak_rankers[:3]
 
 
 def test_trees_that_cannot_be_grown_on_a_cluster_are_refused(clients):
     X, y, qid = chunked(60, GRADED.X, GRADED.y, GRADED.qid)
     data = {"X": X, "y": y, "qid": qid, "client": clients[2]}
     with pytest.raises(ValueError, match="cannot be searched on a cluster"):
-        DaskBoostedRanker(rankers=LinearRegression()).fit(**data)
+        DaskBoostedRanker(weak_rankers=LinearRegression()).fit(**data)
     with pytest.raises(ValueError, match="num_leaves=1"):
         DaskQBRank(num_leaves=1).fit(**data)
 
     class Squares(ScoreRisk):
         pass
 
-    with pytest.raises(ValueError, match="cannot be minimised on a cluster"):
+    with pytest.raises(ValueError, match="cannot be minimized on a cluster"):
         DaskBoostedRanker(loss=Squares()).fit(**data)
 
 
@@ -474,7 +478,8 @@ NAMED = {
     ),
     "rankboost": (
         DaskRankBoost,
-        RankBoost(n_estimators=4, rankers=Trees(categorical_features=[3], **SMALL), **FEW_BINS),
+        RankBoost(n_estimators=4, weak_rankers=Trees(categorical_features=[3], **SMALL),
+        **FEW_BINS),
     ),
     "glass box": (
         DaskGlassBoxRanker,
@@ -521,7 +526,7 @@ def test_categories_of_frames_on_a_cluster(clients):
     assert cluster.evals_result_ == local.evals_result_
     cluster = DaskBoostedRanker(n_estimators=2, warm_start=True, **settings).fit(**data)
     cluster.set_params(n_estimators=5).fit(**data)
-    assert cluster.ensemble_.rankers == local.ensemble_.rankers
+    assert cluster.ensemble_.weak_rankers == local.ensemble_.weak_rankers
 
 
 def test_categories_that_cannot_be_used_on_a_cluster_are_refused(clients):
@@ -532,27 +537,27 @@ def test_categories_that_cannot_be_used_on_a_cluster_are_refused(clients):
         ({"categorical_features": [4]}, "names column 4, but there are 4"),
         ({"categorical_features": ["b"]}, "X has no column names"),
         ({"categorical_features": [1], "monotone_constraints": {1: 1}}, "column 1 has categories"),
-        ({"categorical_features": [1], "rankers": "stumps"}, "is for trees"),
+        ({"categorical_features": [1], "weak_rankers": "stumps"}, "is for trees"),
     ]
     for options, message in cases:
         with pytest.raises(ValueError, match=message):
             DaskBoostedRanker(**options).fit(*arrays, client=clients[2])
-    colours = np.array(["a", "b", "c"])[np.arange(y.size) % 3]
-    frame = pd.DataFrame({"size": X[:, 0], "colour": pd.Categorical(colours)})
-    with pytest.raises(ValueError, match=r"'colour' are not numbers; number .* in all blocks"):
+    colors = np.array(["a", "b", "c"])[np.arange(y.size) % 3]
+    frame = pd.DataFrame({"size": X[:, 0], "color": pd.Categorical(colors)})
+    with pytest.raises(ValueError, match=r"'color' are not numbers; number .* in all blocks"):
         DaskBoostedRanker().fit([dask.delayed((frame, y))], client=clients[2])
     model = BoostedRanker(n_estimators=2, warm_start=True, **SMALL).fit(frame, y)
     cluster = DaskBoostedRanker(**model.get_params(deep=False))
     cluster.__dict__.update({name: each for name, each in vars(model).items() if name[-1] == "_"})
     parts = [dask.delayed((X[:, :2], y))]
-    with pytest.raises(ValueError, match="categories of 'colour' in data frames"):
+    with pytest.raises(ValueError, match="categories of 'color' in data frames"):
         cluster.set_params(n_estimators=4).fit(parts, client=clients[2])
     assert not cluster.set_params(warm_start=False).fit(parts, client=clients[2]).categories_
 
 
 RESUMED = {
     "rankboost": (DaskRankBoost, RankBoost(n_estimators=9)),
-    "margin": (DaskSmoothMargin, SmoothMargin(n_estimators=9)),
+    "margin": (DaskSmoothMarginRanker, SmoothMarginRanker(n_estimators=9)),
     "trees": (
         DaskBoostedRanker,
         BoostedRanker(n_estimators=7, subsample=0.7, random_state=0, **SMALL),
@@ -594,7 +599,7 @@ def test_checkpoints_that_make_no_sense_are_refused(clients, tmp_path):
     X, y = chunked(60, TWO.X, TWO.y)
     path = tmp_path / "fit.json"
     with pytest.raises(ValueError, match="cannot be resumed; leave checkpoint out"):
-        DaskConvexRisk().fit(X, y, checkpoint=path, client=clients[2])
+        DaskConvexRiskRanker().fit(X, y, checkpoint=path, client=clients[2])
     with pytest.raises(ValueError, match="warm_start=True and a checkpoint"):
         DaskRankBoost(warm_start=True).fit(X, y, checkpoint=path, client=clients[2])
     DaskRankBoost(n_estimators=2).fit(X, y, checkpoint=path, client=clients[2])
@@ -622,7 +627,7 @@ LISTED = {
     "decrease": (DaskRankBoost, RankBoost(n_estimators=4, select="decrease", balance="queries")),
     "push": (DaskPushRanker, PushRanker(n_estimators=4, price=4)),
     "logistic push": (DaskPushRanker, PushRanker(n_estimators=3, loss="logistic", price=2)),
-    "ball": (DaskConvexRisk, ConvexRisk(tolerance=0.1, radius=1.0)),
+    "ball": (DaskConvexRiskRanker, ConvexRiskRanker(tolerance=0.1, radius=1.0)),
     "trees": (DaskBoostedRanker, BoostedRanker(n_estimators=4, **SMALL)),
     "pushed trees": (DaskBoostedRanker, BoostedRanker(n_estimators=3, price=2, **SMALL)),
     "mixture": (DaskQBRank, QBRank(n_estimators=3, **SMALL)),
@@ -640,7 +645,7 @@ def test_listed_pairs(clients, name, some):
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
     y = np.where((qid > 3) if some == "and few grades" else (qid % 5 == 1), 1, y)
     rng = np.random.default_rng(0)
-    near = qid // 4  # pairs join neighbours, so that there are some blocks
+    near = qid // 4  # pairs join neighbors, so that there are some blocks
     pairs = rng.integers(0, y.size, (4000, 2))
     pairs = pairs[(pairs[:, 0] != pairs[:, 1]) & (near[pairs[:, 0]] == near[pairs[:, 1]])][:150]
     if some == "on one machine":
@@ -682,11 +687,11 @@ def test_listed_pairs_that_make_no_sense_are_refused(clients):
         fit(X, y, pairs=[[0, 240]], client=clients[2])
 
 
-def test_what_only_some_algorithms_have_is_there(clients):
+def test_what_only_some_algorithms_have_is_on_device(clients):
     X, y = chunked(70, TWO.X, TWO.y)
     settings = {"tolerance": 0.05, "radius": 1.0}
-    cluster = DaskConvexRisk(**settings).fit(X, y, client=clients[2])
-    assert cluster.gap_ == ConvexRisk(**settings).fit(TWO.X, TWO.y).gap_
+    cluster = DaskConvexRiskRanker(**settings).fit(X, y, client=clients[2])
+    assert cluster.gap_ == ConvexRiskRanker(**settings).fit(TWO.X, TWO.y).gap_
     push = DaskPushRanker(price=2, n_estimators=3).fit(X, y, client=clients[2])
     here = PushRanker(price=2, n_estimators=3).fit(TWO.X, TWO.y)
     assert push.effective_losers_ == here.effective_losers_
@@ -786,9 +791,9 @@ def test_what_makes_no_sense_is_refused(clients):
     with pytest.raises(ValueError, match="there is no pair to learn from"):
         fit(X, da.zeros(GRADED.y.size, chunks=60), client=two)
     with pytest.raises(ValueError, match="cannot be searched on a cluster"):
-        DaskRankBoost(rankers="columns").fit(X, y, client=two)
+        DaskRankBoost(weak_rankers="columns").fit(X, y, client=two)
     with pytest.raises(ValueError, match="give a number instead of 'cv'"):
-        DaskConvexRisk(radius="cv").fit(X, y, client=two)
+        DaskConvexRiskRanker(radius="cv").fit(X, y, client=two)
     with pytest.raises(ValueError, match="give a number instead of 'cv'"):
         DaskPushRanker(price="cv").fit(X, y, client=two)
     with pytest.raises(ValueError, match="n_estimators=0"):
@@ -903,7 +908,7 @@ def test_an_error_on_one_worker_is_raised_and_the_others_end(clients, monkeypatc
     calls = []
 
     def histograms(search, features):
-        if search._workers.rank == 1:
+        if search._context.rank == 1:
             calls.append(features)
             if len(calls) == 3:
                 raise MemoryError("no room")

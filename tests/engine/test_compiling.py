@@ -68,7 +68,7 @@ def test_worker_processes_say_nothing(tmp_path):
 
 
 def test_kernels_of_others_are_not_announced(tmp_path):
-    theirs = "import precede.engine.workers, numba\nnumba.njit(lambda x: x + 1)(1)\n"
+    theirs = "import precede.engine.execution, numba\nnumba.njit(lambda x: x + 1)(1)\n"
     assert in_terminal(["-c", theirs], tmp_path) == ""
 
 

@@ -15,12 +15,12 @@ from sklearn.base import clone
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, GlassBoxRanker, PushRanker, QBRank, RankBoost, RankBoostPlus
-from precede.engine import cuda, elementary
+from precede.engine import cuda, portable_kernels
 from precede.engine.cuda import open_device, tiles
 from precede.engine.exact import exact_sum, exact_sums
-from precede.engine.packing import PackedRows, pack_rows
+from precede.engine.execution import Context
+from precede.engine.quantization import QuantizedRows, quantize_rows
 from precede.engine.table import Table
-from precede.engine.workers import Workers
 from precede.estimator import base
 
 X, Y = np.arange(40.0)[:, None], np.arange(40) % 2
@@ -71,7 +71,7 @@ def test_tiles_cover_every_range_once(sizes, size):
 def test_sums(values):
     device, array = EmulatedDevice(), np.array(values, np.float64)
     there = device.put(array)
-    assert exact_sums([there], Workers(1, device)) == [exact_sum(array)]
+    assert exact_sums([there], Context(1, device)) == [exact_sum(array)]
     negative = device.put(-array)
     both = device.sums_and_largest([negative, there], absolute=True)
     largest = np.abs(array).max(initial=0.0)
@@ -82,7 +82,7 @@ def test_sums(values):
 @needs_compiler
 def test_sums_of_numbers_that_are_here_are_taken_here():
     device = EmulatedDevice()
-    assert exact_sums([np.ones(3)], Workers(1, device)) == [3.0]
+    assert exact_sums([np.ones(3)], Context(1, device)) == [3.0]
     assert device.launched == []
 
 
@@ -100,7 +100,9 @@ def test_words_of_32_bits_tell_pull_weight_and_count(rows):
     there = cuda.DeviceRows(device, table, np.array([0]), none, none.astype(bool))
     words = device.put((pull << 38) + (weight << 12) + 1)
     rules = cuda.SearchRules((1.0, 1.0, 1), (0.0, 0.0, 0.0), 1, 0.0, True)
-    size = there.begin(PackedRows(words, None, None, 1.0, 1.0, 24, 1.0, 1.0, (0, 0)), None, rules)
+    size = there.begin(
+        QuantizedRows(words, None, None, 1.0, 1.0, 24, 1.0, 1.0, (0, 0)), None, rules
+    )
     expected = pull.sum(), (int(weight.sum()) << 24) + len(rows)
     assert there.sums_of(0, size) == expected
 
@@ -122,7 +124,7 @@ def test_histograms_over_several_tiles(monkeypatch, wide, features):
     pull, weight = rng.normal(size=333), rng.random(333)
     pull[:20] *= 100
     numbers = rows.pack(device.put(pull), device.put(weight), wide=wide)
-    expected = pack_rows(pull, weight, Workers(1), wide=wide)
+    expected = quantize_rows(pull, weight, Context(1), wide=wide)
     assert (numbers.pull_unit, numbers.weight_unit) == (expected.pull_unit, expected.weight_unit)
     drawn = np.flatnonzero(rng.random(333) < 0.6).astype(np.int32)
     rules = cuda.SearchRules((1.0, 1.0, 1), (0.0, 0.0, 0.0), 1, 0.0, True)
@@ -155,10 +157,15 @@ def test_the_kernels_have_the_constants_of_the_portable_functions():
     source = Path(cuda.__file__).parent
     text = (source / "kernels.cu").read_text(encoding="utf-8")
     written = {float(each) for each in re.findall(r"\d+\.\d+(?:e[+-]?\d+)?", text)}
-    named = [elementary.SHIFT, elementary.LOG_2, elementary.REST_OF_LOG_2, elementary.ROOT_2]
-    named += [*elementary.OF_EXP, *elementary.OF_LOG, 2.0**-53]
+    named = [
+        portable_kernels.SHIFT,
+        portable_kernels.LOG_2,
+        portable_kernels.REST_OF_LOG_2,
+        portable_kernels.ROOT_2,
+    ]
+    named += [*portable_kernels.OF_EXP, *portable_kernels.OF_LOG, 2.0**-53]
     assert set(named) <= written
-    tree = ast.parse((source / "elementary.py").read_text(encoding="utf-8"))
+    tree = ast.parse((source / "portable_kernels.py").read_text(encoding="utf-8"))
     steps = [each for each in tree.body if getattr(each, "name", "") in ("_exp", "_log", "_log1p")]
     assert len(steps) == 3
     for function in steps:
@@ -196,7 +203,7 @@ def test_copies_wait_for_the_stream_of_the_thread(pointer):
 # -- whole fits ----------------------------------------------------------------------------------
 
 
-def fitted_there(monkeypatch, device, model, given):
+def fitted_on_device(monkeypatch, device, model, given):
     known = base.open_device
     monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
     return model.set_params(device="cuda").fit(**given)
@@ -240,7 +247,7 @@ def test_a_round_copies_a_tree_and_a_few_sums(monkeypatch, model, kind):
     model = clone(model).set_params(
         n_estimators=3, callbacks=[lambda _: marks.append((len(device.sent), len(device.fetched)))]
     )
-    fitted_there(monkeypatch, device, model, problem(kind, rows))
+    fitted_on_device(monkeypatch, device, model, problem(kind, rows))
     (sent, fetched), (sent_then, fetched_then) = marks[0], marks[-1]
     assert max(device.sent[:sent]) >= rows
     moved = device.sent[sent:sent_then] + device.fetched[fetched:fetched_then]
@@ -271,7 +278,7 @@ def test_a_fit_that_would_not_fit_is_refused_before_it_starts(monkeypatch, model
         device, rounds = EmulatedDevice(free=free), []
         model = clone(model).set_params(callbacks=[rounds.append])
         with pytest.raises(ValueError, match=r"would take .* GB on emulated device"):
-            fitted_there(monkeypatch, device, model, problem(kind, 300))
+            fitted_on_device(monkeypatch, device, model, problem(kind, 300))
         assert not rounds
         assert not {"fill", "stump_fill", "plus_advance"} & {*device.launched}
 
@@ -286,7 +293,7 @@ def test_histograms_that_would_not_fit_are_refused_before_the_fit_starts(monkeyp
         model = BoostedRanker(n_estimators=1, **asked, **parameters)
         device = EmulatedDevice(free=(128 + 64) * slot - 1)
         with pytest.raises(ValueError, match=f"histograms of {leaves} leaves would take"):
-            fitted_there(monkeypatch, device, model, given)
+            fitted_on_device(monkeypatch, device, model, given)
         assert "fill" not in device.launched
 
 
@@ -299,7 +306,7 @@ def test_where_there_is_no_room_nodes_are_divided_one_by_one(monkeypatch):
         monkeypatch.setattr(cuda.DeviceRows, "has_room", answer)
         device = EmulatedDevice()
         model = BoostedRanker(n_estimators=2, num_leaves=16, min_child_samples=2)
-        models.append(fitted_there(monkeypatch, device, model, given))
+        models.append(fitted_on_device(monkeypatch, device, model, given))
         searches.append(device.launched.count("search"))
     assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
     assert searches[1] > searches[0]

@@ -11,9 +11,9 @@ from precede import Judgments
 from precede.engine import device_table
 from precede.engine.cuda import DeviceRows
 from precede.engine.device_table import DeviceTable
+from precede.engine.execution import Context
 from precede.engine.table import Table
-from precede.engine.training import Training
-from precede.engine.workers import Workers
+from precede.engine.training_data import TrainingData
 
 pytestmark = needs_compiler
 
@@ -27,18 +27,18 @@ def assert_same(X, *, order=None, max_bins=255, weight=None):
     order = np.arange(len(X)) if order is None else order
     weight = np.ones(order.size) if weight is None else weight
     given = {"order": order, "weight": weight, "max_bins": max_bins}
-    workers = Workers(1, EmulatedDevice())
-    assert DeviceTable.takes(X, order, workers.device)
+    context = Context(1, EmulatedDevice())
+    assert DeviceTable.takes(X, order, context.device)
     here = Table.build(X, **given)
-    there = DeviceTable.build(X, **given, workers=workers)
+    there = DeviceTable.build(X, **given, context=context)
     for one, other in zip(here.bins.cuts, there.bins.cuts, strict=True):
         np.testing.assert_array_equal(one, other)
     for name in ("low", "high", "has_missing", "n_bins"):
         np.testing.assert_array_equal(getattr(here.bins, name), getattr(there.bins, name))
     np.testing.assert_array_equal(here.codes, there.codes)
-    assert (here.n_arranged, here.n_features) == (there.n_arranged, there.n_features)
+    assert (here.n_used_rows, here.n_features) == (there.n_used_rows, there.n_features)
     weight = np.full(order.size, 0.5)
-    np.testing.assert_array_equal(here.keys(weight, workers), there.keys(weight, workers))
+    np.testing.assert_array_equal(here.keys(weight, context), there.keys(weight, context))
     old = np.random.default_rng(0).permutation(order.size)
     here, there = here.reorder(old), there.reorder(old)
     np.testing.assert_array_equal(here.codes, there.codes)
@@ -97,7 +97,7 @@ def test_rows_of_trees_are_those_of_the_cpu():
     X = columns(np.float32)
     device = EmulatedDevice()
     given = {"order": np.arange(len(X)), "weight": np.ones(len(X)), "max_bins": 255}
-    there = DeviceTable.build(X, **given, workers=Workers(1, device)).reorder(np.arange(len(X)))
+    there = DeviceTable.build(X, **given, context=Context(1, device)).reorder(np.arange(len(X)))
     for features in (np.arange(38), np.array([0, 2, 5, 36])):
         flags = np.zeros(features.size, bool)
         rows = [
@@ -113,7 +113,7 @@ def test_rows_that_are_there_already(layout):
     X = X[:, ::2] if layout == "strided" else np.array(X, order=layout)
     given = {"order": np.arange(len(X)), "weight": np.ones(len(X))}
     assert DeviceTable.takes(X.view(There), given["order"], device)
-    there = DeviceTable.build(X.view(There), **given, workers=Workers(1, device))
+    there = DeviceTable.build(X.view(There), **given, context=Context(1, device))
     np.testing.assert_array_equal(there.codes, Table.build(X).codes)
     np.testing.assert_array_equal(there.X, X)
     assert not device.holds(there.X)
@@ -132,8 +132,8 @@ def prepared(device, *, offset=False, categorical=()):
     X = np.round(columns(np.float64), 1)
     X[:, 1] = rng.integers(0, 9, len(X))
     judgments = Judgments(rng.integers(0, 3, 1500), rng.integers(0, 40, 1500))
-    return Training.prepare(
-        X, judgments, balance="pairs", max_bins=255, workers=Workers(1, device),
+    return TrainingData.prepare(
+        X, judgments, balance="pairs", max_bins=255, context=Context(1, device),
         init_score=rng.normal(size=1500) if offset else None, categorical=categorical,
     )  # fmt: skip
 
@@ -149,5 +149,5 @@ def test_rows_are_put_in_the_same_order(offset, categorical):
     for one, other in zip(here.table.bins.cuts, there.table.bins.cuts, strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(here.table.codes, there.table.codes)
-    np.testing.assert_array_equal(here.arrangement.order, there.arrangement.order)
+    np.testing.assert_array_equal(here.layout.order, there.layout.order)
     np.testing.assert_array_equal(here.table.order, there.table.order)

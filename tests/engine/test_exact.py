@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precede.engine.exact import exact_sum, sums_at
-from precede.engine.workers import LEAST_SHARED, Workers
+from precede.engine.execution import LEAST_SHARED, Context
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.randoms())
@@ -20,10 +20,10 @@ def test_exact_sum_does_not_depend_on_the_order(values, random):
 
 @given(st.lists(st.floats(width=64), max_size=40), st.integers(2, 5))
 def test_exact_sum_does_not_depend_on_the_number_of_threads(values, jobs):
-    with pytest.MonkeyPatch.context() as patch, Workers(jobs) as workers:
+    with pytest.MonkeyPatch.context() as patch, Context(jobs) as context:
         patch.setitem(LEAST_SHARED, "rows", 1)
         values = np.array(values, float)
-        np.testing.assert_equal(exact_sum(values, workers), exact_sum(values))
+        np.testing.assert_equal(exact_sum(values, context), exact_sum(values))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), max_size=40))
@@ -35,9 +35,9 @@ def test_exact_sum_is_the_sum(values):
 
 def test_a_sum_beyond_the_range_of_floats_is_infinite_and_no_warning():
     values = np.array([8.988465674311579e307, 8.98846567431158e307])
-    with pytest.MonkeyPatch.context() as patch, Workers(2) as workers:
+    with pytest.MonkeyPatch.context() as patch, Context(2) as context:
         patch.setitem(LEAST_SHARED, "rows", 1)
-        assert exact_sum(values, workers) == exact_sum(values) == np.inf
+        assert exact_sum(values, context) == exact_sum(values) == np.inf
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.floats(-1e300, 1e300)), max_size=30), st.randoms())

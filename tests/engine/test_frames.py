@@ -17,10 +17,10 @@ from precede.engine.frames import (
 COLOURS = ["red", None, "blue", "red"]
 FRAMES = {
     "pandas": lambda: pd.DataFrame(
-        {"x": [1.0, 2.0, 3.0, 4.0], "colour": pd.Categorical(COLOURS), "word": list("abca")}
+        {"x": [1.0, 2.0, 3.0, 4.0], "color": pd.Categorical(COLOURS), "word": list("abca")}
     ),
     "polars": lambda: pl.DataFrame(
-        {"x": [1.0, 2.0, 3.0, 4.0], "colour": pl.Series(COLOURS, dtype=pl.Categorical),
+        {"x": [1.0, 2.0, 3.0, 4.0], "color": pl.Series(COLOURS, dtype=pl.Categorical),
          "word": list("abca")}
     ),
 }  # fmt: skip
@@ -35,7 +35,7 @@ def test_only_frames_are_frames():
 
 @EVERY_FRAME
 def test_columns_that_are_not_numbers_are_named(make):
-    with pytest.raises(ValueError, match=r"columns 'colour', 'word' are not numbers; encode"):
+    with pytest.raises(ValueError, match=r"columns 'color', 'word' are not numbers; encode"):
         refuse_text(make())
     refuse_text(make()[["x"]])
 
@@ -43,11 +43,11 @@ def test_columns_that_are_not_numbers_are_named(make):
 @EVERY_FRAME
 def test_categories_are_sorted_and_become_numbers(make):
     frame = make()
-    assert category_columns(frame, []) == {"colour": ["blue", "red"]}
+    assert category_columns(frame, []) == {"color": ["blue", "red"]}
     found = category_columns(frame, ["word"])
-    assert found == {"colour": ["blue", "red"], "word": ["a", "b", "c"]}
+    assert found == {"color": ["blue", "red"], "word": ["a", "b", "c"]}
     coded = category_codes(frame, found)
-    np.testing.assert_array_equal(np.asarray(coded["colour"]), [1.0, np.nan, 0.0, 1.0])
+    np.testing.assert_array_equal(np.asarray(coded["color"]), [1.0, np.nan, 0.0, 1.0])
     np.testing.assert_array_equal(np.asarray(coded["word"]), [0.0, 1.0, 2.0, 0.0])
 
 
@@ -76,5 +76,5 @@ def test_missing_values(value):
 
 
 @pytest.mark.parametrize("value", ["", 0, False, "nan"])
-def test_values_that_are_there(value):
+def test_values_that_are_on_device(value):
     assert not is_missing(value)

@@ -29,7 +29,17 @@ def test_an_unknown_name_is_an_attribute_error_that_names_the_package():
 
 @pytest.mark.parametrize(
     "package",
-    ["algorithms", "boosting", "bounds", "dask", "explain", "files", "metrics", "rankers", "risks"],
+    [
+        "algorithms",
+        "boosting",
+        "bounds",
+        "dask",
+        "explain",
+        "files",
+        "metrics",
+        "weak_rankers",
+        "risks",
+    ],
 )
 def test_a_package_loads_none_of_its_modules_before_a_name_is_used(package):
     code = f"""

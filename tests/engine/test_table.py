@@ -13,8 +13,8 @@ import naive
 import strategies as some
 from precede.engine import table as table_module
 from precede.engine.exact import SCALE, to_integers
+from precede.engine.execution import Context
 from precede.engine.table import MANY_ROWS, MISSING, Table, choose_cuts
-from precede.engine.workers import Workers
 
 FEW_ROWS = st.integers(1, 12).flatmap(some.tables)
 
@@ -23,7 +23,7 @@ FEW_ROWS = st.integers(1, 12).flatmap(some.tables)
 
 
 @given(FEW_ROWS)
-def test_few_distinct_values_are_cut_between_each_two_neighbours(X):
+def test_few_distinct_values_are_cut_between_each_two_neighbors(X):
     table = Table.build(X)
     for feature in range(X.shape[1]):
         assert list(table.bins.cuts[feature]) == naive.exact_cuts(X[:, feature])
@@ -113,7 +113,7 @@ def test_cuts_do_not_depend_on_the_unit_of_the_weights(scale):
         (1e308, np.nextafter(1e308, np.inf)),
     ],
 )
-def test_a_cut_lies_between_its_neighbours_however_near_or_far(low, high):
+def test_a_cut_lies_between_its_neighbors_however_near_or_far(low, high):
     table = Table.build(np.array([[low], [high]]))
     (cut,) = table.bins.cuts[0]
     assert low <= cut < high
@@ -221,10 +221,10 @@ def test_any_number_of_threads_gives_the_same_table(tiny_thresholds):
     X, weight = rng.standard_normal((500, 9)), rng.random(500)
     tables = []
     for jobs in (1, 2, 5):
-        with Workers(jobs) as workers:
-            tables.append(Table.build(X, weight=weight, max_bins=30, workers=workers))
-            keys = tables[-1].keys(weight, workers)
-            assert_array_equal(keys, tables[0].keys(weight, Workers(1)))
+        with Context(jobs) as context:
+            tables.append(Table.build(X, weight=weight, max_bins=30, context=context))
+            keys = tables[-1].keys(weight, context)
+            assert_array_equal(keys, tables[0].keys(weight, Context(1)))
     for table in tables[1:]:
         assert_array_equal(table.codes, tables[0].codes)
 
@@ -297,10 +297,10 @@ def test_small_tables_are_built_by_numpy_and_large_ones_by_kernels(request):
     order, weight = random.permutation(500)[:300], random.random(300)
     small = Table.build(X, order=order)
     request.getfixturevalue("tiny_thresholds")
-    with Workers(2) as workers:
-        large = Table.build(X, order=order, workers=workers)
+    with Context(2) as context:
+        large = Table.build(X, order=order, context=context)
         assert_array_equal(large.codes, small.codes)
-        assert_array_equal(large.keys(weight, workers), small_keys(small, weight))
+        assert_array_equal(large.keys(weight, context), small_keys(small, weight))
 
 
 def small_keys(table, weight):
@@ -316,4 +316,4 @@ def small_keys(table, weight):
 def test_keys_of_a_small_table_are_mixed_as_those_of_a_large_one():
     table = Table.build(np.random.default_rng(1).normal(size=(40, 3)))
     weight = np.linspace(0.5, 2.0, 40)
-    assert_array_equal(table.keys(weight, Workers(1)), small_keys(table, weight))
+    assert_array_equal(table.keys(weight, Context(1)), small_keys(table, weight))

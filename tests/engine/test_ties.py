@@ -11,7 +11,7 @@ from precede.engine.ties import TIE, TIE_OF_DECREASES, TIE_UNITS, first_tied, le
 
 @given(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=8), st.data())
 def test_the_first_that_ties_is_that_of_the_naive_twin(worth, data):
-    # Neighbours of the largest, some of which tie with it.
+    # Neighbors of the largest, some of which tie with it.
     near = data.draw(st.lists(st.sampled_from([2.0**-45, 2.0**-41, 2.0**-39, 1e-3]), max_size=4))
     values = [*(max(worth) * (1 - by) for by in near), *worth]
     for tolerance in (TIE, TIE_OF_DECREASES):

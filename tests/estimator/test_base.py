@@ -24,13 +24,13 @@ from precede import (
     AdaBoostRanker,
     BaseRanker,
     BoostedRanker,
-    ConvexRisk,
+    ConvexRiskRanker,
     Judgments,
-    MultilabelBoost,
+    MultilabelRanker,
     PushRanker,
     RankBoost,
     RankBoostPlus,
-    SmoothMargin,
+    SmoothMarginRanker,
     pairs_in_order,
 )
 from precede.boosting.coordinate_descent import CoordinateDescent
@@ -259,8 +259,8 @@ def test_global_state_is_left_alone():
 
 
 @pytest.mark.parametrize("model", [
-    RankBoost(), RankBoost(rankers="features"), PushRanker(price=1), BoostedRanker(),
-    RankBoostPlus(), AdaBoostRanker(), ConvexRisk(), MultilabelBoost(),
+    RankBoost(), RankBoost(weak_rankers="features"), PushRanker(price=1), BoostedRanker(),
+    RankBoostPlus(), AdaBoostRanker(), ConvexRiskRanker(), MultilabelRanker(),
 ], ids=repr)  # fmt: skip
 def test_a_model_without_rounds_says_so(model):
     with pytest.warns(UserWarning, match="no rounds and.*the features are constant") as caught:
@@ -336,8 +336,8 @@ def test_a_fit_goes_on_from_the_scores_of_another_model(make):
 
 def test_offsets_that_would_be_ignored_are_refused(tmp_path):
     X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1]
-    with pytest.raises(ValueError, match="SmoothMargin takes no init_score"):
-        SmoothMargin().fit(X, y, init_score=[0, 0, 0, 1])
+    with pytest.raises(ValueError, match="SmoothMarginRanker takes no init_score"):
+        SmoothMarginRanker().fit(X, y, init_score=[0, 0, 0, 1])
     with pytest.raises(ValueError, match="init_score has 2 values for 4 rows"):
         RankBoost().fit(X, y, init_score=[0, 1])
     with pytest.raises(ValueError, match="belong together"):

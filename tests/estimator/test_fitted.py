@@ -20,20 +20,20 @@ from sklearn.preprocessing import StandardScaler
 import strategies as some
 from precede import (
     BoostedRanker,
-    ConvexRisk,
+    ConvexRiskRanker,
     GlassBoxRanker,
     Judgments,
-    MultilabelBoost,
+    MultilabelRanker,
     PushRanker,
     QBRank,
     RankBoost,
     RankBoostPlus,
     Report,
-    SmoothMargin,
+    SmoothMarginRanker,
     load,
     pairs_in_order,
 )
-from precede.engine import workers
+from precede.engine import execution
 from precede.metrics import make_scorer
 from samples import X6, data, some_queries, two_classes
 
@@ -48,7 +48,7 @@ def test_a_model_of_queries_warns_when_it_is_scored_without(tmp_path):
     assert model.has_queries_
     model.save(tmp_path / "model.json")
     for each in (model, pickle.loads(pickle.dumps(model)), load(tmp_path / "model.json")):
-        workers.WARNED.clear()
+        execution.WARNED.clear()
         each.score(X, y, qid)
         each.score(X, Judgments(y, qid))
         each.score(X, Judgments(pairs=[(0, 1)], n=len(y)))
@@ -83,7 +83,7 @@ def test_the_warning_is_shown_once_for_a_line():
 def test_cross_validation_that_loses_the_queries_warns():
     X, y, qid = data()
     for scoring in (None, make_scorer("ndcg@10")):
-        workers.WARNED.clear()
+        execution.WARNED.clear()
         with pytest.warns(UserWarning, match=LOST):
             cross_val_score(
                 RankBoost(n_estimators=2), X, y, groups=qid, cv=GroupKFold(2), scoring=scoring,
@@ -144,7 +144,7 @@ def test_a_model_that_is_not_fitted_says_so():
 @given(some.judgments())
 def test_the_share_of_pairs_in_order_is_a_share(made):
     """To the last bit: a reversed order used to give a little less than 0."""
-    if made.grade is None or made.arrange().total <= 0:
+    if made.grade is None or made.to_layout().total <= 0:
         return
     for scores in (np.nan_to_num(made.grade), -np.nan_to_num(made.grade)):
         assert 0 <= pairs_in_order(made, scores) <= 1
@@ -171,8 +171,8 @@ def test_predictions_of_the_first_rounds():
             with pytest.raises(ValueError, match="num_iteration"):
                 model.predict(X, num_iteration=wrong)
     with pytest.raises(ValueError, match="changes the weights of earlier ones"):
-        ConvexRisk().fit(X, y, qid=qid).predict(X, num_iteration=1)
-    two = MultilabelBoost(n_estimators=3).fit(X, np.stack([y > 0, y > 1], axis=1))
+        ConvexRiskRanker().fit(X, y, qid=qid).predict(X, num_iteration=1)
+    two = MultilabelRanker(n_estimators=3).fit(X, np.stack([y > 0, y > 1], axis=1))
     assert_allclose(two.predict(X, num_iteration=1), next(iter(two.staged_predict(X))))
 
 
@@ -206,8 +206,8 @@ def _rare_positives():
         BoostedRanker(n_estimators=200, loss="query_cross_entropy"),
         GlassBoxRanker(n_estimators=200, learning_rate=0.1, interactions=0, validation_fraction=0),
         RankBoost(n_estimators=200),
-        SmoothMargin(n_estimators=200),
-        ConvexRisk(loss="logistic", radius=40.0),
+        SmoothMarginRanker(n_estimators=200),
+        ConvexRiskRanker(loss="logistic", radius=40.0),
         PushRanker(price=1, loss="logistic", n_estimators=200),
         PushRanker(price=2, n_estimators=200),
         PushRanker(price=4, n_estimators=200),

@@ -18,7 +18,7 @@ from precede import (
     BoostedRanker,
     GlassBoxRanker,
     Judgments,
-    MultilabelBoost,
+    MultilabelRanker,
     PushRanker,
     RankBoost,
     Report,
@@ -154,7 +154,7 @@ def test_sizes_of_groups_are_taken_wherever_queries_are():
         with pytest.raises(ValueError, match="both qid and group are given; give one"):
             call()
     with pytest.raises(ValueError, match="leave group out"):
-        MultilabelBoost(n_estimators=1).fit(X, y).rank(X, group=sizes)
+        MultilabelRanker(n_estimators=1).fit(X, y).rank(X, group=sizes)
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
@@ -175,7 +175,7 @@ def test_pairs_are_given_beside_or_instead_of_grades():
     pairs = [(p.winner, p.loser) for p in naive.list_pairs(Judgments(y, qid))]
     graded = RankBoost(n_estimators=8).fit(X, y, qid=qid)
     listed = RankBoost(n_estimators=8).fit(X, pairs=pairs)
-    assert listed.ensemble_.rankers == graded.ensemble_.rankers
+    assert listed.ensemble_.weak_rankers == graded.ensemble_.weak_rankers
     assert_allclose(listed.ensemble_.weights, graded.ensemble_.weights, atol=1e-9)
     both = RankBoost(n_estimators=8).fit(
         X, y, qid=qid, pairs=pairs, pair_weight=np.zeros(len(pairs))
@@ -299,7 +299,7 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
         ({"n_estimators": True}, {"y": Y6}, "n_estimators=True .*whole number from 1"),
         ({"select": "best"}, {"y": Y6}, "select='best'.*'slope' or 'decrease'"),
         ({"step": "long"}, {"y": Y6}, "step='long'.*'exact' or 'bound'"),
-        ({"rankers": "woods"}, {"y": Y6}, "rankers='woods'.*stumps"),
+        ({"weak_rankers": "woods"}, {"y": Y6}, "weak_rankers='woods'.*stumps"),
         ({"balance": "rows"}, {"y": Y6}, "balance='rows'.*'pairs', 'queries' or 'items'"),
         ({"random_state": "dice", "max_features": 0.5}, {"y": Y6}, "'dice' cannot be used to seed"),
         ({"verbose": "loud"}, {"y": Y6}, "verbose='loud'"),
@@ -339,7 +339,7 @@ def test_what_makes_no_sense_is_refused_with_the_value_and_a_remedy(options, fit
     ("anything", "unexpected keyword argument 'anything'"),
 ])  # fmt: skip
 def test_arguments_that_the_fit_of_others_has_are_explained(name, told):
-    for model in (RankBoost(), MultilabelBoost()):
+    for model in (RankBoost(), MultilabelRanker()):
         with pytest.raises(TypeError, match=told):
             model.fit(X6, Y6, **{name: None})
 
@@ -470,7 +470,7 @@ def test_text_in_columns_has_a_remedy_for_those_who_take_categories():
         with pytest.raises(ValueError, match=r"columns 'city' are not .* such as X.astype"):
             make().fit(frame, Y6)
     with pytest.raises(ValueError, match="OrdinalEncoder"):
-        BoostedRanker(rankers="stumps").fit(frame, Y6)
+        BoostedRanker(weak_rankers="stumps").fit(frame, Y6)
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])

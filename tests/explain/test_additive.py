@@ -10,10 +10,10 @@ from exports.readers import FINITE, FOUR, only, stump_models
 from precede import Stump, Tree
 from precede.explain.additive import additive_terms
 from precede.model import Ensemble
-from precede.rankers.columns import Constant, Feature
-from precede.rankers.terms import Term
-from rankers.test_terms import terms
+from precede.weak_rankers.columns import Constant, Feature
+from precede.weak_rankers.terms import Term
 from test_model import ensembles
+from weak_rankers.test_terms import terms
 
 NAMED = Tree(
     (3, 3), (0.0, 0.0), (False, False), (-1, -2), (1, -3), (0.5, 0.25, -1.0), (1, 1, 1), (1.0, 1.0),
@@ -36,11 +36,11 @@ def test_tables_add_up_to_the_scores(stumps, found, rows):
     flags = {f: n for t in found for f, n in zip(t.features, t.categorical, strict=True)}
     found = [t for t in found if all(flags[f] == n for f, n in zip(t.features, t.categorical,
                                                                    strict=True))]  # fmt: skip
-    rankers = [r for r in stumps.rankers if not flags.get(r.feature)]
-    rankers += [*found, NAMED, Constant()]
+    weak_rankers = [r for r in stumps.weak_rankers if not flags.get(r.feature)]
+    weak_rankers += [*found, NAMED, Constant()]
     if not flags.get(1):
-        rankers.append(CURVED)
-    ensemble = Ensemble(rankers, [0.5 + j for j in range(len(rankers))], 4)
+        weak_rankers.append(CURVED)
+    ensemble = Ensemble(weak_rankers, [0.5 + j for j in range(len(weak_rankers))], 4)
     tables, constant = additive_terms(ensemble)
     assert len({term.features for term in tables}) == len(tables)
     X = np.array([*rows, [0.0, np.inf, -np.inf, 5.0], [np.nan] * 4])

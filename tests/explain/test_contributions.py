@@ -15,16 +15,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from explain.test_shapley import trees
 from naive_explain import mixed, shapley
-from precede import GlassBoxRanker, RankBoost, Ranker, Stump, Stumps
+from precede import GlassBoxRanker, RankBoost, Stump, Stumps, WeakRanker
 from precede.datasets import search_results
 from precede.explain.contributions import explain, explain_pair, feature_index, shape_function
 from precede.model import Ensemble
-from precede.rankers.columns import Column, Constant, Feature, Features
-from precede.rankers.terms import Term
-from precede.rankers.trees import Tree
-from rankers.test_terms import ROWS as TERM_ROWS
-from rankers.test_terms import terms
+from precede.weak_rankers.columns import Column, Constant, Feature, Features
+from precede.weak_rankers.terms import Term
+from precede.weak_rankers.trees import Tree
 from test_model import ensembles, some_rows
+from weak_rankers.test_terms import ROWS as TERM_ROWS
+from weak_rankers.test_terms import terms
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarni
 def rows_for(ensemble, rows):
     """Rows that the rankers accept: columns refuse missing values."""
     X = np.array(rows)
-    return np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.rankers) else X
+    return np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.weak_rankers) else X
 
 
 def assert_adds_up(told, scores):
@@ -59,7 +59,7 @@ def test_contributions_add_up_to_the_score_exactly(ensemble, rows):
 
 @given(ensembles(), some_rows)
 def test_stumps_and_one_constant_need_no_rounding(ensemble, rows):
-    kept = [(r, w) for r, w in zip(ensemble.rankers, ensemble.weights, strict=True)
+    kept = [(r, w) for r, w in zip(ensemble.weak_rankers, ensemble.weights, strict=True)
             if isinstance(r, Stump)]  # fmt: skip
     ensemble = Ensemble([*(r for r, _ in kept), Constant()], [*(w for _, w in kept), 0.3], 3)
     told = explain(ensemble, np.array(rows))
@@ -94,7 +94,7 @@ def test_they_add_up_even_if_they_nearly_cancel(weights, turned):
 def test_contributions_are_the_shares_of_the_rankers(ensemble, rows):
     X = rows_for(ensemble, rows)
     expected, constant = np.zeros(X.shape), 0.0
-    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+    for ranker, weight in zip(ensemble.weak_rankers, ensemble.weights, strict=True):
         if isinstance(ranker, Constant):
             constant += weight
         else:
@@ -131,7 +131,7 @@ def test_a_shape_function_is_what_the_feature_adds(ensemble, feature, values):
     X = np.zeros((len(x), 3))
     X[:, feature] = x
     expected = np.zeros(len(x))
-    for ranker, weight in zip(ensemble.rankers, ensemble.weights, strict=True):
+    for ranker, weight in zip(ensemble.weak_rankers, ensemble.weights, strict=True):
         if getattr(ranker, "feature", None) == feature:
             expected += weight * ranker(X)
     scale = np.where(np.abs(x) > 1e3, np.abs(x), 1.0)
@@ -177,29 +177,29 @@ def test_a_shape_is_a_data_frame():
 
 
 def test_categories_that_were_text_are_named_in_a_shape():
-    colours = np.random.default_rng(0).choice(["red", "blue", "green"], 300)
-    X = pd.DataFrame({"colour": pd.Categorical(colours)})
-    y = np.select([colours == "red", colours == "blue"], [2, 1], 0)
+    colors = np.random.default_rng(0).choice(["red", "blue", "green"], 300)
+    X = pd.DataFrame({"color": pd.Categorical(colors)})
+    y = np.select([colors == "red", colors == "blue"], [2, 1], 0)
     model = GlassBoxRanker(n_estimators=5, validation_fraction=0, bags=2).fit(X, y)
-    shape = model.shape_function("colour")
+    shape = model.shape_function("color")
     frame = shape.to_frame()
     assert list(frame.index) == ["blue", "green", "red", "other", "missing"]
     assert list(frame.columns) == ["value", "error"]
     assert frame["value"].tolist() == [*shape([0, 1, 2, 3]), shape.missing]
     assert_array_equal(shape(["red", "blue", None, "mauve"]), shape([2, 0, np.nan, 3]))
     scores = model.predict(X)
-    assert_allclose(shape(colours) - shape(colours[0]), scores - scores[0], rtol=0, atol=1e-12)
-    assert str(shape).startswith(f"colour: {frame.value['blue']:.4g} blue, ")
+    assert_allclose(shape(colors) - shape(colors[0]), scores - scores[0], rtol=0, atol=1e-12)
+    assert str(shape).startswith(f"color: {frame.value['blue']:.4g} blue, ")
     assert max(map(len, str(shape).splitlines())) <= 80
     assert json.loads(json.dumps(shape.to_dict()))["categories"] == ["blue", "green", "red"]
 
 
 def test_categories_without_a_curve_have_their_names():
     generator = np.random.default_rng(0)
-    X = pd.DataFrame({"colour": pd.Categorical(generator.choice(["red", "blue"], 200)), "x": 0.0})
+    X = pd.DataFrame({"color": pd.Categorical(generator.choice(["red", "blue"], 200)), "x": 0.0})
     X["x"] = generator.normal(size=200)
     model = GlassBoxRanker(n_estimators=3, validation_fraction=0, interactions=0)
-    shape = model.fit(X, (X.x > 0).to_numpy().astype(int)).shape_function("colour")
+    shape = model.fit(X, (X.x > 0).to_numpy().astype(int)).shape_function("color")
     assert shape.range == 0
     assert shape(["red", "blue"]).tolist() == [0.0, 0.0]
     assert list(shape.to_frame().index) == ["blue", "red", "other", "missing"]
@@ -232,7 +232,7 @@ def test_a_long_shape_is_told_shortly():
 
 
 @dataclass(frozen=True)
-class Product(Ranker):
+class Product(WeakRanker):
     """Two features at once, of which nothing is known."""
 
     name: ClassVar[str] = "product"
@@ -242,7 +242,7 @@ class Product(Ranker):
 
 
 @dataclass(frozen=True)
-class Square(Ranker):
+class Square(WeakRanker):
     feature: int
 
     name: ClassVar[str] = "square"
@@ -298,7 +298,7 @@ FOUR = st.lists(
 @given(st.lists(trees(), min_size=1, max_size=3), ensembles(4), FOUR, FOUR)
 def test_trees_and_the_rest_add_up_exactly(grown, ensemble, rows, others):
     ensemble = Ensemble(
-        [*ensemble.rankers, *map(as_tree, grown)],
+        [*ensemble.weak_rankers, *map(as_tree, grown)],
         [*ensemble.weights, *(0.1 * (1 + j) for j in range(len(grown)))],
         4,
     )
@@ -363,7 +363,7 @@ def test_rows_that_are_not_there_are_refused(row):
 def fitted():
     sample = search_results(30, features=6, informative=3, per_query=12, random_state=0)
     family = Stumps() | Features()
-    model = RankBoost(rankers=family, n_estimators=60).fit(sample.X, sample.y, qid=sample.qid)
+    model = RankBoost(weak_rankers=family, n_estimators=60).fit(sample.X, sample.y, qid=sample.qid)
     return model, sample.X
 
 
@@ -501,15 +501,15 @@ def test_categories_and_both_values_of_a_pair_are_read_as_texts():
     curve = Term((0,), ((0.0, 1.0),), (True,), (1.0, 2.0, 3.0), (1,) * 3)
     model = Ensemble([pair, curve, Stump(1, 3.0)], [1.0] * 3, 2)
     X = np.array([[0.0, 2.0], [1.0, np.nan], [np.nan, 4.0]])
-    names, known = ["colour", "size"], {"colour": ["red", "blue"]}
+    names, known = ["color", "size"], {"color": ["red", "blue"]}
     why = explain_pair(model, X, 0, 1, names, categories=known)
     told = dict(zip(why.names, why.shown, strict=True))
-    assert told == {"colour x size": ("red, 2", "blue, nan"), "colour": ("red", "blue")}
+    assert told == {"color x size": ("red, 2", "blue, nan"), "color": ("red", "blue")}
     why = explain_pair(model, X, 0, 2, names, categories=known)
     frame = why.to_frame()
-    assert list(frame.loc["colour x size"])[:2] == ["red, 2", "nan, 4"]
+    assert list(frame.loc["color x size"])[:2] == ["red, 2", "nan, 4"]
     assert list(frame.loc["size"])[:2] == [2.0, 4.0]
     assert "red, 2" in str(why)
     assert "<td>red, 2</td><td>nan, 4</td>" in why._repr_html_()
     plain = explain_pair(model, X, 0, 2, names)
-    assert dict(zip(plain.names, plain.shown, strict=True))["colour x size"] == ("0, 2", "nan, 4")
+    assert dict(zip(plain.names, plain.shown, strict=True))["color x size"] == ("0, 2", "nan, 4")

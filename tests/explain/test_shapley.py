@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from naive_explain import expected_value, leaf_value, mixed, shapley
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.explain.shapley import Nodes, Paths
 
 FEATURES = 4
@@ -49,7 +49,7 @@ def trees(draw, most_splits=7):
 def test_values_along_the_training_rows_are_those_of_the_definition(nodes, rows):
     X = np.array(rows)
     paths = Paths([(nodes, 2.0)], use_cover=True)
-    got = paths.values(X, None, Workers(1))
+    got = paths.values(X, None, Context(1))
     for row, given_ in zip(X, got, strict=True):
         expected = shapley(lambda known, row=row: expected_value(nodes, row, known), FEATURES)
         assert_allclose(given_, 2 * expected, atol=1e-12)
@@ -59,7 +59,7 @@ def test_values_along_the_training_rows_are_those_of_the_definition(nodes, rows)
 @given(trees(), ROWS, ROWS)
 def test_values_against_a_background_are_those_of_the_definition(nodes, rows, others):
     X, Z = np.array(rows), np.array(others)
-    got = Paths([(nodes, 1.0)], use_cover=False).values(X, Z, Workers(1))
+    got = Paths([(nodes, 1.0)], use_cover=False).values(X, Z, Context(1))
     for row, given_ in zip(X, got, strict=True):
 
         def worth(known, row=row):
@@ -89,7 +89,7 @@ def test_a_deep_tree_keeps_its_digits():
     X = rng.choice([-1.0, 1.0, np.nan], (20, 60), p=[0.02, 0.97, 0.01])
     X[0] = 1.0
     paths = Paths([(nodes, 1.0)], use_cover=True)
-    got = paths.values(X, None, Workers(1))
+    got = paths.values(X, None, Context(1))
     values = [leaf_value(nodes, row) for row in X]
     assert_allclose(got.sum(axis=1) + paths.expectation(), values, rtol=1e-13)
 
@@ -98,10 +98,10 @@ def test_threads_leave_no_trace():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((3000, 8))
     paths = Paths([(chain(8), 0.3), (chain(5), -1.0)], use_cover=True)
-    with Workers(3) as workers:
-        assert_array_equal(paths.values(X, None, workers), paths.values(X, None, Workers(1)))
+    with Context(3) as context:
+        assert_array_equal(paths.values(X, None, context), paths.values(X, None, Context(1)))
 
 
 def test_no_tree_at_all():
-    got = Paths([], use_cover=True).values(np.zeros((2, 3)), None, Workers(1))
+    got = Paths([], use_cover=True).values(np.zeros((2, 3)), None, Context(1))
     assert_array_equal(got, np.zeros((2, 3)))

@@ -8,8 +8,8 @@ from hypothesis import given
 from numpy.testing import assert_array_equal
 
 from precede.explain.surfaces import pair_function
-from precede.rankers.terms import Term
-from rankers.test_terms import ROWS, terms
+from precede.weak_rankers.terms import Term
+from weak_rankers.test_terms import ROWS, terms
 
 
 @given(terms().filter(lambda term: len(term.features) == 2), ROWS)

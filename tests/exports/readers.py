@@ -15,7 +15,7 @@ from explain.test_contributions import as_tree
 from explain.test_shapley import trees
 from precede import Stump
 from precede.model import Ensemble
-from precede.rankers.columns import Constant, Feature
+from precede.weak_rankers.columns import Constant, Feature
 
 
 def fitted(ensemble, names=None):
@@ -27,7 +27,7 @@ def fitted(ensemble, names=None):
 
 
 def only(ensemble, kinds):
-    kept = [(r, w) for r, w in zip(ensemble.rankers, ensemble.weights, strict=True)
+    kept = [(r, w) for r, w in zip(ensemble.weak_rankers, ensemble.weights, strict=True)
             if isinstance(r, kinds)]  # fmt: skip
     return Ensemble([r for r, _ in kept], [w for _, w in kept], ensemble.n_features)
 
@@ -52,9 +52,11 @@ THRESHOLDS = FINITE | st.sampled_from([-math.inf, math.inf])
 def stump_models(draw, thresholds=THRESHOLDS):
     """Ensembles of stumps with thresholds that float32 has not."""
     stumps = st.builds(Stump, st.integers(0, 2), thresholds, missing=st.integers(0, 1))
-    rankers = draw(st.lists(stumps, max_size=12))
-    weights = draw(st.lists(st.floats(-3, 3), min_size=len(rankers), max_size=len(rankers)))
-    return Ensemble(rankers, weights, 3)
+    weak_rankers = draw(st.lists(stumps, max_size=12))
+    weights = draw(
+        st.lists(st.floats(-3, 3), min_size=len(weak_rankers), max_size=len(weak_rankers))
+    )
+    return Ensemble(weak_rankers, weights, 3)
 
 
 @st.composite
@@ -62,8 +64,10 @@ def agreeable_models(draw, agreeable):
     """Ensembles of stumps; agreeable ones send missing values where zeros go."""
     ensemble = draw(stump_models())
     if agreeable:
-        rankers = [Stump(r.feature, r.threshold, int(r.threshold < 0)) for r in ensemble.rankers]
-        return Ensemble(rankers, ensemble.weights, 3)
+        weak_rankers = [
+            Stump(r.feature, r.threshold, int(r.threshold < 0)) for r in ensemble.weak_rankers
+        ]
+        return Ensemble(weak_rankers, ensemble.weights, 3)
     return ensemble
 
 
@@ -133,7 +137,7 @@ def tree_models(draw, *, categories=False):
         grown = [replace(nodes, categories=()) for nodes in grown]
     stumps = draw(stump_models())
     weights = [0.5 - 0.3 * j for j in range(len(grown))]
-    return Ensemble([*map(as_tree, grown), *stumps.rankers], [*weights, *stumps.weights], 4)
+    return Ensemble([*map(as_tree, grown), *stumps.weak_rankers], [*weights, *stumps.weights], 4)
 
 
 FOUR = st.lists(st.lists(SINGLES, min_size=4, max_size=4), min_size=1, max_size=5)

@@ -19,8 +19,8 @@ from precede.exports.elasticsearch import (
 )
 from precede.exports.parts import Parts
 from precede.model import Ensemble
-from precede.rankers.columns import Column, Feature
-from precede.rankers.trees import Tree
+from precede.weak_rankers.columns import Column, Feature
+from precede.weak_rankers.trees import Tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -48,8 +48,8 @@ def test_elasticsearch_keeps_missing_values_and_double_precision(ensemble, rows)
 
 @given(stump_models(FINITE), SINGLE_ROWS)
 def test_thresholds_are_not_rounded_for_elasticsearch(ensemble, rows):
-    at = [[r.threshold] * 3 for r in ensemble.rankers]
-    above = [[np.nextafter(r.threshold, np.inf)] * 3 for r in ensemble.rankers]
+    at = [[r.threshold] * 3 for r in ensemble.weak_rankers]
+    above = [[np.nextafter(r.threshold, np.inf)] * 3 for r in ensemble.weak_rankers]
     X, parts = np.array([*rows, *at, *above]), Parts.of(fitted(ensemble))
     text = elasticsearch_text(parts, features=queries(parts))
     close(read.elasticsearch(text, documents(X, parts.names)), ensemble.predict(X), ensemble)

@@ -13,7 +13,7 @@ from precede import Stump
 from precede.exports.onnx_graph import onnx_bytes
 from precede.exports.parts import Parts
 from precede.model import Ensemble
-from precede.rankers.columns import Column, Constant, Feature
+from precede.weak_rankers.columns import Column, Constant, Feature
 from test_model import ensembles
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -25,7 +25,7 @@ def test_onnx_predicts_the_same(ensemble, stumps_only, rows):
     pytest.importorskip("onnx")
     ensemble = only(ensemble, (Stump, Constant)) if stumps_only else ensemble
     X = np.array(rows)
-    X = np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.rankers) else X
+    X = np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.weak_rankers) else X
     parts = Parts.of(fitted(ensemble))
     close(run_onnx(onnx_bytes(parts), X.astype(np.float32)), ensemble.predict(X), ensemble)
     exact = run_onnx(onnx_bytes(parts, dtype="float64"), X)

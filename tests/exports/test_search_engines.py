@@ -16,7 +16,7 @@ from precede.exports.search_engines import ranklib_text, solr_text, xgboost_dump
 from precede.exports.source import python_text
 from precede.exports.xgboost_model import xgboost_text
 from precede.model import Ensemble
-from precede.rankers.columns import Column, Constant, Feature
+from precede.weak_rankers.columns import Column, Constant, Feature
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -36,7 +36,7 @@ def test_readers_that_take_0_for_missing_get_what_agrees_with_it(ensemble, rows)
         ranklib_text: read.ranklib,
         xgboost_dump_text: lambda text, X: read.xgboost_dump(text, X, parts.names, missing=False),
     }
-    elsewhere = [r for r in ensemble.rankers if r.missing != (r.threshold < 0)]
+    elsewhere = [r for r in ensemble.weak_rankers if r.missing != (r.threshold < 0)]
     for write, reader in readers.items():
         if elsewhere:
             with pytest.raises(ValueError, match="takes them for 0"):
@@ -60,7 +60,7 @@ def test_solr_keeps_missing_values(ensemble, rows):
     X = np.where(np.abs(X) < 1e-4, 0.0, X)
     ensemble = Ensemble(
         [Stump(r.feature, r.threshold if abs(r.threshold) > 1e-4 else 0.0, r.missing)
-         for r in ensemble.rankers], ensemble.weights, 3,
+         for r in ensemble.weak_rankers], ensemble.weights, 3,
     )  # fmt: skip
     parts = Parts.of(fitted(ensemble, ["a", "b", "c"]))
     close(read.solr(solr_text(parts), X), ensemble.predict(X), ensemble)

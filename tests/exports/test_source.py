@@ -12,14 +12,14 @@ from numpy.testing import assert_array_equal
 
 from exports.readers import FOUR, MIXED, compiled, fitted, only, run_python, tree_models
 from exports.test_write import CATEGORICAL
-from precede import BoostedRanker, Ranker, Stump, export
+from precede import BoostedRanker, Stump, WeakRanker, export
 from precede.exports.parts import Parts
 from precede.exports.source import c_text, python_text
 from precede.model import Ensemble
-from precede.rankers.columns import Column, Constant
-from precede.rankers.terms import Term
-from rankers.test_terms import ROWS, terms
+from precede.weak_rankers.columns import Column, Constant
+from precede.weak_rankers.terms import Term
 from test_model import ensembles, some_rows
+from weak_rankers.test_terms import ROWS, terms
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarni
 @given(ensembles(), some_rows)
 def test_the_python_module_gives_the_same_bits(ensemble, rows):
     X = np.array(rows)
-    X = np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.rankers) else X
+    X = np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.weak_rankers) else X
     module = run_python(python_text(fitted(ensemble)))
     asked = [[None if np.isnan(x) else x for x in row] for row in X.tolist()]
     assert_array_equal(module["scores"](asked), ensemble.predict(X))
@@ -56,7 +56,7 @@ def test_the_python_module_reads_a_dict_by_name():
 def test_the_c_function_gives_the_same_bits(ensemble, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.choice([-1.5, -0.2, 0.0, 0.1, 0.3, 0.5, 0.7, 9.0, np.nan], (200, 3))
-    X = np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.rankers) else X
+    X = np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.weak_rankers) else X
     scores = compiled(c_text(fitted(ensemble, ["a */", "b\\", "c"]), name="mine"), tmp_path, "mine")
     assert_array_equal(scores(X), ensemble.predict(X))
 
@@ -68,7 +68,7 @@ def test_names_of_functions_in_c():
 
 
 @dataclass(frozen=True)
-class Odd(Ranker):
+class Odd(WeakRanker):
     feature: int
 
     name: ClassVar[str] = "odd"
@@ -93,8 +93,8 @@ def test_trees_in_python_with_categories(ensemble, rows):
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 def test_trees_in_c_with_categories(tmp_path):
-    rankers = [CATEGORICAL, Stump(0, 0.2), CATEGORICAL, Constant()]
-    ensemble = Ensemble(rankers, [0.3, 1.0, 2.0, 0.1], 2)
+    weak_rankers = [CATEGORICAL, Stump(0, 0.2), CATEGORICAL, Constant()]
+    ensemble = Ensemble(weak_rankers, [0.3, 1.0, 2.0, 0.1], 2)
     values = [-1.0, 0.0, 0.5, 0.6, 3.0, 3.9, 33.0, 40.0, 41.0, 1e300, np.nan]
     X = np.array([[a, b] for a in values for b in values])
     scores = compiled(c_text(fitted(ensemble)), tmp_path)

@@ -17,10 +17,10 @@ from precede import BoostedRanker, GlassBoxRanker, RankBoost, Stump, Tree
 from precede.exports.sql import number, sql_text
 from precede.exports.write import export
 from precede.model import Ensemble
-from precede.rankers.columns import Column, Constant
-from precede.rankers.terms import Term
-from rankers.test_terms import terms
+from precede.weak_rankers.columns import Column, Constant
+from precede.weak_rankers.terms import Term
 from test_model import ensembles, some_rows
+from weak_rankers.test_terms import terms
 
 duckdb = pytest.importorskip("duckdb")
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
@@ -80,7 +80,7 @@ def test_missing_values_of_stumps_have_the_value_that_the_model_gives_them():
 @given(ensembles(), some_rows)
 def test_stumps_features_columns_and_constants(ensemble, rows):
     X = np.array(rows)
-    if any(isinstance(ranker, Column) for ranker in ensemble.rankers):
+    if any(isinstance(ranker, Column) for ranker in ensemble.weak_rankers):
         X = np.nan_to_num(X)
     check(fitted(ensemble), X)
 
@@ -89,7 +89,7 @@ def test_stumps_features_columns_and_constants(ensemble, rows):
 @given(stump_models(), st.lists(st.lists(st.floats(-3, 3), min_size=3, max_size=3), min_size=1,
                                 max_size=4))  # fmt: skip
 def test_thresholds_with_many_digits(ensemble, rows):
-    at = [stump.threshold for stump in ensemble.rankers]
+    at = [stump.threshold for stump in ensemble.weak_rankers]
     check(fitted(ensemble), [*rows, *([t, t, t] for t in at)])
 
 
@@ -207,12 +207,12 @@ def test_names_that_a_database_would_mix_up_are_refused(names, options, message)
 
 def test_categories_of_text_are_read_as_text(tmp_path):
     frame = pd.DataFrame({
-        "colour": pd.Categorical(["red", "blue", "it's", "red", "blue", None] * 10),
+        "color": pd.Categorical(["red", "blue", "it's", "red", "blue", None] * 10),
         "size": np.arange(60.0),
     })  # fmt: skip
-    y = [int(c == "red") + (s > 30) for c, s in zip(frame["colour"], frame["size"], strict=True)]
+    y = [int(c == "red") + (s > 30) for c, s in zip(frame["color"], frame["size"], strict=True)]
     unseen = pd.DataFrame(
-        {"colour": ["red", "green", None, "it's", "blue"], "size": [1.0, 50, 2, 3, 9]}
+        {"color": ["red", "green", None, "it's", "blue"], "size": [1.0, 50, 2, 3, 9]}
     )
     for model in (
         BoostedRanker(n_estimators=3, min_child_samples=1),
@@ -221,12 +221,12 @@ def test_categories_of_text_are_read_as_text(tmp_path):
         model.fit(frame, y)
         export(model, tmp_path / "m.sql", key="id")
         query = (tmp_path / "m.sql").read_text()
-        expected = model.predict(unseen.astype({"colour": "category"}))
+        expected = model.predict(unseen.astype({"color": "category"}))
         cells = [
             [None if isinstance(c, float) else c, s]
-            for c, s in zip(unseen["colour"], unseen["size"], strict=True)
+            for c, s in zip(unseen["color"], unseen["size"], strict=True)
         ]
-        assert_array_equal(in_sqlite(query, cells, ["colour", "size"]), expected)
+        assert_array_equal(in_sqlite(query, cells, ["color", "size"]), expected)
         with duckdb.connect() as base:
             rows = unseen.assign(id=range(5))
             base.register("features", rows)
@@ -383,7 +383,7 @@ def test_a_backslash_needs_the_name_of_the_database():
         sql_text(model, dialect="mysql", materialized=True)
 
 
-def test_sqlite_says_that_a_column_is_not_there():
+def test_sqlite_says_that_a_column_is_not_on_device():
     """A name in double quotes would be text where there is no such column, and text a number."""
     model = fitted(Ensemble([Stump(0, 0.5), Stump(1, 0.5)], [1.0, 2.0], 2), ["a", "b"])
     with pytest.raises(sqlite3.OperationalError, match="no such column"):

@@ -24,8 +24,8 @@ from precede.exports.search_engines import ranklib_text, solr_text, xgboost_dump
 from precede.exports.source import c_text, python_text
 from precede.exports.xgboost_model import xgboost_text
 from precede.model import Ensemble
-from precede.rankers.columns import Features
-from precede.rankers.trees import Tree
+from precede.weak_rankers.columns import Features
+from precede.weak_rankers.trees import Tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -44,7 +44,7 @@ def test_trees_in_every_format_of_trees(ensemble, rows):
     dump = xgboost_dump_text(parts, missing="zero")
     close(read.xgboost_dump(dump, X, parts.names, missing=False), as_zero, ensemble)
     close(read.xgboost_dump(dump, X, parts.names, missing=True), expected, ensemble)
-    if all(abs(r.threshold) > 1e-4 for r in ensemble.rankers if isinstance(r, Stump)):
+    if all(abs(r.threshold) > 1e-4 for r in ensemble.weak_rankers if isinstance(r, Stump)):
         close(read.solr(solr_text(parts), X), expected, ensemble)
     xgboost, booster = booster_of(xgboost_text(parts))
     data = xgboost.DMatrix(X, feature_names=list(parts.names))
@@ -149,7 +149,7 @@ def test_an_unfitted_model_is_refused(tmp_path):
         export(RankBoost(), tmp_path / "a", "python")
 
 
-def test_a_folder_that_is_not_there(model, tmp_path):
+def test_a_folder_that_is_not_on_device(model, tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         export(model[0], tmp_path / "no" / "a", "python")
 
@@ -157,7 +157,7 @@ def test_a_folder_that_is_not_there(model, tmp_path):
 def test_features_and_stumps_together_through_onnx(tmp_path):
     pytest.importorskip("onnx")
     sample = search_results(20, features=5, informative=3, per_query=12, random_state=1)
-    model = RankBoost(rankers=Stumps() | Features(), n_estimators=30)
+    model = RankBoost(weak_rankers=Stumps() | Features(), n_estimators=30)
     model.fit(sample.X, sample.y, qid=sample.qid)
     export(model, tmp_path / "a.onnx", "onnx")
     got = run_onnx((tmp_path / "a.onnx").read_bytes(), sample.X.astype(np.float32))

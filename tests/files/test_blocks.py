@@ -167,7 +167,7 @@ def test_a_letor_file_is_parsed_once_for_its_table(tmp_path, monkeypatch, zero):
     assert list(names.feature_names) == list(whole.feature_names)
     here = RankBoost(n_estimators=9).fit(whole.X, whole.judgments)
     stored = RankBoost(n_estimators=9).fit(table)
-    assert here.ensemble_.rankers == stored.ensemble_.rankers
+    assert here.ensemble_.weak_rankers == stored.ensemble_.weak_rankers
     assert here.ensemble_.weights == stored.ensemble_.weights
 
 
@@ -186,7 +186,7 @@ NAMED = ["-s", "categorical_features=[0, 2]", "-s", "min_child_samples=2"]
         *[(suffix, []) for suffix in ("txt", "csv", "parquet", "csv.gz")],
         ("csv", ["-a", "BoostedRanker", "-s", "min_child_samples=2"]),
         ("csv", ["-a", "QBRank", "-s", "min_child_samples=2"]),
-        ("csv", ["-s", "rankers=trees"]),
+        ("csv", ["-s", "weak_rankers=trees"]),
         ("csv", ["-a", "BoostedRanker", *NAMED]),
         ("txt", ["-a", "QBRank", *NAMED, "-s", "max_bins=4"]),
     ],
@@ -210,8 +210,8 @@ def test_the_command_line_fits_out_of_core(tmp_path, suffix, more):
         fields = json.loads((folder / name).read_text())
         for each in fields["history"]:
             del each["seconds"]
-        rankers = fields["model"]["rankers"]
-        assert any(any(each.get("categories", ())) for each in rankers) == named
+        weak_rankers = fields["model"]["weak_rankers"]
+        assert any(any(each.get("categories", ())) for each in weak_rankers) == named
         texts.append(json.dumps(fields))
     assert texts[0] == texts[1]
     assert sorted(each.name for each in folder.iterdir()) == ["a.json", "b.json"]

@@ -21,7 +21,7 @@ import strategies
 from precede import (
     BoostedRanker,
     Checkpoint,
-    ConvexRisk,
+    ConvexRiskRanker,
     DiskTable,
     GlassBoxRanker,
     PushRanker,
@@ -31,11 +31,11 @@ from precede import (
     write_table,
 )
 from precede.boosting.steps import SmoothedStepWarning
-from precede.engine import arrangement
-from precede.engine.training import Training
-from precede.engine.workers import Workers
+from precede.engine import query_layout
+from precede.engine.execution import Context
+from precede.engine.training_data import TrainingData
 from precede.files import disk
-from precede.rankers import growers, trees
+from precede.weak_rankers import tree_family, trees
 from samples import splits_on_categories, with_categories
 
 
@@ -46,7 +46,7 @@ def blocks_of(cuts, *arrays):
 
 def same_model(one, other):
     return (
-        one.ensemble_.rankers == other.ensemble_.rankers
+        one.ensemble_.weak_rankers == other.ensemble_.weak_rankers
         and one.ensemble_.weights == other.ensemble_.weights
         and np.array_equal(one.history_["log_risk"], other.history_["log_risk"])
         and one.intercept_ == other.intercept_
@@ -107,12 +107,12 @@ def test_the_training_from_disk_is_that_from_memory(
     )
     assert table.categorical_features == categorical
     for balance in ("pairs", "queries", "items"):
-        with Workers(1) as workers:
-            options = {"balance": balance, "max_bins": max_bins, "workers": workers}
+        with Context(1) as context:
+            options = {"balance": balance, "max_bins": max_bins, "workers": context}
             options["categorical"] = categorical
-            here, there = Training.prepare(X, given_, **options), table.training(**options)
-        for name in here.arrangement.__dataclass_fields__:
-            ours, theirs = getattr(here.arrangement, name), getattr(there.arrangement, name)
+            here, there = TrainingData.prepare(X, given_, **options), table.training(**options)
+        for name in here.layout.__dataclass_fields__:
+            ours, theirs = getattr(here.layout, name), getattr(there.layout, name)
             if ours is None or theirs is None:
                 assert ours is theirs, name
             elif name != "order":  # equal rows may change places
@@ -163,7 +163,9 @@ def test_other_algorithms_and_evaluation_sets(tmp_path):
     X, y, qid, _ = sample(weighted=False)
     table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
     settings = {"loss": "logistic", "tolerance": 0.01}
-    assert same_model(ConvexRisk(**settings).fit(X, y, qid=qid), ConvexRisk(**settings).fit(table))
+    assert same_model(
+        ConvexRiskRanker(**settings).fit(X, y, qid=qid), ConvexRiskRanker(**settings).fit(table)
+    )
     assert same_model(
         PushRanker(n_estimators=9).fit(X, y, qid=qid), PushRanker(n_estimators=9).fit(table)
     )
@@ -196,7 +198,7 @@ WITH_TREES = {
         **SMALL,
     ),
     "mixture": QBRank(n_estimators=5, **SMALL),
-    "rankboost": RankBoost(n_estimators=5, rankers=Trees(**SMALL)),
+    "rankboost": RankBoost(n_estimators=5, weak_rankers=Trees(**SMALL)),
 }
 
 
@@ -204,11 +206,11 @@ WITH_TREES = {
 @pytest.mark.parametrize("name", WITH_TREES)
 def test_trees_from_disk_are_those_from_memory(tmp_path, monkeypatch, name, wide):
     if not wide:
-        monkeypatch.setattr(growers, "WIDE_CELLS", 0)
+        monkeypatch.setattr(tree_family, "WIDE_CELLS", 0)
     X, y, qid, weight = sample()
     model = WITH_TREES[name]
     local = clone(model).fit(X, y, qid=qid, sample_weight=weight)
-    assert local.ensemble_.rankers[0].n_leaves > 2
+    assert local.ensemble_.weak_rankers[0].n_leaves > 2
     table = write_table(tmp_path / "t", blocks_of([1, 100, 101, 250], X, y, qid, weight))
     for jobs in (1, 2):
         assert same_model(local, clone(model).set_params(n_jobs=jobs).fit(table))
@@ -239,7 +241,7 @@ def test_trees_from_disk_go_on_from_models_and_checkpoints(tmp_path, monkeypatch
 
     with pytest.warns(UserWarning, match="interrupted"):
         kept = BoostedRanker(n_estimators=9, callbacks=[interrupt], **settings).fit(table)
-    assert kept.ensemble_.rankers == local.ensemble_.rankers[:5]
+    assert kept.ensemble_.weak_rankers == local.ensemble_.weak_rankers[:5]
 
 
 def test_trees_from_disk_with_evaluation_sets(tmp_path):
@@ -272,7 +274,7 @@ NAMED = {
     ),
     "mixture": QBRank(n_estimators=4, categorical_features=[1, 3], **SMALL, **FEW_BINS),
     "rankboost": RankBoost(
-        n_estimators=4, rankers=Trees(categorical_features=[1, 3], **SMALL), **FEW_BINS
+        n_estimators=4, weak_rankers=Trees(categorical_features=[1, 3], **SMALL), **FEW_BINS
     ),
     "glass box": GlassBoxRanker(
         n_estimators=4, pair_estimators=4, interactions=[(0, 3)], categorical_features=[1, 3],
@@ -333,9 +335,9 @@ def test_an_estimator_takes_the_categories_of_the_table(tmp_path):
     for given_ in (None, [1], ["b"]):
         model = BoostedRanker(categorical_features=given_, **settings).fit(table)
         assert same_model(local, model)
-    forest = RankBoost(n_estimators=3, rankers=Trees(categorical_features=[1], **SMALL))
+    forest = RankBoost(n_estimators=3, weak_rankers=Trees(categorical_features=[1], **SMALL))
     forest.fit(X, y, qid=qid, sample_weight=weight)
-    assert same_model(forest, RankBoost(n_estimators=3, rankers=Trees(**SMALL)).fit(table))
+    assert same_model(forest, RankBoost(n_estimators=3, weak_rankers=Trees(**SMALL)).fit(table))
 
 
 def test_an_estimator_with_other_categories_than_the_table_is_refused(tmp_path):
@@ -344,15 +346,15 @@ def test_an_estimator_with_other_categories_than_the_table_is_refused(tmp_path):
         write_table(tmp_path / name, [(X, y, qid)], categorical_features=given_)
         for name, given_ in (("plain", None), ("named", [1]))
     )
-    for model in (BoostedRanker(categorical_features=[3]), RankBoost(rankers=CATEGORIES)):
+    for model in (BoostedRanker(categorical_features=[3]), RankBoost(weak_rankers=CATEGORIES)):
         with pytest.raises(ValueError, match=r"with categorical_features=\[\].* has \[3\]; write"):
             model.fit(plain)
         with pytest.raises(ValueError, match=r"with categorical_features=\[1\].* has \[3\]; leave"):
             model.fit(named)
     for model in (
         RankBoost(),
-        BoostedRanker(rankers="stumps"),
-        ConvexRisk(),
+        BoostedRanker(weak_rankers="stumps"),
+        ConvexRiskRanker(),
         QBRank(categorical_features=[]),
     ):
         with pytest.raises(ValueError, match=r"has \[\]; leave it out with rankers .*\(trees\)"):
@@ -366,15 +368,15 @@ CATEGORIES = Trees(categorical_features=[3])
 
 def test_columns_that_are_no_categories_are_not_written(tmp_path):
     X, y, _, _, _ = with_categories()
-    colour = np.array(["red", "blue"])[y % 2]
-    frames = [pd.DataFrame({"colour": pd.Categorical(colour), "size": X[:, 0]})]
-    frames += [pd.DataFrame({"colour": colour, "size": X[:, 0]})]
+    color = np.array(["red", "blue"])[y % 2]
+    frames = [pd.DataFrame({"color": pd.Categorical(color), "size": X[:, 0]})]
+    frames += [pd.DataFrame({"color": color, "size": X[:, 0]})]
     cases = [
         (X, [0], r"column 0 is a categorical feature with values from -.*; number its categories"),
         (X, [4], "names column 4, but there are 4"),
         (X, ["b"], "X has no column names"),
         (X, 1, "categorical_features=1"),
-        *((frame, ["colour"], "'colour' are not numbers; number .* in all b") for frame in frames),
+        *((frame, ["color"], "'color' are not numbers; number .* in all b") for frame in frames),
     ]
     for given_, columns, message in cases:
         with pytest.raises(ValueError, match=message):
@@ -402,11 +404,11 @@ def test_trees_with_categories_go_on_from_models_and_checkpoints(tmp_path):
 def test_categories_of_an_earlier_frame_are_forgotten(tmp_path):
     X, y, qid, _, _ = with_categories()
     frame = pd.DataFrame(X[:, :1], columns=["size"])
-    frame["colour"] = pd.Categorical(np.array(["red", "blue", "green"])[y])
+    frame["color"] = pd.Categorical(np.array(["red", "blue", "green"])[y])
     table = write_table(tmp_path / "t", [(X[:, :2], y, qid)], categorical_features=[1])
     model = BoostedRanker(n_estimators=2, warm_start=True, **SMALL).fit(frame, y, qid=qid)
-    assert list(model.categories_) == ["colour"]
-    with pytest.raises(ValueError, match="categories of 'colour' in data frames"):
+    assert list(model.categories_) == ["color"]
+    with pytest.raises(ValueError, match="categories of 'color' in data frames"):
         model.set_params(n_estimators=4).fit(table)
     model.set_params(n_estimators=2, warm_start=False).fit(table)
     assert not model.categories_
@@ -464,15 +466,15 @@ def test_what_needs_raw_values_is_refused(tmp_path):
     X, y, qid, _ = sample()
     table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
     with pytest.raises(ValueError, match="holds bins, not values"):
-        BoostedRanker(rankers=LinearRegression()).fit(table)
+        BoostedRanker(weak_rankers=LinearRegression()).fit(table)
     with pytest.raises(ValueError, match="holds bins, not values"):
-        RankBoost(rankers="features").fit(table)
+        RankBoost(weak_rankers="features").fit(table)
     with pytest.raises(ValueError, match="max_bins=255, and the estimator has max_bins=7"):
         RankBoost(max_bins=7).fit(table)
     with pytest.raises(ValueError, match="qid given with a DiskTable"):
         RankBoost().fit(table, qid=qid)
     with pytest.raises(ValueError, match="'cv'"):
-        ConvexRisk(radius="cv").fit(table)
+        ConvexRiskRanker(radius="cv").fit(table)
     with pytest.raises(ValueError, match="'cv'"):
         PushRanker(price="cv").fit(table)
     with pytest.raises(ValueError, match="for a single list, without qid"):
@@ -496,19 +498,19 @@ def test_members_are_plain_arrays_of_numpy(stored):
         assert zlib.crc32((stored / f"{name}.npy").read_bytes()) == entry["checksum"]
     codes = np.load(stored / "codes.npy", mmap_mode="r")
     assert np.array_equal(codes, table._codes)
-    assert table.n_arranged == pickle.loads(pickle.dumps(table)).n_arranged
+    assert table.n_used_rows == pickle.loads(pickle.dumps(table)).n_used_rows
 
 
 def test_former_names_of_the_rows_compared_still_work(stored):
     """The attribute, with a warning; and tables that were written with the former name."""
     table = DiskTable(stored)
-    with pytest.warns(FutureWarning, match="now called n_arranged"):
-        assert table.n_places == table.n_arranged
+    with pytest.warns(FutureWarning, match="now called n_used_rows"):
+        assert table.n_places == table.n_used_rows
     fields = json.loads((stored / "table.json").read_text())
     del fields["checksum"]
     former = {"places" if name == "arranged" else name: value for name, value in fields.items()}
     (stored / "table.json").write_bytes(disk._signed(former))
-    assert DiskTable(stored).n_arranged == table.n_arranged
+    assert DiskTable(stored).n_used_rows == table.n_used_rows
     assert str(DiskTable(stored)) == str(table)
 
 
@@ -720,7 +722,7 @@ def test_readers_find_the_old_or_the_new_table(stored):
         while not stop.is_set():
             try:
                 table = DiskTable(stored, verify=False)
-                assert len(table.judgments) == table.n_arranged
+                assert len(table.judgments) == table.n_used_rows
                 assert table.n_rows in sizes
             except BaseException as error:
                 failures.append(error)
@@ -749,14 +751,14 @@ def test_a_table_that_is_replaced_while_it_is_opened_is_opened_again(stored, mon
     monkeypatch.setattr(DiskTable, "_member", replaced)
     table = DiskTable(stored, verify=False)
     assert table.n_rows == 100
-    assert table._codes.shape == (6, table.n_arranged)
+    assert table._codes.shape == (6, table.n_used_rows)
 
 
 def test_the_rows_are_arranged_once(tmp_path, monkeypatch):
     calls = []
-    sort = arrangement._sorted_levels
+    sort = query_layout._sorted_levels
     monkeypatch.setattr(
-        arrangement, "_sorted_levels", lambda *given: calls.append(1) or sort(*given)
+        query_layout, "_sorted_levels", lambda *given: calls.append(1) or sort(*given)
     )
     X, y, qid, weight = sample()
     write_table(tmp_path / "t", [(X, y, qid, weight)])
@@ -808,7 +810,7 @@ def test_memory_is_some_numbers_for_each_row(tmp_path):
     assert int(done.stdout) < 200_000 * 320
 
 
-@pytest.mark.parametrize("model", [PushRanker(price="cv"), ConvexRisk(radius="cv")], ids=repr)
+@pytest.mark.parametrize("model", [PushRanker(price="cv"), ConvexRiskRanker(radius="cv")], ids=repr)
 @pytest.mark.parametrize("qid", [None, [0, 0, 1, 1]])
 def test_tables_on_disk_cannot_be_cross_validated(tmp_path, model, qid):
     """Nor can a single list, which has no queries to speak of."""

@@ -425,7 +425,7 @@ def test_empty_columns_at_the_ends_of_sparse_data_are_kept(tmp_path):
         ("grade\ta b\n1\t2\n", ["a b"]),
     ],
 )
-def test_formats_are_recognised(tmp_path, content, features):
+def test_formats_are_recognized(tmp_path, content, features):
     plain = put(tmp_path / "data", content)
     assert read(plain).feature_names == features
     packed = put(tmp_path / "packed", gzip.compress(content.encode()))

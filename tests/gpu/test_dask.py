@@ -5,7 +5,7 @@ import pytest
 
 from clusters import PATIENT, chunked
 from precede import BoostedRanker, QBRank, Trees
-from precede.dask.conversation import ClusterWorkers, Conversation, Here, Station
+from precede.dask.driver import ClusterContext, InProcessSession, SpmdDriver, WorkerSession
 from precede.engine.cuda import device_of_machine
 from precede.engine.table import Table
 
@@ -28,16 +28,16 @@ def test_a_tree_of_several_machines(rows, ends):
     table, trees = Table.build(X), Trees(num_leaves=31, min_child_samples=5)
     alone = trees.search(table, pull)
 
-    def work(block, spec, workers):
-        workers.own_device = device_of_machine("cuda", workers.rank)
-        return trees.start(table.block(block), workers).best(pull[block])
+    def work(block, spec, context):
+        context.own_device = device_of_machine("cuda", context.rank)
+        return trees.start(table.block(block), context).best(pull[block])
 
     blocks = np.split(np.arange(rows), ends)
 
     def launch(rank):
-        return Here(Station(work, blocks[rank], None, ClusterWorkers(rank, 1)))
+        return InProcessSession(WorkerSession(work, blocks[rank], None, ClusterContext(rank, 1)))
 
-    found = Conversation(launch, len(blocks), {}).run()
+    found = SpmdDriver(launch, len(blocks), {}).run()
     assert found.ranker == alone.ranker
     assert found.ranker.n_leaves == 31
     assert found.edge == alone.edge

@@ -3,9 +3,9 @@
 import numpy as np
 
 from precede import GlassBoxRanker
+from precede.engine.execution import Context
 from precede.engine.table import Table
-from precede.engine.workers import Workers
-from precede.rankers.interactions import interaction_strengths
+from precede.weak_rankers.interactions import interaction_strengths
 
 
 def test_strengths(device):
@@ -15,8 +15,8 @@ def test_strengths(device):
     table = Table.build(X)
     pull, weight = rng.normal(size=len(X)), rng.random(len(X))
     found = [
-        interaction_strengths(table, pull, weight, np.arange(41), workers)
-        for workers in (Workers(None), Workers(None, device))
+        interaction_strengths(table, pull, weight, np.arange(41), context)
+        for context in (Context(None), Context(None, device))
     ]
     assert found[0] == found[1]
 

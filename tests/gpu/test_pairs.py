@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from precede import Hinge, Judgments, PairRisk, RankWeight, SquaredHinge
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 
 GAPS = [Hinge("gap"), SquaredHinge("gap")]
 LOSSES = pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", *GAPS], ids=str)
@@ -21,11 +21,11 @@ def problem(seed, queries=40, *, longest=60, weighted=False, grades=5):
 
 
 def states(judgments, loss, scores, device, balance="pairs", rank_weight=None):
-    arrangement = judgments.arrange(balance)
-    at = scores[arrangement.order]
+    layout = judgments.to_layout(balance)
+    at = scores[layout.order]
     risk = PairRisk(loss, balance=balance, rank_weight=rank_weight)
-    here = risk.bind(arrangement).state(at)
-    bound = risk.bind(arrangement, Workers(1, device))
+    here = risk.bind(layout).state(at)
+    bound = risk.bind(layout, Context(1, device))
     assert bound.on_device
     return here, bound.state(device.put(at))
 
@@ -38,7 +38,7 @@ def test_states_are_equal_to_the_bit(device, loss, weighted, spread, longest):
     judgments, rng = problem(3, 60, longest=longest, weighted=weighted)
     scores = spread * rng.normal(size=len(judgments))
     here, there = states(judgments, loss, scores, device)
-    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
     np.testing.assert_array_equal(device.get(there.parts), here.parts)
 
@@ -82,7 +82,7 @@ def test_one_list(device, loss, rows, grades, spread):
     judgments = Judgments(rng.integers(0, grades, rows))
     scores = np.round(spread * rng.normal(size=rows), 3)  # with ties, and -0
     here, there = states(judgments, loss, scores, device)
-    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
     np.testing.assert_array_equal(device.get(there.parts), here.parts)
 
@@ -105,7 +105,7 @@ def test_weights_by_rank(device, loss, rank_weight, balance, spread, weighted):
     judgments, rng = problem(8, 200, longest=300, weighted=weighted)
     scores = np.round(spread * rng.normal(size=len(judgments)), 1)
     here, there = states(judgments, loss, scores, device, balance, rank_weight)
-    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
     np.testing.assert_array_equal(device.get(there.parts), here.parts)
 
@@ -123,17 +123,17 @@ def test_exponential_losses_with_weights_by_rank(
 ):
     judgments, rng = problem(9, 200, longest=longest, weighted=longest == 300, grades=grades)
     scores = np.round(spread * rng.normal(size=len(judgments)), 1)
-    arrangement = judgments.arrange(balance)
-    at, values = scores[arrangement.order], rng.integers(0, 2, scores.size).astype(np.uint8)
-    at, values = at[: arrangement.n_arranged], values[: arrangement.n_arranged]
+    layout = judgments.to_layout(balance)
+    at, values = scores[layout.order], rng.integers(0, 2, scores.size).astype(np.uint8)
+    at, values = at[: layout.n_used_rows], values[: layout.n_used_rows]
     risk = PairRisk("exponential", balance=balance, rank_weight=rank_weight)
-    bound = risk.bind(arrangement, Workers(1, device))
+    bound = risk.bind(layout, Context(1, device))
     assert bound.on_device
     here, there = bound.state(at), bound.state(device.put(at))
-    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
     np.testing.assert_array_equal(device.get(bound.curvature(there)), bound.curvature(here))
-    assert bound.masses(there, device.put(values)) == bound.masses(here, values)
+    assert bound.edge_weights(there, device.put(values)) == bound.edge_weights(here, values)
     assert bound.log_value(device.put(at)) == bound.log_value(at)
 
 
@@ -151,6 +151,6 @@ def test_listed_pairs(device, loss, graded):
     given["pair_weight"] = rng.random(len(pairs))
     judgments = Judgments(grade, qid, pairs=pairs, n=3000, **given)
     here, there = states(judgments, loss, rng.normal(size=3000), device)
-    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
     np.testing.assert_array_equal(device.get(there.parts), here.parts)

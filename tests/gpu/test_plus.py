@@ -22,7 +22,7 @@ def test_models_are_equal_to_the_bit(queries, limit):
     here = RankBoostPlus(n_estimators=30).fit(X, y, qid=qid)
     there = RankBoostPlus(n_estimators=30, memory_limit=limit, device="cuda").fit(X, y, qid=qid)
     assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
-    for column in ("risk", "log_risk", "e1", "edge", "step", "bound", "rankers", "perfect"):
+    for column in ("risk", "log_risk", "e1", "edge", "step", "bound", "weak_rankers", "perfect"):
         np.testing.assert_array_equal(here.history_[column], there.history_[column])
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from precede import Judgments, PairRisk, PushRanker, RankBoost
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 
 
 def problem(seed, rows=20_000, features=40, queries=300):
@@ -75,13 +75,13 @@ def test_states(device, price, weighted, spread, queries):
         rng.integers(0, 5, rows), rng.integers(0, queries, rows) if queries else None,
         weight=rng.choice([0.5, 1.0, 3.0, 1e-9], rows) if weighted else None,
     )  # fmt: skip
-    arrangement = judgments.arrange("pairs")
-    risk = PairRisk("exponential", price).bind(arrangement, Workers(1, device))
-    scores = spread * rng.normal(size=arrangement.n_arranged)
+    layout = judgments.to_layout("pairs")
+    risk = PairRisk("exponential", price).bind(layout, Context(1, device))
+    scores = spread * rng.normal(size=layout.n_used_rows)
     values = rng.integers(0, 2, scores.size).astype(np.uint8)
     here, there = risk.state(scores), risk.state(device.put(scores))
-    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(there.pull.get(), here.pull)
     np.testing.assert_array_equal(risk.curvature(there).get(), risk.curvature(here))
-    assert risk.masses(here, values) == risk.masses(there, device.put(values))
+    assert risk.edge_weights(here, values) == risk.edge_weights(there, device.put(values))
     assert risk.exact_step(here, values) == risk.exact_step(there, device.put(values))

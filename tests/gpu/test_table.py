@@ -5,8 +5,8 @@ import pytest
 
 from precede import BoostedRanker
 from precede.engine.device_table import DeviceTable
+from precede.engine.execution import Context
 from precede.engine.table import Table
-from precede.engine.workers import Workers
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -28,15 +28,15 @@ def test_cuts_codes_and_order(device, dtype, layout, max_bins, weighted):
     order = rng.permutation(rows)[:150_000]
     weight = rng.choice([0.1, 1.0, 40.0], order.size) if weighted else np.ones(order.size)
     given = {"order": order, "weight": weight, "max_bins": max_bins}
-    workers = Workers(1, device)
+    context = Context(1, device)
     assert DeviceTable.takes(X, order, device)
-    here, there = Table.build(X, **given), DeviceTable.build(X, **given, workers=workers)
+    here, there = Table.build(X, **given), DeviceTable.build(X, **given, context=context)
     for one, other in zip(here.bins.cuts, there.bins.cuts, strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(here.bins.has_missing, there.bins.has_missing)
     np.testing.assert_array_equal(here.codes, there.codes)
-    keys = here.keys(given["weight"], Workers(1))
-    np.testing.assert_array_equal(keys, there.keys(given["weight"], workers))
+    keys = here.keys(given["weight"], Context(1))
+    np.testing.assert_array_equal(keys, there.keys(given["weight"], context))
     run = np.sort(rng.integers(0, 30, order.size))
     for key in (keys, keys % np.uint64(50)):  # equal keys stay in their order
         np.testing.assert_array_equal(np.lexsort((key, run)), device.lexsort(key, run))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from precede import BoostedRanker, QBRank
-from precede.engine import mixing
+from precede.engine import hashing
 
 
 def problem(seed, rows=3000, features=7, *, queries=60, missing=True):
@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_refused_before_it_starts(device, monkeypatch):
 def test_other_families_are_refused():
     X, y, qid = problem(10, missing=False)
     with pytest.raises(ValueError, match="device='cuda' is for trees"):
-        BoostedRanker(rankers="features", device="cuda").fit(X, y, qid=qid)
+        BoostedRanker(weak_rankers="features", device="cuda").fit(X, y, qid=qid)
 
 
 @pytest.mark.parametrize("rows", [1, 2049, 1_000_003])
@@ -145,6 +145,6 @@ def test_draws(device, rows, share):
     """The rows that the CPU draws, in their order."""
     keys = np.random.default_rng(rows).integers(0, 2**64, rows, np.uint64)
     numbers = 12345, 7, 2
-    found = device.draw(device.put(keys), mixing.mixers(*numbers), share * 2.0**53)
-    chance = mixing.mixed_keys(keys, *numbers) >> np.uint64(11)
+    found = device.draw(device.put(keys), hashing.hash_seeds(*numbers), share * 2.0**53)
+    chance = hashing.hash_keys(keys, *numbers) >> np.uint64(11)
     np.testing.assert_array_equal(device.get(found), np.flatnonzero(chance < share * 2.0**53))

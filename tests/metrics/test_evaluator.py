@@ -641,7 +641,7 @@ def test_interval_refuses_what_it_cannot_do():
         evaluate(y, y, qid, metrics="auc").interval("auc")
 
 
-def test_result_prints_and_serialises():
+def test_result_prints_and_serializes():
     result = evaluate(*example(), metrics=["ndcg@3", "auc"], gains=[0, 1, 3])
     lines = str(result).splitlines()
     assert lines[0].split() == ["metric", "mean", "95%", "interval", "queries", "skipped"]

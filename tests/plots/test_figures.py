@@ -36,7 +36,7 @@ from precede.plots import (
     shape_info,
 )
 from precede.plots.drawing import _abridged
-from precede.rankers.columns import Column, Feature
+from precede.weak_rankers.columns import Column, Feature
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 
@@ -93,9 +93,9 @@ def closed():
     plt.close("all")
 
 
-def of(rankers, weights, n_features=1):
+def of(weak_rankers, weights, n_features=1):
     model = RankBoost()
-    model.ensemble_ = Ensemble(rankers, weights, n_features)
+    model.ensemble_ = Ensemble(weak_rankers, weights, n_features)
     model.n_features_in_ = n_features
     return model
 
@@ -149,13 +149,13 @@ def test_shapes_without_data_or_without_pieces():
 def test_values_near_the_largest_number_are_counted_and_drawn_through(most, kind):
     """Widths and sums are more than the largest number; nothing is infinite, nothing warns."""
     values = np.array([-most, -most / 2, 0.0, most / 2, most, most])
-    rankers = {
+    weak_rankers = {
         "steps": [Stump(0, -most / 2), Stump(0, most * 0.9)],
         "line": [Feature(0, -most, most)],
         "column": [Column(0)],
         "constant": [Stump(0, most)],
     }[kind]
-    model = of(rankers, [0.5] * len(rankers), 1)
+    model = of(weak_rankers, [0.5] * len(weak_rankers), 1)
     X = values[:, None] if kind != "constant" else np.full((3, 1), most)
     for info in (shape_info(model, 0, X, within=1.0, bins=4), shape_info(model, 0, bins=4)):
         for numbers in (info.x, info.y, info.edges, [info.offset]):
@@ -321,8 +321,8 @@ def test_a_pair_of_a_glass_box_is_drawn_with_the_rows_behind_it():
     long = PairInfo(("a", "b"), (["."] * 20, ["."] * 2), np.eye(20, 2), np.ones((20, 2), int))
     assert len(draw_pair(long).texts) == 0  # they would overlap
     small = PairInfo(("a", "b"), (["."] * 2, ["."] * 2), np.eye(2), np.ones((2, 2), int))
-    colours = [text.get_color() for text in draw_pair(small).texts]
-    assert colours == ["white", "0.2", "0.2", "white"]
+    colors = [text.get_color() for text in draw_pair(small).texts]
+    assert colors == ["white", "0.2", "0.2", "white"]
     band = shape_info(model, 0, X)
     assert band.error.shape == band.x.shape
     assert [c.get_gid() for c in draw_shape(band).collections] == ["error"]
@@ -348,21 +348,21 @@ def test_curves_side_by_side_have_room_for_all_and_for_one_foot():
 def test_categories_that_were_text_are_called_by_their_names():
     generator = np.random.default_rng(0)
     X = pd.DataFrame({
-        "colour": pd.Categorical(generator.choice(["red", "blue", "it's"], 600)),
+        "color": pd.Categorical(generator.choice(["red", "blue", "it's"], 600)),
         "size": generator.normal(size=600),
     })  # fmt: skip
-    y = ((X.colour == "red") ^ (X["size"] > 0)).astype(int)
+    y = ((X.color == "red") ^ (X["size"] > 0)).astype(int)
     options = {"interactions": [(0, 1)], "n_estimators": 20, "pair_estimators": 20}
     model = GlassBoxRanker(validation_fraction=0, **options).fit(X, y)
-    assert pair_info(model, ("colour", "size")).labels[0] == ["blue", "it's", "red"]
+    assert pair_info(model, ("color", "size")).labels[0] == ["blue", "it's", "red"]
     for given in (X, None):
-        info = shape_info(model, "colour", given)
+        info = shape_info(model, "color", given)
         assert info.ticks == [(0.0, "blue"), (1.0, "it's"), (2.0, "red")]
         assert (info.x[0], info.x[-1]) == (-0.5, 2.5)
-    assert_array_equal(shape_info(model, "colour", X, bins=3).counts, np.unique(
-        X.colour, return_counts=True)[1])  # fmt: skip
+    assert_array_equal(shape_info(model, "color", X, bins=3).counts, np.unique(
+        X.color, return_counts=True)[1])  # fmt: skip
     figure = model.plot_shapes(X)
-    (ax,) = [each for each in figure.axes if each.get_xlabel() == "colour"]
+    (ax,) = [each for each in figure.axes if each.get_xlabel() == "color"]
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["blue", "it's", "red"]
     plt.close(figure)
 

@@ -162,7 +162,7 @@ def test_shape_functions_one_after_the_other(page, made):
     assert page.locator(".picker [aria-pressed=true]").count() == 1
 
 
-def colours(page):
+def colors(page):
     """Ink and paper, as three numbers each."""
     return page.evaluate(
         """() => ["color", "backgroundColor"].map(
@@ -171,8 +171,8 @@ def colours(page):
 
 
 def contrast(ink, paper):
-    def light(colour):
-        parts = np.array(colour) / 255
+    def light(color):
+        parts = np.array(color) / 255
         linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
         return linear @ [0.2126, 0.7152, 0.0722]
 
@@ -181,19 +181,19 @@ def contrast(ink, paper):
 
 
 def test_light_and_dark(page):
-    ink, paper = colours(page)
+    ink, paper = colors(page)
     assert sum(paper) > sum(ink)
     assert contrast(ink, paper) > 7
     page.get_by_role("button", name="Dark").click()
-    ink, paper = colours(page)
+    ink, paper = colors(page)
     assert sum(paper) < sum(ink)
     assert contrast(ink, paper) > 7
     page.get_by_role("button", name="Light").click()
-    assert sum(colours(page)[1]) > 700
+    assert sum(colors(page)[1]) > 700
     page.emulate_media(color_scheme="dark")
-    assert sum(colours(page)[1]) > 700  # the choice stands
+    assert sum(colors(page)[1]) > 700  # the choice stands
     page.reload()
-    assert sum(colours(page)[1]) < 100
+    assert sum(colors(page)[1]) < 100
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -320,7 +320,7 @@ def test_the_facts_can_be_kept(page, made):
         assert json.load(file) == made[0].facts
 
 
-def test_without_scripts_everything_is_there(browser, made):
+def test_without_scripts_everything_is_on_device(browser, made):
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(made[1].as_uri())

@@ -17,13 +17,13 @@ import precede
 from precede import (
     AdaBoostRanker,
     BoostedRanker,
-    ConvexRisk,
+    ConvexRiskRanker,
     Judgments,
     PushRanker,
     RankBoost,
     RankBoostPlus,
     Report,
-    SmoothMargin,
+    SmoothMarginRanker,
 )
 from precede.boosting.monitors import pairs_in_order
 from precede.metrics import evaluate
@@ -32,7 +32,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarni
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">|`*'
 ESTIMATORS = [
-    RankBoost, PushRanker, SmoothMargin, ConvexRisk, RankBoostPlus, BoostedRanker, AdaBoostRanker,
+    RankBoost, PushRanker, SmoothMarginRanker, ConvexRiskRanker, RankBoostPlus, BoostedRanker,
+    AdaBoostRanker,
 ]  # fmt: skip
 
 
@@ -72,9 +73,9 @@ def test_every_estimator_has_a_report(estimator, search):
     assert facts["quality"]["pairs_in_order"] == pairs_in_order(Judgments(y, qid), model.predict(X))
     assert facts["models"][0]["estimator"] == estimator.__name__
     certificate = {each["what"]: each["value"] for each in facts["margins"]["certificate"]}
-    if estimator is SmoothMargin:
+    if estimator is SmoothMarginRanker:
         assert certificate["best margin possible: at most"] == model.margin_interval_[1]
-    if estimator is ConvexRisk:
+    if estimator is ConvexRiskRanker:
         assert certificate["the risk is above the least possible by at most"] == model.gap_
     trees = estimator is BoostedRanker
     assert facts["features"]["kind"] == ("effects" if trees else "shapes")
@@ -254,7 +255,9 @@ def test_a_file_is_not_named_for_what_is_not_in_it(ranked, tmp_path, method, nam
 def test_rows_are_known_by_the_index_of_a_data_frame():
     frame = pd.DataFrame({"a": [3.0, 1.0, 2.0, 2.5]}, index=["Ann", "Bob", "Cy", "Di"])
     y, qid = [1, 0, 1, 0], [1, 1, 1, 1]
-    model = RankBoost(rankers="columns", n_estimators=2, nonnegative=True).fit(frame, y, qid=qid)
+    model = RankBoost(weak_rankers="columns", n_estimators=2, nonnegative=True).fit(
+        frame, y, qid=qid
+    )
     assert "Di" in Report(model, frame, y, qid=qid).to_json()
     assert "Di" not in Report(model, frame, y, qid=qid, docid=list("wxyz")).to_json()
 

@@ -94,13 +94,13 @@ def test_bad_slices_are_refused(planted, slices, message):
 
 def test_categories_have_their_names_and_a_query_the_usual_one():
     generator = np.random.default_rng(0)
-    colour = generator.choice(["red", "green"], 400)
-    X = pd.DataFrame({"colour": pd.Categorical(colour), "b": generator.normal(size=400)})
-    y = (X["b"] + (X["colour"] == "red") + generator.normal(size=400) > 0).astype(int)
+    color = generator.choice(["red", "green"], 400)
+    X = pd.DataFrame({"color": pd.Categorical(color), "b": generator.normal(size=400)})
+    y = (X["b"] + (X["color"] == "red") + generator.normal(size=400) > 0).astype(int)
     model = BoostedRanker(n_estimators=5).fit(X, y)
-    rows = Report(model, X, y, slices=["colour"]).facts["slices"]["rows"]
+    rows = Report(model, X, y, slices=["color"]).facts["slices"]["rows"]
     assert [(row["label"], row["units"]) for row in rows] == [
-        (name, (colour == name).sum()) for name in ("green", "red")
+        (name, (color == name).sum()) for name in ("green", "red")
     ]
     y, qid = generator.integers(0, 2, 90), np.repeat(np.arange(30), 3)
     labels = np.where(np.arange(90) % 3 == 0, "rare", np.where(qid < 15, "low", "high"))

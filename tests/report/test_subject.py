@@ -41,7 +41,7 @@ def test_what_is_no_fitted_ranker_is_refused(search):
     with pytest.raises(ValueError, match="have 3 rows"):
         Report(RankBoost(n_estimators=1, step="bound").fit(X, y, qid=qid), X, Judgments([0, 1, 2]))
     labels = np.stack([y > 0, y > 1, y > 2], axis=1).astype(int)
-    several = precede.MultilabelBoost(n_estimators=1).fit(np.nan_to_num(X), labels)
+    several = precede.MultilabelRanker(n_estimators=1).fit(np.nan_to_num(X), labels)
     with pytest.raises(ValueError, match="gives a row 3 scores"):
         Report(several, np.nan_to_num(X), labels)
 

@@ -36,7 +36,7 @@ def test_what_is_in_both_is_warned_of(ranked, search):
     assert "held-out" not in report.facts["summary"]["sentences"][0]
 
 
-def test_a_model_that_has_learnt_by_heart_is_warned_of():
+def test_a_model_that_has_learned_by_heart_is_warned_of():
     generator = np.random.default_rng(0)
     X, y = generator.normal(size=(400, 5)), generator.integers(0, 2, 400)
     from precede import BoostedRanker

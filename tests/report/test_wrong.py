@@ -54,10 +54,10 @@ def test_a_pair_of_features_has_both_values():
 def test_categories_that_were_text_are_shown_as_text():
     generator = np.random.default_rng(0)
     X = pd.DataFrame({
-        "colour": pd.Categorical(generator.choice(["red", "blue"], 400)),
+        "color": pd.Categorical(generator.choice(["red", "blue"], 400)),
         "size": generator.integers(0, 5, 400).astype(float),
     })  # fmt: skip
-    y = ((X.colour == "red") ^ (X["size"] > 2) ^ (generator.random(400) < 0.2)).astype(int)
+    y = ((X.color == "red") ^ (X["size"] > 2) ^ (generator.random(400) < 0.2)).astype(int)
     model = GlassBoxRanker(interactions=[(0, 1)], validation_fraction=0, n_estimators=20)
     report = Report(model.fit(X, y), X, y)
     told = [
@@ -65,13 +65,13 @@ def test_categories_that_were_text_are_shown_as_text():
         for each in report.facts["wrong"]["queries"][0]["pairs"] for f in each["features"]
         for side in ("upper", "lower")
     ]  # fmt: skip
-    assert {name for _, name, _ in told} >= {"colour", "colour x size"}
+    assert {name for _, name, _ in told} >= {"color", "color x size"}
     for row, name, value in told:
-        colour, size = X.colour[row], X["size"][row]
-        wanted = {"colour": colour, "size": size, "colour x size": f"{colour}, {size:g}"}
+        color, size = X.color[row], X["size"][row]
+        wanted = {"color": color, "size": size, "color x size": f"{color}, {size:g}"}
         assert value == wanted[name]
     features = {row["name"]: row["curve"] for row in report.facts["features"]["rows"]}
-    assert features["colour"]["ticks"] == [[0.0, "blue"], [1.0, "red"]]
+    assert features["color"]["ticks"] == [[0.0, "blue"], [1.0, "red"]]
     assert features["size"]["ticks"] == []
     assert report.facts["features"]["pairs"][0]["labels"][0] == ["blue", "red"]
     assert ">red</text>" in report.to_html()

@@ -20,8 +20,8 @@ def test_state_is_a_frozen_value():
 
 @given(strategies.judgments(), st.sampled_from(["pairs", "queries"]))
 def test_pair_totals_equal_a_list_of_pairs(judgments, balance):
-    arrangement = judgments.arrange(balance)
+    layout = judgments.to_layout(balance)
     expected = np.array(naive_trees.pair_totals(judgments, balance))
     found = np.zeros(len(judgments))
-    found[arrangement.order] = pair_totals(arrangement)
+    found[layout.order] = pair_totals(layout)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)

@@ -5,20 +5,20 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, PairRisk
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.estimator import base
 
 pytestmark = needs_compiler
 
 
 def assert_same(judgments, scores, balance="pairs", device=None):
-    arrangement = judgments.arrange(balance)
-    at, device = scores[arrangement.order], device or EmulatedDevice()
+    layout = judgments.to_layout(balance)
+    at, device = scores[layout.order], device or EmulatedDevice()
     risk = PairRisk("logistic", balance=balance)
-    bound = risk.bind(arrangement, Workers(1, device))
+    bound = risk.bind(layout, Context(1, device))
     assert bound.on_device
-    here, there = risk.bind(arrangement).state(at), bound.state(device.put(at))
-    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    here, there = risk.bind(layout).state(at), bound.state(device.put(at))
+    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
     np.testing.assert_array_equal(device.get(there.parts), here.parts)
     return device

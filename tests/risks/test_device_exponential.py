@@ -5,7 +5,7 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import Judgments, PairRisk
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.risks import device_exponential
 
 pytestmark = needs_compiler
@@ -20,15 +20,15 @@ def problem(seed, *, queries=7, grades=4, rows=150, weighted=False):
 
 def bound(judgments, price=1, balance="pairs"):
     risk = PairRisk("exponential", price, balance=balance)
-    return risk.bind(judgments.arrange(balance), Workers(1, EmulatedDevice()))
+    return risk.bind(judgments.to_layout(balance), Context(1, EmulatedDevice()))
 
 
 def assert_same(risk, scores, values):
-    device = risk.workers.device
+    device = risk.context.device
     assert risk.on_device
     here, there = risk.state(scores), risk.state(device.put(scores))
     assert device.holds(there.pull)
-    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     assert risk.log_value(device.put(scores)) == here.log_value
     np.testing.assert_array_equal(there.pull.get(), here.pull)
     for name in ("terms", "levels", "words", "ends"):
@@ -38,7 +38,7 @@ def assert_same(risk, scores, values):
     for kind in ("newton", "bound", "uniform"):
         weights = risk.pull_of(here).hessian(kind), risk.pull_of(there).hessian(kind)
         np.testing.assert_array_equal(weights[1].get(), weights[0])
-    assert risk.masses(here, values) == risk.masses(there, device.put(values))
+    assert risk.edge_weights(here, values) == risk.edge_weights(there, device.put(values))
     np.testing.assert_array_equal(risk.split(here, values), risk.split(there, device.put(values)))
     assert risk.exact_step(here, values) == risk.exact_step(there, device.put(values))
 
@@ -49,7 +49,7 @@ def assert_same(risk, scores, values):
 def test_queries(price, weighted, spread):
     judgments, rng = problem(int(spread), weighted=weighted)
     risk = bound(judgments, price)
-    scores = spread * rng.normal(size=risk.arrangement.n_arranged)
+    scores = spread * rng.normal(size=risk.layout.n_used_rows)
     assert_same(risk, scores, rng.integers(0, 2, scores.size).astype(np.uint8))
 
 
@@ -59,7 +59,7 @@ def test_one_list_cut_into_pieces(monkeypatch, price, grades):
     monkeypatch.setattr(device_exponential, "PIECE", 40)
     judgments, rng = problem(grades, queries=0, grades=grades, rows=700)
     risk = bound(judgments, price)
-    scores = rng.normal(size=risk.arrangement.n_arranged)
+    scores = rng.normal(size=risk.layout.n_used_rows)
     assert_same(risk, scores, (rng.random(scores.size) < 0.3).astype(np.uint8))
 
 
@@ -68,7 +68,7 @@ def test_one_list_cut_into_pieces(monkeypatch, price, grades):
 def test_balances(balance, price):
     judgments, rng = problem(3, weighted=True)
     risk = bound(judgments, price, balance=balance)
-    scores = rng.normal(size=risk.arrangement.n_arranged)
+    scores = rng.normal(size=risk.layout.n_used_rows)
     assert_same(risk, scores, rng.integers(0, 2, scores.size).astype(np.uint8))
 
 
@@ -77,7 +77,7 @@ def test_rankers_without_mistakes_and_faint_ones(price):
     """Steps that are smoothed, and sums of terms that are far apart."""
     judgments, _ = problem(4, queries=3, grades=2)
     risk = bound(judgments, price)
-    good = (risk.arrangement.grade > 0).astype(np.uint8)
+    good = (risk.layout.grade > 0).astype(np.uint8)
     assert_same(risk, np.zeros(good.size), good)
     assert_same(risk, 12.0 * good, 1 - good)
     mixed = good.copy()
@@ -88,8 +88,8 @@ def test_rankers_without_mistakes_and_faint_ones(price):
 def test_values_of_other_rankers_are_searched_on_the_cpu():
     judgments, rng = problem(5)
     risk = bound(judgments)
-    scores, values = rng.normal(size=(2, risk.arrangement.n_arranged))
-    device = risk.workers.device
+    scores, values = rng.normal(size=(2, risk.layout.n_used_rows))
+    device = risk.context.device
     here, there = risk.state(scores), risk.state(device.put(scores))
     assert risk.exact_step(here, values) == risk.exact_step(there, device.put(values))
     assert risk.least_margin(values) == risk.least_margin(device.put(values))

@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, QBRank
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.estimator import base
 from precede.risks import device_mixture
 from precede.risks.mixture import QuadraticMixture
@@ -43,19 +43,19 @@ RULES = [
 
 @pytest.mark.parametrize(("kind", "rank_weight"), RULES)
 @pytest.mark.parametrize("spread", [0.0, 1.0, 1e3])
-def test_states_here_and_there(kind, rank_weight, spread):
+def test_states_here_and_on_device(kind, rank_weight, spread):
     share = 0.0 if kind == "labels" else 0.3
     mixture, device = QuadraticMixture("gap", share, "pairs", rank_weight), EmulatedDevice()
-    arrangement = judgments(kind).arrange("pairs", labelled=True)
-    risk = mixture.bind(arrangement, Workers(1, device))
+    layout = judgments(kind).to_layout("pairs", labeled=True)
+    risk = mixture.bind(layout, Context(1, device))
     assert risk.on_device
-    scores = np.round(spread * np.random.default_rng(0).normal(size=arrangement.n_arranged), 1)
-    alone = mixture.bind(arrangement, Workers(1))
+    scores = np.round(spread * np.random.default_rng(0).normal(size=layout.n_used_rows), 1)
+    alone = mixture.bind(layout, Context(1))
     for each, at in ((alone, scores), (risk, device.put(scores))):
         each.begin_round(at)
     here, there = alone.state(scores), risk.state(device.put(scores))
     assert device.holds(there.pull)
-    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     assert alone.offset(here) == risk.offset(there)
     np.testing.assert_array_equal(here.pull, device.get(there.pull))
     for kind_of_hessian in ("newton", "bound", "terms", "uniform"):
@@ -101,18 +101,18 @@ def test_models_are_equal_to_the_bit(monkeypatch, model, kind):
 
 
 def test_labels_that_would_not_fit_are_refused():
-    arrangement = judgments("both").arrange("pairs", labelled=True)
+    layout = judgments("both").to_layout("pairs", labeled=True)
     mixture = QuadraticMixture("gap", 0.5, "pairs")
-    assert mixture.bind(arrangement, Workers(1, EmulatedDevice())).on_device
+    assert mixture.bind(layout, Context(1, EmulatedDevice())).on_device
     needed = 100 * ROWS  # of the pairs
     with pytest.raises(ValueError, match=r"the pulls of all .* would take .* use device='cpu'"):
-        mixture.bind(arrangement, Workers(1, EmulatedDevice(free=needed - 1)))
+        mixture.bind(layout, Context(1, EmulatedDevice(free=needed - 1)))
 
 
 def test_labels_count_as_well(monkeypatch):
     """The memory of labels is asked for, beside that of the pairs."""
-    arrangement = judgments("both").arrange("pairs", labelled=True)
+    layout = judgments("both").to_layout("pairs", labeled=True)
     mixture = QuadraticMixture("gap", 0.5, "pairs")
     monkeypatch.setattr(device_mixture, "OF_ROW", 10_000)
     with pytest.raises(ValueError, match=r"the pulls of all labels would take .* device='cpu'"):
-        mixture.bind(arrangement, Workers(1, EmulatedDevice(free=9_999 * ROWS)))
+        mixture.bind(layout, Context(1, EmulatedDevice(free=9_999 * ROWS)))

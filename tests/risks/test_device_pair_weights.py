@@ -5,7 +5,7 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import Judgments, RankBoostPlus
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.estimator import base
 from precede.risks import pair_weights
 from precede.risks.device_pair_weights import DevicePairWeights
@@ -36,27 +36,27 @@ def judged(seed, rows=260, grades=4, queries=5, weighted=False):
 @pytest.mark.parametrize("piece", [200, 1 << 18])
 def test_sums(monkeypatch, kept, given, piece):
     monkeypatch.setattr(pair_weights, "PIECE", piece)
-    arrangement = judged(1, **given).arrange("queries")
+    layout = judged(1, **given).to_layout("queries")
     device, rng = EmulatedDevice(), np.random.default_rng(2)
-    here = PairWeights(arrangement, Workers(1))
-    there = DevicePairWeights(arrangement, Workers(1, device), kept=kept)
-    rankers = rng.integers(0, 2, (11, arrangement.n_arranged)).astype(np.uint8)
-    for step in range(70 if len(rankers[0]) < 20 else 5):  # more than a word has bits
+    here = PairWeights(layout, Context(1))
+    there = DevicePairWeights(layout, Context(1, device), kept=kept)
+    weak_rankers = rng.integers(0, 2, (11, layout.n_used_rows)).astype(np.uint8)
+    for step in range(70 if len(weak_rankers[0]) < 20 else 5):  # more than a word has bits
         np.testing.assert_array_equal(there.pull.get(), here.pull)
         assert (here.log_risk, here.tied) == (there.log_risk, there.tied)
-        values, before = rankers[step % 3], 0.1 * (step // 3)
+        values, before = weak_rankers[step % 3], 0.1 * (step // 3)
         here.advance(values, before=before, step=0.1)
         there.advance(device.put(values), before=before, step=0.1)
-    found = there.ties([device.put(each) for each in rankers])
-    np.testing.assert_array_equal(found, here.ties(list(rankers)))
+    found = there.ties([device.put(each) for each in weak_rankers])
+    np.testing.assert_array_equal(found, here.ties(list(weak_rankers)))
 
 
 def test_what_does_not_fit_is_refused():
-    arrangement = judged(3).arrange("pairs")
-    workers = Workers(1, EmulatedDevice(free=1000))
-    assert not DevicePairWeights.fits(workers.device, arrangement, 10**9)
+    layout = judged(3).to_layout("pairs")
+    context = Context(1, EmulatedDevice(free=1000))
+    assert not DevicePairWeights.fits(context.device, layout, 10**9)
     with pytest.raises(ValueError, match=r"weights of .* pairs would take"):
-        DevicePairWeights(arrangement, workers, kept=True)
+        DevicePairWeights(layout, context, kept=True)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_models_are_equal_to_the_bit(device, limit, queries):
     here = RankBoostPlus(**given).fit(X, y, qid=qid)
     there = RankBoostPlus(**given, memory_limit=limit, device="cuda").fit(X, y, qid=qid)
     assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
-    for column in ("risk", "log_risk", "e1", "edge", "step", "bound", "rankers", "perfect"):
+    for column in ("risk", "log_risk", "e1", "edge", "step", "bound", "weak_rankers", "perfect"):
         np.testing.assert_array_equal(here.history_[column], there.history_[column])
     assert {"plus_advance", "plus_ties", "stump_fill"} <= {*device.launched}
 
@@ -94,7 +94,7 @@ def test_warm_starts_and_columns():
     X, y, qid = problem()
     models = []
     for name in ("cpu", "cuda"):
-        model = RankBoostPlus(n_estimators=4, warm_start=True, device=name, rankers="columns")
+        model = RankBoostPlus(n_estimators=4, warm_start=True, device=name, weak_rankers="columns")
         binary = (np.nan_to_num(X) > 2).astype(float)
         model.fit(binary, y, qid=qid)
         models.append(model.set_params(n_estimators=7).fit(binary, y, qid=qid))

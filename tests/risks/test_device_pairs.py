@@ -5,7 +5,7 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import Hinge, Judgments, PairRisk, SquaredHinge
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.risks import device_pairs
 
 pytestmark = needs_compiler
@@ -13,7 +13,7 @@ GRADES, QUERIES = np.arange(60) % 3, np.arange(60) // 20
 
 
 def bound(judgments, loss="logistic"):
-    return PairRisk(loss).bind(judgments, Workers(1, EmulatedDevice()))
+    return PairRisk(loss).bind(judgments, Context(1, EmulatedDevice()))
 
 
 def test_queries_are_summed_on_the_device():
@@ -51,9 +51,9 @@ def test_listed_pairs(loss, graded, asked, spread):
         given["pair_margin"] = rng.random(len(pairs))
     judgments = Judgments(GRADES if graded else None, pairs=pairs, n=60, **given)
     risk = bound(judgments, loss)
-    device, scores = risk.workers.device, spread * rng.normal(size=risk.arrangement.n_arranged)
+    device, scores = risk.context.device, spread * rng.normal(size=risk.layout.n_used_rows)
     here, there = risk.state(scores), risk.state(device.put(scores))
-    assert (here.log_value, here.log_mass) == (there.log_value, there.log_mass)
+    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(here.pull, there.pull.get())
     np.testing.assert_array_equal(here.parts, there.parts.get())
     assert "listed_rows" in device.launched
@@ -61,9 +61,9 @@ def test_listed_pairs(loss, graded, asked, spread):
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", Hinge("gap")], ids=str)
 @pytest.mark.parametrize("spread", [1.0, 300.0])
-def test_states_here_and_there(loss, spread):
+def test_states_here_and_on_device(loss, spread):
     risk = bound(Judgments(GRADES, QUERIES), loss)
-    device, scores = risk.workers.device, spread * np.random.default_rng(0).normal(size=60)
+    device, scores = risk.context.device, spread * np.random.default_rng(0).normal(size=60)
     here, there = risk.state(scores), risk.state(device.put(scores))
     assert not device.holds(here.pull)
     assert device.holds(there.pull)
@@ -78,7 +78,7 @@ def test_states_here_and_there(loss, spread):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_pairs_beyond_all_margins_do_not_pull(loss):
     risk = bound(Judgments([1, 0]), loss)
-    state = risk.state(risk.workers.device.put(np.array([0.0, 5.0])))
+    state = risk.state(risk.context.device.put(np.array([0.0, 5.0])))
     assert state.log_value == -np.inf
     assert not state.pull.any()
 
@@ -96,6 +96,6 @@ def test_pairs_beyond_all_margins_do_not_pull(loss):
 )
 def test_pulls_that_would_not_fit_are_refused(judgments, given, free):
     risk = PairRisk(**given)
-    assert risk.bind(judgments, Workers(1, EmulatedDevice())).on_device
+    assert risk.bind(judgments, Context(1, EmulatedDevice())).on_device
     with pytest.raises(ValueError, match=r"the pulls of .* would take .* use device='cpu'"):
-        risk.bind(judgments, Workers(1, EmulatedDevice(free=free)))
+        risk.bind(judgments, Context(1, EmulatedDevice(free=free)))

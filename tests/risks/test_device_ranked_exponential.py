@@ -5,7 +5,7 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, PairRisk, PushRanker, RankBoost, RankWeight
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.estimator import base
 from precede.risks import device_ranks
 from precede.risks.device_ranked_exponential import (
@@ -30,25 +30,28 @@ def problem(seed, *, weighted=False, grades=4, longest=60):
 
 def assert_same(judgments, rule, scores, later, values, *, balance="items", rate=1.0):
     """States of a round that begins at some scores, there and at later ones."""
-    device, arrangement = EmulatedDevice(), judgments.arrange(balance)
+    device, layout = EmulatedDevice(), judgments.to_layout(balance)
     risk = PairRisk("exponential", balance=balance, rank_weight=rule)
-    here, there = risk.bind(arrangement), risk.bind(arrangement, Workers(1, device))
+    here, there = risk.bind(layout), risk.bind(layout, Context(1, device))
     assert there.on_device
     kinds = DeviceTopExponentialRisk, DeviceRankedExponentialRisk
     assert type(there) is kinds[there.weights.top is None]
     here.rate = there.rate = rate
-    order = arrangement.order
+    order = layout.order
     at, values = device.put(scores[order]), values[order].astype(np.uint8)
     for end in (scores[order], later[order]):
         # Outside of rounds first: the ranks are those of the scores.
         for _ in range(2):
             one, other = here.state(end), there.state(device.put(end))
-            assert (one.log_value, one.log_mass) == (other.log_value, other.log_mass)
+            assert (one.log_value, one.log_gradient_sum) == (
+                other.log_value,
+                other.log_gradient_sum,
+            )
             assert device.holds(other.pull)
             np.testing.assert_array_equal(other.pull.get(), one.pull)
             np.testing.assert_array_equal(there.curvature(other).get(), here.curvature(one))
             assert here.log_value(end) == there.log_value(device.put(end))
-            assert here.masses(one, values) == there.masses(other, device.put(values))
+            assert here.edge_weights(one, values) == there.edge_weights(other, device.put(values))
             steps = here.exact_step(one, values), there.exact_step(other, device.put(values))
             assert steps[0] == steps[1]
             for kind in ("newton", "bound", "terms", "uniform"):
@@ -87,7 +90,7 @@ def test_more_grades_than_sums_by_grade():
     assert_same(judgments, "ndcg@7", scores, -scores, scores > 0)
     device = EmulatedDevice()
     risk = PairRisk("exponential", balance="items", rank_weight="ndcg")
-    assert not risk.bind(judgments.arrange("items"), Workers(1, device)).on_device
+    assert not risk.bind(judgments.to_layout("items"), Context(1, device)).on_device
 
 
 @pytest.mark.parametrize("rule", ["ndcg@10", "gap"])
@@ -103,10 +106,10 @@ def test_pairs_without_any_weight():
     judgments, rng = problem(5)
     for rule in (RankWeight(lambda grade: 0.0 * grade, k=3), RankWeight(lambda grade: 0.0 * grade)):
         given = {"balance": "items", "rank_weight": rule}
-        device, arrangement = EmulatedDevice(), judgments.arrange("items")
-        there = PairRisk("exponential", **given).bind(arrangement, Workers(1, device))
+        device, layout = EmulatedDevice(), judgments.to_layout("items")
+        there = PairRisk("exponential", **given).bind(layout, Context(1, device))
         state = there.state(device.put(rng.normal(size=len(judgments))))
-        assert (state.log_value, state.log_mass) == (-np.inf, -np.inf)
+        assert (state.log_value, state.log_gradient_sum) == (-np.inf, -np.inf)
         assert not state.pull.any()
         assert not there.curvature(state).any()
 
@@ -114,33 +117,35 @@ def test_pairs_without_any_weight():
 @pytest.mark.parametrize("rule", ["ndcg@10", "ndcg"])
 def test_a_line_is_searched_on_the_cpu(rule):
     judgments, rng = problem(6, longest=20)
-    arrangement, device = judgments.arrange("items"), EmulatedDevice()
+    layout, device = judgments.to_layout("items"), EmulatedDevice()
     risk = PairRisk("exponential", balance="items", rank_weight=rule)
-    here, there = risk.bind(arrangement), risk.bind(arrangement, Workers(1, device))
-    scores, values = rng.normal(size=(2, arrangement.n_arranged))
+    here, there = risk.bind(layout), risk.bind(layout, Context(1, device))
+    scores, values = rng.normal(size=(2, layout.n_used_rows))
     here.begin_round(scores)
     there.begin_round(device.put(scores))
     found = there.search_line(there.state(device.put(scores)), device.put(values))
     assert found == here.search_line(here.state(scores), values)
     assert there.exact_step(there.state(device.put(scores)), device.put(values)) == found
-    good = device.put(arrangement.grade)
-    assert there.least_margin(good) == here.least_margin(arrangement.grade) == 1
+    good = device.put(layout.grade)
+    assert there.least_margin(good) == here.least_margin(layout.grade) == 1
 
 
 def test_what_stays_on_the_cpu(monkeypatch):
     judgments, _ = problem(7)
     risk = PairRisk("exponential", rank_weight="ndcg@10")
-    assert risk.bind(judgments, Workers(1, EmulatedDevice())).on_device
+    assert risk.bind(judgments, Context(1, EmulatedDevice())).on_device
     monkeypatch.setattr(device_ranks, "LONGEST", 10)
-    bound = risk.bind(judgments, Workers(1, EmulatedDevice()))
+    bound = risk.bind(judgments, Context(1, EmulatedDevice()))
     assert not bound.on_device
-    state = bound.state(np.zeros(bound.arrangement.n_arranged))
+    state = bound.state(np.zeros(bound.layout.n_used_rows))
     assert bound.curvature(state).any()
     assert bound.begin_round(state.scores)
-    values = (bound.arrangement.grade > 1).astype(np.uint8)
+    values = (bound.layout.grade > 1).astype(np.uint8)
     plain = risk.bind(judgments)
     plain.begin_round(state.scores)
-    assert bound.masses(state, values) == plain.masses(plain.state(state.scores), values)
+    assert bound.edge_weights(state, values) == plain.edge_weights(
+        plain.state(state.scores), values
+    )
     assert bound.log_value(state.scores) == state.log_value
     assert bound.search_line(state, values) == plain.search_line(state, values)
 

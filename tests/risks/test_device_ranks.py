@@ -5,7 +5,7 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, PairRisk, RankWeight
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.estimator import base
 from precede.risks import device_ranks, ranked_pairs
 
@@ -20,9 +20,9 @@ def problem(seed, *, weighted=False, grades=4, longest=60):
 
 
 def bound(judgments, rule, loss="logistic", balance="items", device=None):
-    arrangement = judgments.arrange(balance)
+    layout = judgments.to_layout(balance)
     risk = PairRisk(loss, balance=balance, rank_weight=rule)
-    return risk.bind(arrangement, Workers(1, device))
+    return risk.bind(layout, Context(1, device))
 
 
 def assert_same(judgments, rule, scores, later, **given):
@@ -30,7 +30,7 @@ def assert_same(judgments, rule, scores, later, **given):
     device = EmulatedDevice()
     here, there = bound(judgments, rule, **given), bound(judgments, rule, device=device, **given)
     assert there.on_device
-    order = here.arrangement.order
+    order = here.layout.order
     for start in (scores, later):
         at, end = scores[order], start[order]
         for risk, put in ((here, np.asarray), (there, device.put)):
@@ -39,7 +39,7 @@ def assert_same(judgments, rule, scores, later, **given):
             one = here.first_state(end, value=value)
             other = there.first_state(device.put(end), value=value)
             np.testing.assert_array_equal(one.log_value, other.log_value)
-            assert one.log_mass == other.log_mass
+            assert one.log_gradient_sum == other.log_gradient_sum
             np.testing.assert_array_equal(one.pull, other.pull.get())
             np.testing.assert_array_equal(one.parts, other.parts.get())
         assert here.log_value(end) == there.log_value(device.put(end))

@@ -26,9 +26,9 @@ def lines(draw):
 
 def line_of(made, scores, values, power, balance="pairs"):
     bound = PairRisk("exponential", power, balance=balance).bind(made)
-    order = bound.arrangement.order
+    order = bound.layout.order
     state, at = bound.state(np.asarray(scores)[order]), values[order]
-    return bound, state, at, PushLine(bound, state, at, bound.masses(state, at))
+    return bound, state, at, PushLine(bound, state, at, bound.edge_weights(state, at))
 
 
 @given(lines(), st.sampled_from(["pairs", "queries"]))

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 import strategies as some
 from precede import BoostedRanker, Hinge, Judgments, PairRisk, SquaredHinge
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.risks import hinge_sweeps
 from precede.risks.hinge_sweeps import HingeRisk, _plan
 
@@ -26,12 +26,12 @@ def all_swept(monkeypatch, request):
 
 
 def state_of(made, scores, loss, *, jobs=1, balance="pairs"):
-    """Value, mass, pull and curvature of the library, not normalised, one number a row."""
-    with Workers(jobs) as workers:
-        bound = PairRisk(loss, balance=balance).bind(made, workers)
+    """Value, mass, pull and curvature of the library, not normalized, one number a row."""
+    with Context(jobs) as context:
+        bound = PairRisk(loss, balance=balance).bind(made, context)
         assert isinstance(bound, HingeRisk)
-        state = bound.state(scores[bound.arrangement.order])
-        value, mass = np.exp([state.log_value, state.log_mass])
+        state = bound.state(scores[bound.layout.order])
+        value, mass = np.exp([state.log_value, state.log_gradient_sum])
         pull, hessian = (
             bound.to_rows(mass * each) for each in (state.pull, bound.curvature(state))
         )
@@ -102,7 +102,7 @@ def test_pairs_on_the_kink_are_counted_on_neither_side(loss):
     rng = np.random.default_rng(0)
     made = Judgments(rng.integers(0, 2, 3000))
     scores = rng.integers(-30, 30, 3000) / 10
-    assert _plan(made.arrange())[1]
+    assert _plan(made.to_layout())[1]
     _, mass, pull, hessian = state_of(made, scores, loss)
     assert abs(pull.sum()) < 1e-10 * mass
     winners = np.asarray(made.grade) == 1
@@ -118,7 +118,7 @@ def test_lists_long_and_short_are_summed_together(loss):
     weight = rng.choice([0.5, 1.0, 2.0], qid.size)
     scores = 2 * rng.standard_normal(qid.size)
     made = Judgments(grade, qid, weight=weight)
-    runs, depths = _plan(made.arrange())
+    runs, depths = _plan(made.to_layout())
     assert len(runs) >= 2
     assert len(depths) >= 2
     value, _, pull, hessian = state_of(made, scores, loss)
@@ -135,12 +135,12 @@ def test_every_pair_is_in_one_split_or_run(data):
     sizes = data.draw(st.lists(st.integers(1, 400), min_size=2, max_size=40))
     levels = np.repeat(np.arange(len(sizes)), sizes)
     qid = (levels >= data.draw(st.integers(1, len(sizes)))).astype(int)
-    arrangement = Judgments(levels.astype(float), qid).arrange()
+    layout = Judgments(levels.astype(float), qid).to_layout()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hinge_sweeps, "MOST_PAIRS", data.draw(st.sampled_from([0, 20, 300])))
         patch.setattr(hinge_sweeps, "LONGEST", data.draw(st.sampled_from([0, 500, 8192])))
-        runs, depths = _plan(arrangement)
-    start = arrangement.level_start
+        runs, depths = _plan(layout)
+    start = layout.level_start
     count = 0
     for bottom, top in runs:
         of_levels = np.diff(start[bottom : top + 1])
@@ -153,7 +153,7 @@ def test_every_pair_is_in_one_split_or_run(data):
         assert_array_equal(
             np.concatenate([np.arange(*each) for each in splits.blocks[:, :2]]), rows
         )
-    assert count == arrangement.count_graded_pairs()
+    assert count == layout.count_graded_pairs()
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
@@ -176,11 +176,11 @@ def test_sums_by_sweeps_do_not_depend_on_the_number_of_threads(loss, levels):
 def test_merged_orders_are_those_of_a_stable_sort():
     """Sides of outer splits are merged from those of inner ones; -0 is 0."""
     rng = np.random.default_rng(0)
-    made = Judgments(rng.integers(0, 9, 700), np.arange(700) // 350).arrange()
-    scores = rng.integers(-3, 4, made.n_arranged) / 2 + 0.0
+    made = Judgments(rng.integers(0, 9, 700), np.arange(700) // 350).to_layout()
+    scores = rng.integers(-3, 4, made.n_used_rows) / 2 + 0.0
     before = None
     for splits in _plan(made)[1]:
-        before = splits.sort(scores, before, Workers(1))
+        before = splits.sort(scores, before, Context(1))
         for begin, end in splits.sides[:, :2]:
             expected = begin + np.argsort(scores[begin:end], kind="stable")
             assert_array_equal(before[0][begin:end], expected)
@@ -220,11 +220,11 @@ def test_a_list_in_order_does_not_pull(loss):
 
 
 def test_few_winners_of_a_long_list_are_enumerated():
-    made = Judgments(np.arange(20_000) < 3).arrange()
+    made = Judgments(np.arange(20_000) < 3).to_layout()
     runs, depths = _plan(made)
     assert len(runs) == 1
     assert not depths
-    runs, depths = _plan(Judgments(np.arange(20_000) < 60).arrange())
+    runs, depths = _plan(Judgments(np.arange(20_000) < 60).to_layout())
     assert not len(runs)
     assert len(depths) == 1
 
@@ -232,6 +232,6 @@ def test_few_winners_of_a_long_list_are_enumerated():
 def test_a_rare_grade_does_not_leave_a_long_run_to_be_enumerated():
     """A device enumerates no run of more than `LONGEST` rows; halves are sorted anyway."""
     grade = np.repeat([0, 1, 2, 3], [20_000, 10, 1_000, 1_000])
-    runs, depths = _plan(Judgments(grade).arrange())
+    runs, depths = _plan(Judgments(grade).to_layout())
     assert not len(runs)
     assert len(depths) == 2

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 from precede import Judgments, Logistic, PairLoss, PairRisk
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.risks.links import Link, fit_intercept, probability
 from precede.risks.listwise import ListRisk
 from precede.risks.mixture import QuadraticMixture
@@ -67,7 +67,7 @@ def test_the_least_risk_is_at_the_true_probabilities(risk):
     chances, rows = np.array([0.1, 0.3, 0.6, 0.8]), 10
     kind = np.repeat(np.arange(4), rows)
     y = np.concatenate([np.arange(rows) < chance * rows for chance in chances]).astype(float)
-    arranged = Judgments(y).arrange()
+    arranged = Judgments(y).to_layout()
     bound = risk.bind(arranged)
 
     def value(scores):
@@ -76,7 +76,7 @@ def test_the_least_risk_is_at_the_true_probabilities(risk):
     precise = {"xatol": 1e-10, "fatol": 1e-15, "maxiter": 4000}
     found = scipy.optimize.minimize(value, np.zeros(3), method="Nelder-Mead", options=precise)
     scores = np.append(found.x, 0.0)
-    b = fit_intercept(risk.link, scores[kind][arranged.order], arranged, Workers(1))
+    b = fit_intercept(risk.link, scores[kind][arranged.order], arranged, Context(1))
     assert_allclose(probability(scores + b, risk.link.scale), chances, atol=1e-5)
 
 
@@ -90,12 +90,12 @@ def test_the_intercept_solves_its_equation(rows, scale, power):
     scores, weight = np.array([row[1] for row in rows]), np.array([row[2] for row in rows])
     if positive.all() or not positive.any():
         return
-    arranged = Judgments(positive, weight=weight).arrange()
+    arranged = Judgments(positive, weight=weight).to_layout()
     at = scores[arranged.order]
-    b = fit_intercept(Link(scale), at, arranged, Workers(1))
+    b = fit_intercept(Link(scale), at, arranged, Context(1))
     mean = np.average(expit(scale * (scores + b)), weights=weight)
     assert mean == pytest.approx(np.average(positive, weights=weight), rel=1e-9)
-    b = fit_intercept(Link(1 + power, 1.0), at, arranged, Workers(1))
+    b = fit_intercept(Link(1 + power, 1.0), at, arranged, Context(1))
     plus = (weight * np.exp(-(scores + b)))[positive].sum()
     minus = (weight * np.exp(power * (scores + b)))[~positive].sum()
     assert plus == pytest.approx(minus, rel=1e-9)

@@ -20,11 +20,13 @@ from precede.risks.score_risk import risk_of
 def lists(judgments, balance):
     """Rows, weights and the weight of every query that has a pair."""
     ids = [0] * len(judgments) if judgments.qid is None else list(judgments.qid)
-    weight, outer = naive.item_weights(judgments), naive.loser_weights(judgments, balance)
+    weight, loser_weight = naive.item_weights(judgments), naive.loser_weights(judgments, balance)
     members, total = {}, {}
     for pair in naive.list_pairs(judgments):
         members.setdefault(ids[pair.loser], set()).update((pair.winner, pair.loser))
-        total[ids[pair.loser]] = total.get(ids[pair.loser], 0.0) + pair.inner * outer[pair.loser]
+        total[ids[pair.loser]] = (
+            total.get(ids[pair.loser], 0.0) + pair.inner * loser_weight[pair.loser]
+        )
     for query, rows in members.items():
         yield sorted(rows), [weight[row] for row in sorted(rows)], total[query]
 
@@ -87,20 +89,23 @@ def test_values_and_derivatives(data, kind, balance):
             for rows, weights, total in lists(judgments, balance)
         )
 
-    bound = ListRisk(kind, balance=balance).bind(judgments.arrange(balance))
-    at = scores[bound.arrangement.order]
+    bound = ListRisk(kind, balance=balance).bind(judgments.to_layout(balance))
+    at = scores[bound.layout.order]
     state = bound.state(at)
     value = naive_value(scores)
     assume(value > 1e-6)
     np.testing.assert_allclose(np.exp(state.log_value), value, rtol=1e-9)
-    mass, small = np.exp(state.log_mass), 1e-5
+    mass, small = np.exp(state.log_gradient_sum), 1e-5
     curvature = bound.curvature(state)
-    for place, row in enumerate(bound.arrangement.order):
+    for place, row in enumerate(bound.layout.order):
         moved = [scores + small * sign * (np.arange(scores.size) == row) for sign in (1, -1)]
         slope = (naive_value(moved[0]) - naive_value(moved[1])) / (2 * small)
         np.testing.assert_allclose(-slope, mass * state.pull[place], rtol=1e-5, atol=1e-6 * value)
-        up, down = (bound.state(each[bound.arrangement.order]) for each in moved)
-        curve = np.exp(up.log_mass) * up.pull[place] - np.exp(down.log_mass) * down.pull[place]
+        up, down = (bound.state(each[bound.layout.order]) for each in moved)
+        curve = (
+            np.exp(up.log_gradient_sum) * up.pull[place]
+            - np.exp(down.log_gradient_sum) * down.pull[place]
+        )
         np.testing.assert_allclose(
             -curve / (2 * small), mass * curvature[place], rtol=1e-5, atol=1e-6 * (value + mass)
         )
@@ -137,16 +142,16 @@ def test_derivatives_to_the_last_digits(kind, seed):
     random = np.random.default_rng(seed)
     grades = np.array([0.0, 0.25, 0.5, 0.75, 1.0]) * (1 if kind == "query_cross_entropy" else 4)
     scores, weights = random.normal(size=5) * 2, random.choice([0.5, 1.0, 2.7], 5)
-    bound = ListRisk(kind).bind(Judgments(grades, weight=weights).arrange("queries"))
-    state = bound.state(scores[bound.arrangement.order])
-    mass, curvature = np.exp(state.log_mass), bound.curvature(state)
+    bound = ListRisk(kind).bind(Judgments(grades, weight=weights).to_layout("queries"))
+    state = bound.state(scores[bound.layout.order])
+    mass, curvature = np.exp(state.log_gradient_sum), bound.curvature(state)
     with localcontext() as context:
         context.prec = 50
         small = Decimal(10) ** -12
         known = [[Decimal(float(x)) for x in each] for each in (grades, scores, weights)]
         value = long_value(kind, *known)
         assert np.exp(state.log_value) == pytest.approx(float(value), rel=1e-13)
-        for place, row in enumerate(bound.arrangement.order):
+        for place, row in enumerate(bound.layout.order):
             up, down = (
                 long_value(
                     kind, known[0],
@@ -161,7 +166,7 @@ def test_derivatives_to_the_last_digits(kind, seed):
 
 @pytest.mark.parametrize("kind", LISTWISE)
 def test_large_scores_overflow_nothing(kind):
-    bound = ListRisk(kind).bind(Judgments([0, 0.5, 1]).arrange("queries"))
+    bound = ListRisk(kind).bind(Judgments([0, 0.5, 1]).to_layout("queries"))
     for scores in ([1e4, -1e4, 0.0], [-1e4, 0.0, 1e4], [1e300, 1e300, 1e300], [0.0, 1e4, 1e4]):
         state = bound.state(np.array(scores))
         assert not np.isnan(state.log_value)
@@ -172,7 +177,7 @@ def test_large_scores_overflow_nothing(kind):
 def test_a_constant_in_the_scores_of_a_list_changes_no_cross_entropy():
     generator = np.random.default_rng(0)
     judgments = Judgments(generator.integers(0, 2, 40), np.repeat([0, 1], 20))
-    bound = ListRisk("query_cross_entropy").bind(judgments.arrange("queries"))
+    bound = ListRisk("query_cross_entropy").bind(judgments.to_layout("queries"))
     scores = generator.normal(size=40)
     one, other = bound.state(scores), bound.state(scores + np.repeat([7.0, -20.0], 20))
     np.testing.assert_allclose(one.log_value, other.log_value, rtol=1e-12)
@@ -187,7 +192,7 @@ def test_cross_entropy_of_one_list_of_two_classes_is_logistic_regression(labels)
     X = generator.normal(size=(400, 1))
     y = (X[:, 0] + generator.logistic(size=400) > 1).astype(int)
     model = BoostedRanker(
-        loss="query_cross_entropy", rankers="features", n_estimators=1, learning_rate=1.0
+        loss="query_cross_entropy", weak_rankers="features", n_estimators=1, learning_rate=1.0
     ).fit(X, np.array(labels)[y])
     ranks = LogisticRegression(C=1e9, tol=1e-12)
     slope = ranks.fit(X, y).coef_[0, 0]
@@ -229,11 +234,11 @@ def test_what_does_not_fit_is_refused():
         with pytest.raises(ValueError, match="price=4"):
             risk_of(kind, 4, balance="items")
         with pytest.raises(ValueError, match="listed pairs"):
-            ListRisk(kind).bind(Judgments(pairs=[[0, 1]], n=2).arrange())
+            ListRisk(kind).bind(Judgments(pairs=[[0, 1]], n=2).to_layout())
     with pytest.raises(ValueError, match="grade of -1"):
-        ListRisk("xendcg").bind(Judgments([-1, 1]).arrange())
+        ListRisk("xendcg").bind(Judgments([-1, 1]).to_layout())
     for grades in ([-1, 0, 1], [0, 1, 2]):
         with pytest.raises(ValueError, match="grades from 0 to 1, but there is a grade of"):
-            ListRisk("query_cross_entropy").bind(Judgments(grades).arrange())
+            ListRisk("query_cross_entropy").bind(Judgments(grades).to_layout())
     with pytest.raises(ValueError, match="'listnet' is unknown"):
         ListRisk("listnet")

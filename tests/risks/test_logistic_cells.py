@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 import strategies as some
 from precede import BoostedRanker, Judgments, PairRisk
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.risks import logistic_cells
 from precede.risks.logistic_cells import LogisticRisk, _plan
 
@@ -22,12 +22,12 @@ def all_by_cells(monkeypatch):
 
 
 def state_of(made, scores, *, jobs=1, balance="pairs"):
-    """Value, mass, pull and curvature of the library, not normalised, one number a row."""
-    with Workers(jobs) as workers:
-        bound = PairRisk("logistic", balance=balance).bind(made, workers)
+    """Value, mass, pull and curvature of the library, not normalized, one number a row."""
+    with Context(jobs) as context:
+        bound = PairRisk("logistic", balance=balance).bind(made, context)
         assert isinstance(bound, LogisticRisk)
-        state = bound.state(scores[bound.arrangement.order])
-        value, mass = np.exp([state.log_value, state.log_mass])
+        state = bound.state(scores[bound.layout.order])
+        value, mass = np.exp([state.log_value, state.log_gradient_sum])
         pull, hessian = (
             bound.to_rows(mass * each) for each in (state.pull, bound.curvature(state))
         )
@@ -113,7 +113,7 @@ def test_lists_long_and_short_are_summed_together():
     weight = rng.choice([0.5, 1.0, 2.0], qid.size)
     scores = 2 * rng.standard_normal(qid.size)
     made = Judgments(grade, qid, weight=weight)
-    runs, depths = _plan(made.arrange())
+    runs, depths = _plan(made.to_layout())
     assert len(runs) >= 2
     assert len(depths) >= 1
     value, _, pull, hessian = state_of(made, scores)
@@ -130,12 +130,12 @@ def test_every_pair_is_in_one_node_or_run(data):
     sizes = data.draw(st.lists(st.integers(1, 400), min_size=2, max_size=40))
     levels = np.repeat(np.arange(len(sizes)), sizes)
     qid = (levels >= data.draw(st.integers(1, len(sizes)))).astype(int)
-    arrangement = Judgments(levels.astype(float), qid).arrange()
+    layout = Judgments(levels.astype(float), qid).to_layout()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logistic_cells, "PAIRS_OF_SIDE", data.draw(st.sampled_from([0, 100, 10_000])))
         patch.setattr(logistic_cells, "ROWS_OF_GROUP", data.draw(st.sampled_from([10, 300, 2048])))
-        runs, depths = _plan(arrangement)
-    start = arrangement.level_start
+        runs, depths = _plan(layout)
+    start = layout.level_start
     count = sum(_count(start[bottom : top + 1]) for bottom, top in runs)
     for nodes in depths:
         ends = zip(nodes.start, nodes.start[1:], strict=False)
@@ -143,7 +143,7 @@ def test_every_pair_is_in_one_node_or_run(data):
         count += sum(_count(each) for each in bounds)
         rows = np.concatenate([np.arange(each[0], each[-1]) for each in bounds])
         assert np.unique(rows).size == rows.size  # no row is twice in one depth
-    assert count == arrangement.count_graded_pairs()
+    assert count == layout.count_graded_pairs()
 
 
 def _count(bounds):
@@ -221,14 +221,14 @@ def test_equal_scores_and_one_class():
     assert_allclose(pull, np.where(grade, 1000.0, -500.0), rtol=1e-13)
     assert_allclose(hessian, np.where(grade, 500.0, 250.0), rtol=1e-13)
     bound = PairRisk("logistic").bind(Judgments(np.ones(n)))
-    assert bound.state(np.zeros(0)).log_mass == -np.inf
+    assert bound.state(np.zeros(0)).log_gradient_sum == -np.inf
 
 
 def test_masses_of_a_ranker_on_a_long_list():
     rng = np.random.default_rng(3)
     grade = rng.integers(0, 3, 1500).astype(float)
     scores, values = rng.standard_normal(1500), rng.integers(0, 2, 1500)
-    found = PairRisk("logistic").masses(Judgments(grade), scores, values)
+    found = PairRisk("logistic").edge_weights(Judgments(grade), scores, values)
     margin = scores[:, None] - scores[None, :]
     mass = (grade[:, None] > grade[None, :]) / (1 + np.exp(margin))
     ahead = values[:, None] - values[None, :]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import naive_trees
 import strategies
-from algorithms.test_qbrank import labelled
+from algorithms.test_qbrank import labeled
 from precede.risks.mixture import QuadraticMixture
 
 
@@ -15,8 +15,8 @@ from precede.risks.mixture import QuadraticMixture
        st.sampled_from(["pairs", "queries", "items"]))  # fmt: skip
 @settings(max_examples=150)
 def test_the_mixture_equals_its_sum_term_by_term(data, weight, margin, balance):
-    judgments = data.draw(labelled(margins=margin == "gap"))
-    arrangement = judgments.arrange(balance, labelled=True)
+    judgments = data.draw(labeled(margins=margin == "gap"))
+    layout = judgments.to_layout(balance, labeled=True)
     rows = data.draw(strategies.scores(len(judgments), spread=3.0))
     mixture = QuadraticMixture(margin, weight, balance)
     expected = naive_trees.mixture(
@@ -24,11 +24,11 @@ def test_the_mixture_equals_its_sum_term_by_term(data, weight, margin, balance):
     )
     if expected[3] == [0.0] * len(judgments):
         with pytest.raises(ValueError, match="leaves nothing to learn from"):
-            mixture.bind(arrangement)
+            mixture.bind(layout)
         return
-    risk = mixture.bind(arrangement)
-    state = risk.state(rows[arrangement.order])
-    scale = np.exp(state.log_mass)
+    risk = mixture.bind(layout)
+    state = risk.state(rows[layout.order])
+    scale = np.exp(state.log_gradient_sum)
     np.testing.assert_allclose(np.exp(state.log_value), expected[0], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(risk.to_rows(state.pull * scale) if scale else 0.0,
                                expected[1], rtol=1e-9, atol=1e-9)  # fmt: skip

@@ -48,16 +48,16 @@ def at(made, scores, balance, loss, price):
     ours, twin, gap = some.LOSSES[loss]
     our_price, twin_price = some.PRICES[price]
     bound = PairRisk(ours, our_price, balance=balance).bind(made)
-    state = bound.state(scores[bound.arrangement.order])
+    state = bound.state(scores[bound.layout.order])
     return bound, state, naive.risk(made, scores, twin, twin_price, gap=gap, balance=balance)
 
 
 def assert_same_state(bound, state, expected, tolerance):
-    logs = np.array([state.log_value, state.log_mass])
+    logs = np.array([state.log_value, state.log_gradient_sum])
     wanted = np.array([expected.log_value, naive_log(expected.mass)])
     # A logarithm of a thousand has the rounding of a thousand.
     assert_allclose(logs, wanted, rtol=tolerance / 100, atol=tolerance)
-    assert_allclose(bound.to_rows(state.pull), expected.normalised_pull, rtol=0, atol=tolerance)
+    assert_allclose(bound.to_rows(state.pull), expected.normalized_pull, rtol=0, atol=tolerance)
 
 
 def naive_log(number):
@@ -106,14 +106,14 @@ def test_a_balanced_price_leaves_the_pull_at_scores_0_as_it_is(loss, price):
         pulls = []
         for one in (some.PRICES[price][0], 1):
             bound = PairRisk(ours, one, balance=balance).bind(made)
-            pulls.append(bound.state(np.zeros(bound.arrangement.n_arranged)).pull)
+            pulls.append(bound.state(np.zeros(bound.layout.n_used_rows)).pull)
         assert_allclose(pulls[0], pulls[1], atol=1e-12)
 
     check()
 
 
 @given(situations("1"))
-def test_value_and_pull_of_pair_risk_are_not_normalised(situation):
+def test_value_and_pull_of_pair_risk_are_not_normalized(situation):
     """`PairRisk` gives R and -dR/ds themselves, one number a row."""
     made, scores, balance = situation
     risk = PairRisk("exponential", balance=balance)
@@ -139,10 +139,10 @@ def test_curvature_is_that_of_enumeration(loss, price):
     def check(situation):
         made, scores, balance = situation
         bound, state, expected = at(made, scores, balance, loss, price)
-        if state.log_mass == -np.inf:
+        if state.log_gradient_sum == -np.inf:
             return
         found = bound.to_rows(bound.curvature(state))
-        wanted = expected.normalised_curvature
+        wanted = expected.normalized_curvature
         assert_allclose(found, wanted, rtol=10 * relative(price), atol=relative(price))
 
     check()
@@ -161,8 +161,10 @@ def test_masses_are_those_of_enumeration(loss, price):
         ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
         ours, twin, gap = some.LOSSES[loss]
         our_price, twin_price = some.PRICES[price]
-        found = PairRisk(ours, our_price, balance=balance).masses(made, scores, ranker)
-        wanted = naive.masses(made, scores, ranker, twin, twin_price, gap=gap, balance=balance)
+        found = PairRisk(ours, our_price, balance=balance).edge_weights(made, scores, ranker)
+        wanted = naive.edge_weights(
+            made, scores, ranker, twin, twin_price, gap=gap, balance=balance
+        )
         assert_allclose([found.right, found.wrong, found.tied], wanted, atol=1e-12)
         assert_allclose(found.edge, wanted[0] - wanted[1], atol=1e-12)
 
@@ -176,7 +178,7 @@ def test_mass_of_reversed_pairs_is_exactly_zero_where_there_are_none(made, data)
     scores = data.draw(some.scores(len(made)))
     size = len(made)
     ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
-    found = PairRisk("exponential").masses(made, scores, ranker)
+    found = PairRisk("exponential").edge_weights(made, scores, ranker)
     assert (found.right == 0) == all(ranker[p.winner] <= ranker[p.loser] for p in pairs)
     assert (found.wrong == 0) == all(ranker[p.winner] >= ranker[p.loser] for p in pairs)
 
@@ -189,16 +191,18 @@ def test_pull_is_minus_the_finite_difference_of_the_value(loss, price, data):
     """Central differences of log R, so that no scale enters."""
     made, scores, balance = data.draw(situations("exp"))
     bound = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance).bind(made)
-    state = bound.state(scores[bound.arrangement.order])
-    if state.log_mass == -np.inf:
+    state = bound.state(scores[bound.layout.order])
+    if state.log_gradient_sum == -np.inf:
         return
     step = 1e-5
     for place in range(state.pull.size):
         moved = np.tile(state.scores, (2, 1))
         moved[:, place] += [step, -step]
         high, low = (bound.log_value(row) for row in moved)
-        difference = np.exp(high - state.log_mass) - np.exp(low - state.log_mass)
-        scale = np.exp(state.log_value - state.log_mass)  # rounding of R, in units of the mass
+        difference = np.exp(high - state.log_gradient_sum) - np.exp(low - state.log_gradient_sum)
+        scale = np.exp(
+            state.log_value - state.log_gradient_sum
+        )  # rounding of R, in units of the mass
         assert_allclose(-difference / (2 * step), state.pull[place], atol=1e-7 * (1 + scale))
 
 
@@ -215,7 +219,7 @@ def test_a_constant_added_to_every_score_of_a_query_changes_nothing(loss, price,
     shifted = scores + 16.0 * query - 32.0
     risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance)
     bound = risk.bind(made)
-    one, other = (bound.state(s[bound.arrangement.order]) for s in (scores, shifted))
+    one, other = (bound.state(s[bound.layout.order]) for s in (scores, shifted))
     assert_allclose(one.log_value, other.log_value, atol=2e-12, rtol=1e-14)
     assert_allclose(one.pull, other.pull, atol=2e-12)
 
@@ -228,7 +232,7 @@ def test_pulls_sum_to_zero_in_every_query(loss, price, data):
     made, scores, balance = data.draw(situations(price, "graded"))
     risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance)
     bound = risk.bind(made)
-    pull = bound.to_rows(bound.state(scores[bound.arrangement.order]).pull)
+    pull = bound.to_rows(bound.state(scores[bound.layout.order]).pull)
     query = np.zeros(len(made)) if made.qid is None else number_queries(made.qid)[0]
     for one in np.unique(query):
         assert abs(pull[query == one].sum()) < 1e-13
@@ -239,7 +243,7 @@ def test_pull_of_the_winners_sums_to_one(situation):
     """The pull is a share of the pair mass: half its total variation is at most 1."""
     made, scores, balance = situation
     bound = PairRisk("exponential", balance=balance).bind(made)
-    pull = bound.state(scores[bound.arrangement.order]).pull
+    pull = bound.state(scores[bound.layout.order]).pull
     assert np.abs(pull).sum() <= 2 + 1e-12
 
 
@@ -252,7 +256,7 @@ def test_permuting_rows_permutes_the_pull(loss, price, data):
     order = np.array(data.draw(st.permutations(range(len(made)))))
     risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance)
     before, after = (
-        bound.to_rows(bound.state(values[bound.arrangement.order]).pull)
+        bound.to_rows(bound.state(values[bound.layout.order]).pull)
         for bound, values in ((risk.bind(made), scores), (risk.bind(made[order]), scores[order]))
     )
     assert_allclose(after, before[order], atol=relative(price))
@@ -274,8 +278,8 @@ def test_weight_two_is_the_row_twice_and_weight_zero_its_absence(loss, price, da
         return
     risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0])
     one, other = risk.bind(weighted), risk.bind(made[rows])
-    state = one.state(scores[one.arrangement.order])
-    repeated = other.state(scores[rows][other.arrangement.order])
+    state = one.state(scores[one.layout.order])
+    repeated = other.state(scores[rows][other.layout.order])
     assert_allclose(state.log_value, repeated.log_value, atol=relative(price), rtol=1e-13)
     summed = np.bincount(rows, other.to_rows(repeated.pull), minlength=size)
     assert_allclose(one.to_rows(state.pull), summed, atol=relative(price))
@@ -296,8 +300,8 @@ def test_grades_and_the_list_of_their_pairs_give_the_same_risk(loss, price, data
     )
     risk = PairRisk(ours, some.PRICES[price][0], balance=balance)
     one, other = risk.bind(made), risk.bind(listed)
-    state = one.state(scores[one.arrangement.order])
-    same = other.state(scores[other.arrangement.order])
+    state = one.state(scores[one.layout.order])
+    same = other.state(scores[other.layout.order])
     assert_allclose(state.log_value, same.log_value, atol=relative(price), rtol=1e-13)
     assert_allclose(one.to_rows(state.pull), other.to_rows(same.pull), atol=relative(price))
 
@@ -315,15 +319,19 @@ def test_line_search_ends_where_the_slope_vanishes(loss, price, data):
     size = len(made)
     raw = data.draw(st.lists(st.integers(-8, 8), min_size=size, max_size=size))
     bound = PairRisk(some.LOSSES[loss][0], price, balance=balance).bind(made)
-    values = np.array(raw)[bound.arrangement.order] / 8.0
-    state = bound.state(scores[bound.arrangement.order])
-    if np.ptp(values) == 0 or state.log_mass == -np.inf or abs(bound.edge(state, values)) < 1e-9:
+    values = np.array(raw)[bound.layout.order] / 8.0
+    state = bound.state(scores[bound.layout.order])
+    if (
+        np.ptp(values) == 0
+        or state.log_gradient_sum == -np.inf
+        or abs(bound.edge(state, values)) < 1e-9
+    ):
         return
     step, smoothed = bound.line_search(state, values, smoothing=0.01)
     after = bound.state(state.scores + step * values)
     assert after.log_value <= state.log_value
     assert np.sign(step) == np.sign(bound.edge(state, values))
-    if not smoothed and after.log_mass > -np.inf:
+    if not smoothed and after.log_gradient_sum > -np.inf:
         assert abs(bound.edge(after, values)) < 1e-9
 
 
@@ -333,15 +341,15 @@ def test_line_search_over_binary_values_is_the_closed_form(made, data):
     size = len(made)
     ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
     bound = PairRisk("exponential").bind(made)
-    values = ranker[bound.arrangement.order].astype(np.uint8)
-    state = bound.state(data.draw(some.scores(size, spread=2.0))[bound.arrangement.order])
-    masses = bound.masses(state, values)
-    if abs(masses.edge) < 1e-9:
+    values = ranker[bound.layout.order].astype(np.uint8)
+    state = bound.state(data.draw(some.scores(size, spread=2.0))[bound.layout.order])
+    edge_weights = bound.edge_weights(state, values)
+    if abs(edge_weights.edge) < 1e-9:
         return
-    smoothing = 0.0 if min(masses.right, masses.wrong) > 0 else 0.02
+    smoothing = 0.0 if min(edge_weights.right, edge_weights.wrong) > 0 else 0.02
     step, smoothed = bound.line_search(state, values.astype(float), smoothing=0.02)
     assert smoothed == (smoothing > 0)
-    wanted = 0.5 * math.log((masses.right + smoothing) / (masses.wrong + smoothing))
+    wanted = 0.5 * math.log((edge_weights.right + smoothing) / (edge_weights.wrong + smoothing))
     assert step == pytest.approx(wanted, rel=1e-9)
 
 
@@ -349,7 +357,7 @@ def test_line_search_goes_as_far_as_the_least_risk():
     """Three pairs in order by 0.01, one reversed by 0.01, one in order by 1: 50 log 3 = 54.9."""
     made = Judgments.preferences([0, 2, 4, 6, 8], [1, 3, 5, 7, 9])
     bound = PairRisk("exponential").bind(made)
-    values = np.array([0.01, 0, 0.01, 0, 0.01, 0, 0, 0.01, 1, 0])[bound.arrangement.order]
+    values = np.array([0.01, 0, 0.01, 0, 0.01, 0, 0, 0.01, 1, 0])[bound.layout.order]
     step, smoothed = bound.line_search(bound.state(np.zeros(10)), values, smoothing=0.1)
     assert step == pytest.approx(50 * math.log(3), rel=1e-9)
     assert not smoothed
@@ -363,9 +371,9 @@ def test_line_search_never_raises_the_risk_even_from_kink_to_kink(loss):
     bound = PairRisk(some.LOSSES[loss][0]).bind(Judgments(rng.integers(0, 3, 40)))
     scores = np.zeros(40)
     for t in range(30):
-        values = X[bound.arrangement.order, t % 6].astype(float)
+        values = X[bound.layout.order, t % 6].astype(float)
         state = bound.state(scores)
-        if state.log_mass == -np.inf or bound.edge(state, values) == 0:
+        if state.log_gradient_sum == -np.inf or bound.edge(state, values) == 0:
             continue
         step, _ = bound.line_search(state, values, smoothing=0.01)
         scores = scores + step * values

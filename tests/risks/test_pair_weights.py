@@ -14,10 +14,10 @@ import naive_plus
 import strategies as some
 from algorithms.test_rankboost_plus import prepared
 from precede import Judgments
-from precede.engine.workers import Workers
-from precede.rankers.candidates import Candidates
-from precede.rankers.stumps import Stumps
+from precede.engine.execution import Context
 from precede.risks.pair_weights import DroppedWeights, PairWeights
+from precede.weak_rankers.candidates import Candidates
+from precede.weak_rankers.stumps import Stumps
 
 
 @given(st.data())
@@ -26,22 +26,22 @@ def test_weights_ties_and_pull_are_those_of_all_pairs(data):
     X, made = data.draw(some.problems(most=10))
     balance = data.draw(st.sampled_from(["pairs", "queries"]))
     training = prepared(X, made, balance)
-    order, pairs = training.arrangement.order, naive.list_pairs(made)
-    weights = PairWeights(training.arrangement, training.workers)
+    order, pairs = training.layout.order, naive.list_pairs(made)
+    weights = PairWeights(training.layout, training.context)
     mass = naive_plus.pair_mass(made, balance)
     n, rng = len(made), np.random.default_rng(data.draw(st.integers(0, 1000)))
-    rankers = [rng.integers(0, 2, n) for _ in range(11)]
-    columns = [naive_plus.over_pairs(made, r) for r in rankers]
+    weak_rankers = [rng.integers(0, 2, n) for _ in range(11)]
+    columns = [naive_plus.over_pairs(made, r) for r in weak_rankers]
     eta = np.zeros(11)
     for j, step in ((0, 0.3), (1, -0.7), (0, 0.4), (2, 2.0), (1, 1.1)):
-        weights.advance(rankers[j][order].astype(np.uint8), before=eta[j], step=step)
+        weights.advance(weak_rankers[j][order].astype(np.uint8), before=eta[j], step=step)
         eta[j] += step
     exact = mass * np.exp(naive_plus._exponents(columns, eta, mass.size))
     assert weights.log_risk == pytest.approx(math.log(math.fsum(exact)), abs=1e-12)
     exact /= math.fsum(exact)
     expected = [exact[column == 0].sum() for column in columns]
     assert_allclose(
-        weights.ties([r[order].astype(np.uint8) for r in rankers]), expected, atol=1e-13
+        weights.ties([r[order].astype(np.uint8) for r in weak_rankers]), expected, atol=1e-13
     )
     assert weights.tied == pytest.approx(expected[1], abs=1e-13)
     pull = np.zeros(n)
@@ -49,7 +49,7 @@ def test_weights_ties_and_pull_are_those_of_all_pairs(data):
     np.subtract.at(pull, [p.loser for p in pairs], exact)
     assert_allclose(weights.pull, pull[order], atol=1e-13)
     direction = rng.standard_normal(11)
-    bytes_ = [r[order].astype(np.uint8) for r in rankers]
+    bytes_ = [r[order].astype(np.uint8) for r in weak_rankers]
     value, slope = weights.along(bytes_, eta, direction, 0.4)
     before = naive_plus.f2(columns, eta, mass)
     assert value == pytest.approx(naive_plus.f2(columns, eta + 0.4 * direction, mass) / before)
@@ -61,8 +61,8 @@ def test_a_large_step_does_not_overflow_the_sums_of_listed_pairs():
     """Both pairs are ordered wrongly: their weights grow by exp(3) before they are shared."""
     made = Judgments.preferences([0, 0], [1, 2])
     training = prepared(np.array([[0.0], [1.0], [1.0]]), made)
-    weights = PairWeights(training.arrangement, training.workers)
-    order = training.arrangement.order
+    weights = PairWeights(training.layout, training.context)
+    order = training.layout.order
     weights.advance(np.array([0, 1, 1], np.uint8)[order], before=0.0, step=3.0)
     assert_allclose(weights.pull, np.array([1.0, -0.5, -0.5])[order], atol=1e-15)
 
@@ -83,12 +83,12 @@ def test_the_mean_over_all_masks_is_exact(data):
     """Complementary dropout: no bias in E2, in the pull or in the ties."""
     X, made = data.draw(some.problems(most=9))
     training = prepared(X, made)
-    found = Candidates(training.table, training.arrangement, Stumps(), Workers(1))
+    found = Candidates(training.table, training.layout, Stumps(), Context(1))
     assume(len(found) >= 3)
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     numbers = rng.permutation(len(found))[:3]
-    exact = PairWeights(training.arrangement, training.workers)
-    mean = EveryMask(training.arrangement, training.table.codes, training.workers, masks=16, seed=0)
+    exact = PairWeights(training.layout, training.context)
+    mean = EveryMask(training.layout, training.table.codes, training.context, masks=16, seed=0)
     mean._toss = lambda: None  # only once all rankers are there
     for number, step in zip(numbers, (0.8, -0.5, 1.7), strict=True):
         exact.advance(found.values(number), before=0.0, step=step)
@@ -97,5 +97,5 @@ def test_the_mean_over_all_masks_is_exact(data):
     mean._toss()
     assert mean.log_risk == pytest.approx(exact.log_risk, abs=1e-12)
     assert_allclose(mean.pull, exact.pull, atol=1e-12)
-    rankers = [found.values(j) for j in range(len(found))]
-    assert_allclose(mean.ties(rankers), exact.ties(rankers), atol=1e-12)
+    weak_rankers = [found.values(j) for j in range(len(found))]
+    assert_allclose(mean.ties(weak_rankers), exact.ties(weak_rankers), atol=1e-12)

@@ -8,8 +8,8 @@ from precede.risks.pieces import Pieces
 
 def test_pieces_cover_every_level_in_order(monkeypatch):
     monkeypatch.setattr("precede.risks.pieces.PIECE", 3)
-    arrangement = Judgments([0] * 7 + [1] * 2 + [2] * 3).arrange()
-    pieces = Pieces.cut(arrangement)
+    layout = Judgments([0] * 7 + [1] * 2 + [2] * 3).to_layout()
+    pieces = Pieces.cut(layout)
     assert pieces.start.tolist() == [0, 3, 6, 7, 9, 12]
     assert pieces.level.tolist() == [0, 0, 0, 1, 2]
     assert pieces.first.tolist() == [0, 3, 4, 5]
@@ -19,7 +19,7 @@ def test_pieces_cover_every_level_in_order(monkeypatch):
 
 
 def test_short_levels_are_one_piece_each():
-    pieces = Pieces.cut(Judgments([0, 1, 1, 2]).arrange())
+    pieces = Pieces.cut(Judgments([0, 1, 1, 2]).to_layout())
     assert pieces.single
     by_piece = np.arange(3)[:, None]
     assert pieces.by_level(np.add, by_piece, 0) is by_piece

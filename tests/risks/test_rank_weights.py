@@ -20,8 +20,8 @@ from precede import (
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.history import History, Rounds
 from precede.datasets import search_results
-from precede.engine.training import Training
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
+from precede.engine.training_data import TrainingData
 from precede.losses import SmoothedHinge, pair_loss
 from precede.risks.rank_weights import RankWeight, _sort_by_cells, rank_weight
 
@@ -73,9 +73,9 @@ def test_sums_equal_enumeration(monkeypatch, few, crowd, data, rule, name, balan
     )
     assume(mass > 1e-200)
     bound = risk.bind(judgments)
-    state = bound.state(scores[bound.arrangement.order])
+    state = bound.state(scores[bound.layout.order])
     np.testing.assert_allclose(state.log_value, np.log(value), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(state.log_mass, np.log(mass), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(state.log_gradient_sum, np.log(mass), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(bound.to_rows(state.pull), pull / mass, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(
         bound.to_rows(bound.curvature(state)), curvature / mass, rtol=1e-9, atol=1e-10
@@ -92,7 +92,7 @@ def test_weights_stay_those_of_the_scores_at_which_the_round_began(
     judgments, loss = data.draw(graded()), LOSSES[name]
     before, now = (data.draw(strategies.scores(len(judgments), 4.0)) for _ in range(2))
     bound = PairRisk(loss, rank_weight=rule).bind(judgments)
-    order = bound.arrangement.order
+    order = bound.layout.order
     assert bound.begin_round(before[order])
     value, mass, pull, _ = naive_rank_weights.risk(
         judgments, rank_weight(rule), now, pair_loss(loss), ranked_by=before, gap=name == "gap"
@@ -127,9 +127,11 @@ def test_masses_equal_enumeration(monkeypatch, crowd, data, rule, name):
         mass = -weight * float(loss.slope(np.array([scores[i] - scores[k]]))[0])
         expected[{1: 0, -1: 1, 0: 2}[int(ranker[i]) - int(ranker[k])]] += mass
     assume(sum(expected) > 1e-200)
-    masses = PairRisk(name, rank_weight=rule).masses(judgments, scores, ranker)
+    edge_weights = PairRisk(name, rank_weight=rule).edge_weights(judgments, scores, ranker)
     np.testing.assert_allclose(
-        [masses.right, masses.wrong, masses.tied], np.array(expected) / sum(expected), atol=1e-9
+        [edge_weights.right, edge_weights.wrong, edge_weights.tied],
+        np.array(expected) / sum(expected),
+        atol=1e-9,
     )
 
 
@@ -143,7 +145,7 @@ def test_pull_and_curvature_are_derivatives(rule, name):
     scores = random.normal(size=24)
     bound.begin_round(scores)
     state = bound.state(scores)
-    mass, small = np.exp(state.log_mass), 1e-5
+    mass, small = np.exp(state.log_gradient_sum), 1e-5
     for place in range(24):
         (up, pull_up), (down, pull_down) = (
             value_and_pull(bound, scores, place, step) for step in (small, -small)
@@ -159,7 +161,7 @@ def value_and_pull(bound, scores, place, step):
     moved = scores.copy()
     moved[place] += step
     state = bound.state(moved)
-    return np.exp(state.log_value), np.exp(state.log_mass) * state.pull[place]
+    return np.exp(state.log_value), np.exp(state.log_gradient_sum) * state.pull[place]
 
 
 @pytest.mark.parametrize("rule", ["ndcg", "ndcg@10", "precision@10"])
@@ -190,7 +192,7 @@ def test_the_ranks_of_a_long_list_are_the_same(monkeypatch, kind):
     expected = risk.pull(judgments, scores)
     monkeypatch.setattr("precede.risks.rank_weights.LONG", 10)
     bound = risk.bind(judgments)
-    at = scores[bound.arrangement.order]
+    at = scores[bound.layout.order]
     assert _sort_by_cells(at, 0, np.empty(500, np.int64)) == (kind != "skewed")
     np.testing.assert_array_equal(bound.weights.at(at).order, np.argsort(-at, kind="stable"))
     np.testing.assert_array_equal(risk.pull(judgments, scores), expected)
@@ -215,22 +217,22 @@ def test_threads_and_the_value_alone_give_the_bits_of_the_state(rule, name):
     """A round ends with the value; a fit that goes on from a checkpoint compares it to the bit."""
     random = np.random.default_rng(5)
     grade, qid = random.integers(0, 4, 600), np.minimum(random.integers(0, 5, 600), 3)
-    arrangement = Judgments(grade, qid, weight=random.random(600)).arrange("items")
+    layout = Judgments(grade, qid, weight=random.random(600)).to_layout("items")
     scores = np.round(random.normal(size=600), 2)
     values = random.integers(0, 2, 600).astype(np.uint8)
     found = []
     for jobs in (1, 2, 3):
-        with Workers(jobs) as workers:
-            risk = PairRisk(name, balance="items", rank_weight=rule).bind(arrangement, workers)
+        with Context(jobs) as context:
+            risk = PairRisk(name, balance="items", rank_weight=rule).bind(layout, context)
             risk.begin_round(np.round(scores, 1))
             state = risk.state(scores)
             assert risk.end_round(scores).log_value == state.log_value
-            found.append((state, risk.curvature(state), risk.masses(state, values)))
-    for state, curvature, masses in found[1:]:
+            found.append((state, risk.curvature(state), risk.edge_weights(state, values)))
+    for state, curvature, edge_weights in found[1:]:
         assert state.log_value == found[0][0].log_value
         np.testing.assert_array_equal(state.pull, found[0][0].pull)
         np.testing.assert_array_equal(curvature, found[0][1])
-        assert masses == found[0][2]
+        assert edge_weights == found[0][2]
 
 
 def test_in_the_first_round_all_pairs_of_two_grades_weigh_the_same():
@@ -320,9 +322,11 @@ FITS = {
     "stumps": lambda **more: RankBoost(rank_weight="ndcg", **more),
     "stumps for the top": lambda **more: RankBoost(rank_weight="ndcg@5", **more),
     "features": lambda **more: RankBoost(
-        rank_weight="precision@5", rankers="features", step="bound", **more
+        rank_weight="precision@5", weak_rankers="features", step="bound", **more
     ),
-    "columns": lambda **more: PushRanker(rank_weight="ndcg", price=1, rankers="columns", **more),
+    "columns": lambda **more: PushRanker(
+        rank_weight="ndcg", price=1, weak_rankers="columns", **more
+    ),
 }
 
 
@@ -384,15 +388,17 @@ def test_an_interrupted_round_leaves_the_weights_of_the_last_whole_one():
     sample = search_results(12, features=4, informative=3, per_query=20, random_state=0)
     whole = RankBoost(rank_weight="ndcg", n_estimators=3)
     whole.fit(sample.X, sample.y, qid=sample.qid)
-    training = Training.prepare(
-        sample.X, Judgments(sample.y, sample.qid), balance="pairs", max_bins=255, workers=Workers(1)
+    training = TrainingData.prepare(
+        sample.X, Judgments(sample.y, sample.qid), balance="pairs", max_bins=255, context=Context(1)
     )
     method = CoordinateDescent(whole.plan(Rounds(9)), training)
     history = History()
     for _ in range(3):
         history.append(**method.advance().columns)
     before = method.last_state()
-    method._add(method.ensemble.rankers[0], 1.0, method.ensemble.rankers[0].on(training.table))
+    method._add(
+        method.ensemble.weak_rankers[0], 1.0, method.ensemble.weak_rankers[0].on(training.table)
+    )
     method._moving = True
     method.interrupt(history)
     assert method.state.log_value == before.log_value
@@ -402,8 +408,8 @@ def test_an_interrupted_round_leaves_the_weights_of_the_last_whole_one():
 def test_a_line_search_never_raises_the_risk_of_its_round():
     sample = search_results(12, features=4, informative=3, per_query=20, random_state=0)
     model = BoostedRanker(rank_weight="ndcg@3", line_search=True, num_leaves=4, n_estimators=10)
-    training = Training.prepare(
-        sample.X, Judgments(sample.y, sample.qid), balance="items", max_bins=255, workers=Workers(1)
+    training = TrainingData.prepare(
+        sample.X, Judgments(sample.y, sample.qid), balance="items", max_bins=255, context=Context(1)
     )
     model.fit(sample.X, sample.y, qid=sample.qid)
     method = CoordinateDescent(model.plan(Rounds(9)), training)
@@ -436,7 +442,7 @@ def test_a_fit_without_any_weight_says_so():
 @pytest.mark.parametrize("rule", ["precision@2", "gap"])
 def test_without_any_weight_there_are_no_masses(rule):
     grade = [0.0, 0.0] if rule == "gap" else [1.0, 0.0]  # both are among the first two
-    masses = PairRisk("exponential", rank_weight=rule).masses(
+    edge_weights = PairRisk("exponential", rank_weight=rule).edge_weights(
         Judgments.graded([*grade, 0.0], [0, 0, 1]), np.zeros(3), [1, 0, 1]
     )
-    assert (masses.right, masses.wrong, masses.tied) == (0, 0, 0)
+    assert (edge_weights.right, edge_weights.wrong, edge_weights.tied) == (0, 0, 0)

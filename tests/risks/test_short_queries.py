@@ -22,15 +22,15 @@ def test_enumerated_sums_equal_the_general_ones(data, name, balance):
     judgments = data.draw(strategies.judgments())
     loss = SquaredHinge("gap") if name == "gap" else name
     spread = data.draw(st.sampled_from([1.0, 8.0, 150.0]))
-    arrangement = judgments.arrange(balance)
-    if not arrangement.n_arranged:
+    layout = judgments.to_layout(balance)
+    if not layout.n_used_rows:
         return
-    scores = data.draw(strategies.scores(arrangement.n_arranged, spread=spread))
-    quick = PairRisk(loss).bind(arrangement)
-    plain_ = GeneralRisk(arrangement, pair_loss(loss), Linear())
+    scores = data.draw(strategies.scores(layout.n_used_rows, spread=spread))
+    quick = PairRisk(loss).bind(layout)
+    plain_ = GeneralRisk(layout, pair_loss(loss), Linear())
     assert isinstance(quick, EnumeratedRisk)
     ours, theirs = quick.state(scores), plain_.state(scores)
-    for field in ("log_value", "log_mass", "pull"):
+    for field in ("log_value", "log_gradient_sum", "pull"):
         np.testing.assert_allclose(
             getattr(ours, field), getattr(theirs, field), rtol=1e-9, atol=1e-10
         )
@@ -52,7 +52,7 @@ def test_losses_of_pairs_far_in_order_keep_their_digits(grades, margin):
     scores = margin * np.array(grades, float)
     gaps = [scores[i] - scores[k] for i, a in enumerate(grades) for k, b in enumerate(grades)
             if a > b]  # fmt: skip
-    arrangement = judgments.arrange()
-    state = PairRisk("logistic").bind(arrangement).state(scores[arrangement.order])
+    layout = judgments.to_layout()
+    state = PairRisk("logistic").bind(layout).state(scores[layout.order])
     expected = np.log(np.sum(np.log1p(np.exp(-np.array(gaps)))))
     np.testing.assert_allclose(state.log_value, expected, rtol=1e-9)

@@ -25,7 +25,7 @@ def many_rows(levels, weighted, rows=30_000):
 def test_points_stand_for_rows_on_the_line_of_a_smooth_loss(levels, power, weighted, balance):
     made, scores, values = many_rows(levels, weighted)
     bound = PairRisk("logistic", power, balance=balance).bind(made)
-    order = bound.arrangement.order
+    order = bound.layout.order
     state, at = bound.state(scores[order]), values[order]
     assert SmoothLine.fits(bound, state)
     step = SmoothLine(bound, state, at).least()
@@ -47,7 +47,7 @@ def test_points_are_for_one_large_query_and_smooth_losses_only():
         ("logistic", 4, listed, False),
     ]:
         bound = PairRisk(loss, price).bind(judged)
-        state = State(scores[bound.arrangement.order], 0.0, 0.0, scores)
+        state = State(scores[bound.layout.order], 0.0, 0.0, scores)
         assert SmoothLine.fits(bound, state) == fits, (loss, price)
 
 
@@ -55,7 +55,7 @@ def test_no_reversed_pair_no_least_on_points():
     """The ranker is 1 for some winners and for no loser: the risk falls for ever."""
     made, scores, _ = many_rows(2, False)
     bound = PairRisk("logistic", 1).bind(made)
-    order = bound.arrangement.order
+    order = bound.layout.order
     values = ((made.grade == 1) & (scores > 0)).astype(np.uint8)[order]
     state = bound.state(scores[order])
     least = SmoothLine(bound, state, values).least()

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive
 import strategies as some
 from precede import Judgments, Logistic, SquaredHinge
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.losses import Smooth
 from precede.risks.sweeps import PairSums, order_of
 
@@ -20,13 +20,13 @@ KERNELS = {"value": 0, "slope": 1, "curvature": 2}
 
 def log_sums(made, loss, scores, source, kernels, *, winners, jobs=1):
     """Sums of the library, as one number a row."""
-    arrangement = made.arrange()
-    with Workers(jobs) as workers, np.errstate(divide="ignore"):
-        sums = PairSums(arrangement, loss, workers)
+    layout = made.to_layout()
+    with Context(jobs) as context, np.errstate(divide="ignore"):
+        sums = PairSums(layout, loss, context)
         over = sums.over_winners if winners else sums.over_losers
-        found = over(scores[arrangement.order], np.log(source)[arrangement.order], kernels)
+        found = over(scores[layout.order], np.log(source)[layout.order], kernels)
     rows = np.full((len(kernels), len(made)), -np.inf)
-    rows[:, arrangement.order] = found
+    rows[:, layout.order] = found
     return rows
 
 
@@ -81,8 +81,8 @@ def test_places_are_sorted_by_digits_as_by_comparison(values):
 
 def test_sums_of_a_long_split_follow_the_scores_in_an_array_that_is_used_again(monkeypatch):
     monkeypatch.setattr("precede.risks.sweeps.LONG", 2)
-    arrangement = Judgments.bipartite([0, 1, 0, 1, 0]).arrange()
-    again, fresh = (PairSums(arrangement, SquaredHinge(1.0)) for _ in range(2))
+    layout = Judgments.bipartite([0, 1, 0, 1, 0]).to_layout()
+    again, fresh = (PairSums(layout, SquaredHinge(1.0)) for _ in range(2))
     scores, source = np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.zeros(5)
     again.over_winners(scores, source, ("value",))
     scores[:] = scores[::-1].copy()

@@ -5,7 +5,7 @@ import pytest
 
 import naive_rank_weights
 from precede import Judgments, PairRisk
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.losses import pair_loss
 from precede.risks.rank_weights import rank_weight
 from precede.risks.top_exponential import TopExponentialRisk
@@ -29,7 +29,7 @@ def test_one_query_far_apart_leaves_the_others_alone(spread):
     value, mass, pull, curvature = naive_rank_weights.risk(
         judgments, rank_weight("ndcg@5"), scores, pair_loss("exponential")
     )
-    state = bound.state(scores[bound.arrangement.order])
+    state = bound.state(scores[bound.layout.order])
     np.testing.assert_allclose(state.log_value, np.log(value), rtol=1e-12)
     np.testing.assert_allclose(bound.to_rows(state.pull), pull / mass, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(
@@ -39,8 +39,10 @@ def test_one_query_far_apart_leaves_the_others_alone(spread):
     for i, k, weight in naive_rank_weights.weighted_pairs(judgments, rank_weight("ndcg@5"), scores):
         if values[i] != values[k]:
             expected[values[k]] += weight * np.exp(scores[k] - scores[i])
-    masses = bound.masses(state, values[bound.arrangement.order])
-    np.testing.assert_allclose([masses.right, masses.wrong], np.array(expected) / mass, rtol=1e-9)
+    edge_weights = bound.edge_weights(state, values[bound.layout.order])
+    np.testing.assert_allclose(
+        [edge_weights.right, edge_weights.wrong], np.array(expected) / mass, rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("spread", [10.0, 650.0])
@@ -49,12 +51,12 @@ def test_threads_change_no_bit(spread):
     judgments, scores, values = some_queries(spread)
     found = []
     for jobs in (1, 2, 5):
-        with Workers(jobs) as workers:
-            arrangement = judgments.arrange()
-            bound = PairRisk("exponential", rank_weight="ndcg@5").bind(arrangement, workers)
-            state = bound.state(scores[arrangement.order])
-            masses = bound.masses(state, values[arrangement.order])
-            found.append((state.log_value, masses, state.pull, bound.curvature(state)))
+        with Context(jobs) as context:
+            layout = judgments.to_layout()
+            bound = PairRisk("exponential", rank_weight="ndcg@5").bind(layout, context)
+            state = bound.state(scores[layout.order])
+            edge_weights = bound.edge_weights(state, values[layout.order])
+            found.append((state.log_value, edge_weights, state.pull, bound.curvature(state)))
     for each in found[1:]:
         assert each[:2] == found[0][:2]
         np.testing.assert_array_equal(each[2:], found[0][2:])

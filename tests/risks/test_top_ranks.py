@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import strategies
 from precede import Judgments, PairRisk
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.risks.rank_weights import RankWeight, RankWeights
 
 
@@ -18,13 +18,13 @@ from precede.risks.rank_weights import RankWeight, RankWeights
 def test_discounts_are_those_of_a_sorted_list(data, k, discount):
     judgments = data.draw(strategies.judgments(kind="graded"))
     scores = data.draw(strategies.scores(len(judgments), 3.0))
-    arrangement = judgments.arrange()
-    at = np.round(scores[arrangement.order])  # ties
+    layout = judgments.to_layout()
+    at = np.round(scores[layout.order])  # ties
     rule = RankWeight("linear", discount, k, by_ideal=False)
-    by_sort = RankWeights(rule, arrangement, balanced=False, workers=Workers(1))
+    by_sort = RankWeights(rule, layout, balanced=False, context=Context(1))
     by_sort.top = None
     expected = by_sort.at(at)
-    found = RankWeights(rule, arrangement, balanced=False, workers=Workers(1)).at(at)
+    found = RankWeights(rule, layout, balanced=False, context=Context(1)).at(at)
     np.testing.assert_allclose(found.discount, expected.discount, rtol=1e-14)
     np.testing.assert_allclose(found.tied, expected.tied, rtol=1e-14)
     first = by_sort.first
@@ -40,10 +40,10 @@ def test_discounts_are_those_of_a_sorted_list(data, k, discount):
 @settings(max_examples=40)
 def test_weights_of_pairs_are_those_of_a_sorted_list(data, balance):
     judgments = data.draw(strategies.judgments(kind="graded"))
-    arrangement = judgments.arrange(balance)
-    scores = np.round(data.draw(strategies.scores(len(judgments), 3.0)))[arrangement.order]
+    layout = judgments.to_layout(balance)
+    scores = np.round(data.draw(strategies.scores(len(judgments), 3.0)))[layout.order]
     rule = RankWeight("linear", k=2, blend=0.5, by_ideal=False)
-    weights = RankWeights(rule, arrangement, balanced=balance != "pairs", workers=Workers(1))
+    weights = RankWeights(rule, layout, balanced=balance != "pairs", context=Context(1))
     found = weights.pair_weights(weights.at(scores))
     weights.top = None
     expected = weights.pair_weights(weights.at(scores))

@@ -120,7 +120,7 @@ def test_the_table_lists_every_bin_and_every_row(made, tmp_path):
     income = frame[frame["term"] == "income"]
     assert income["bin"].iloc[-1] == "missing"
     inner = income["points"].to_numpy()[:-1]
-    assert (np.diff(inner) != 0).all()  # neighbours with the same points are one bin
+    assert (np.diff(inner) != 0).all()  # neighbors with the same points are one bin
     card.export(tmp_path / "card.csv")
     with open(tmp_path / "card.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -198,7 +198,7 @@ def test_what_has_no_scorecard_is_refused(made, tmp_path):
     trees = BoostedRanker(n_estimators=3, num_leaves=4).fit(numbers, y)
     with pytest.raises(ValueError, match="not a table of one or two features; use GlassBoxRanker"):
         Scorecard.of(trees, numbers, y, good=1)
-    lines = RankBoost(rankers="features", n_estimators=3).fit(numbers, y)
+    lines = RankBoost(weak_rankers="features", n_estimators=3).fit(numbers, y)
     with pytest.raises(ValueError, match="kind 'feature'"):
         Scorecard.of(lines, numbers, y, good=1)
     with pytest.raises(ValueError, match=r"use a name that ends in \.csv, \.sql or \.py"):
@@ -262,7 +262,7 @@ def test_the_default_says_that_it_does_not_reward_missing_values():
     model = RankBoost(n_estimators=20).fit(-X[:200], y[:200])  # missing is below all: the best
     rest = -X[200:], y[200:]
     model.ensemble_ = Ensemble(
-        [replace(stump, missing=1) for stump in model.ensemble_.rankers],
+        [replace(stump, missing=1) for stump in model.ensemble_.weak_rankers],
         model.ensemble_.weights, 2,
     )  # fmt: skip
     with pytest.warns(UserWarning, match=r"no row has a missing value .* of late.*unseen='worst'"):
@@ -276,9 +276,9 @@ def test_the_default_says_that_it_does_not_reward_missing_values():
 def test_missing_values_that_rows_had_keep_their_points(made):
     """Of the rows of the scorecard or, where the model counts them, of the fit."""
     model, X, y, card = made
-    as_modelled = Scorecard.of(model, X, y, unseen="model", good=1)
+    as_modeled = Scorecard.of(model, X, y, unseen="model", good=1)
     gap = pd.DataFrame({"income": [np.nan], "age": [30.0], "home": ["rent"]})
-    assert card.points(gap) == as_modelled.points(gap)
+    assert card.points(gap) == as_modeled.points(gap)
     stated = X["income"].notna().to_numpy()
     of_fit = Scorecard.of(model, X[stated], y[stated], unseen="worst", good=1)
     assert of_fit.points(gap) == Scorecard.of(

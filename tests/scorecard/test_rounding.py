@@ -12,13 +12,13 @@ FEW = st.sampled_from([0.0, 0.25, 0.5, 1.0, -1.5, 3.0])
 
 
 @given(st.lists(st.tuples(FEW, st.integers(-2, 2), st.integers(0, 2)), max_size=25), st.booleans())
-def test_counts_are_those_of_all_pairs(rows, labelled):
+def test_counts_are_those_of_all_pairs(rows, labeled):
     before, after, y = (
         (np.array(each) for each in zip(*rows, strict=True)) if rows else ([], [], [])
     )
-    found = order_changes(before, after, y if labelled else None)
+    found = order_changes(before, after, y if labeled else None)
     assert (found.pairs, found.reversed, found.tied, found.split) == naive.order_changes(
-        before, after, y if labelled else None
+        before, after, y if labeled else None
     )
     assert found.changed == found.reversed + found.tied + found.split
 

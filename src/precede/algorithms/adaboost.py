@@ -18,12 +18,17 @@ from precede.boosting.steps import LineSearch, Step, StepRule
 from precede.engine.arrays import Array
 from precede.engine.exact import exact_sum
 from precede.engine.portable import log_of
-from precede.estimator import BaseRanker, Task
+from precede.estimator import BaseRanker, FitContext
 from precede.model import Ensemble, number
-from precede.rankers.base import Family, Found, family
-from precede.rankers.votes import Votes, as_stump, as_vote, voting
 from precede.risks.base import BoundRisk, State
 from precede.risks.pointwise import PointRisk
+from precede.weak_rankers.base import Family, SearchResult, family
+from precede.weak_rankers.signed_stumps import (
+    SignedStumps,
+    as_signed_stump,
+    as_stump,
+    signed_stumps,
+)
 
 __all__ = ["AdaBoostRanker"]
 
@@ -31,12 +36,12 @@ __all__ = ["AdaBoostRanker"]
 class AdaBoostRanker(BaseRanker):
     """AdaBoost; with the constant classifier it also ranks as RankBoost does.
 
-    Minimises the sum over rows of ``exp(-y F(x))`` with y = 1 for the second class and -1 for
+    Minimizes the sum over rows of ``exp(-y F(x))`` with y = 1 for the second class and -1 for
     the first, and ``F = sum_t step_t h_t``. Stumps vote 1 or -1. With the constant ``h = 1``
     among the weak classifiers, the *F-skew* ``sum over y = 1 of exp(-F) - sum over y = -1 of
-    exp(F)`` tends to 0 (corollary 11), and then F minimises RankBoost's loss as well and
+    exp(F)`` tends to 0 (corollary 11), and then F minimizes RankBoost's loss as well and
     reaches the same area under the ROC curve (theorems 10 and 12). Conversely RankBoost with
-    its `intercept_` minimises this loss and makes the same errors of classification
+    its `intercept_` minimizes this loss and makes the same errors of classification
     (corollary 13, theorem 14).
 
     Parameters
@@ -82,7 +87,7 @@ class AdaBoostRanker(BaseRanker):
     >>> from precede import AdaBoostRanker
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = AdaBoostRanker(n_estimators=50).fit(X[::2], y[::2])
-    >>> round(model.score(X[1::2], y[1::2]), 2)             # as a ranker: area under the curve
+    >>> round(model.score(X[1::2], y[1::2]), 2)             # as a weak_ranker: area under the curve
     0.99
     >>> round(float((model.classify(X[1::2]) == y[1::2]).mean()), 2)        # as a classifier
     0.95
@@ -97,7 +102,7 @@ class AdaBoostRanker(BaseRanker):
         self,
         *,
         constant: bool = True,
-        rankers: str | Family = "stumps",
+        weak_rankers: str | Family = "stumps",
         n_estimators: int | Literal["auto"] = 300,
         learning_rate: float = 1.0,
         max_bins: int = 255,
@@ -111,7 +116,7 @@ class AdaBoostRanker(BaseRanker):
         verbose: int = 0,
     ):
         self.constant = constant
-        self.rankers = rankers
+        self.weak_rankers = weak_rankers
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.max_bins = max_bins
@@ -128,7 +133,7 @@ class AdaBoostRanker(BaseRanker):
         """Return the risk, the rankers and the step of this algorithm."""
         return Plan(
             risk=PointRisk(),
-            rankers=voting(family(self.rankers), constant=self.constant),
+            weak_rankers=signed_stumps(family(self.weak_rankers), constant=self.constant),
             step=VoteStep(),
             stop=stop,
             learning_rate=self.learning_rate,
@@ -141,7 +146,7 @@ class AdaBoostRanker(BaseRanker):
         if not isinstance(self.constant, bool | np.bool_):
             raise ValueError(f"constant={self.constant!r} is not a boolean; use True or False")
 
-    def _boost(self, task: Task) -> Result:
+    def _boost(self, task: FitContext) -> Result:
         if task.classes is None:
             raise ValueError(
                 "AdaBoostRanker learns from two classes in one list; for grades, queries or listed "
@@ -151,14 +156,17 @@ class AdaBoostRanker(BaseRanker):
 
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
         ensemble, history = super()._before(checkpoint)
-        votes = voting(family(self.rankers), constant=False)
-        if ensemble is None or checkpoint is not None or Votes() not in votes.members:
+        votes = signed_stumps(family(self.weak_rankers), constant=False)
+        if ensemble is None or checkpoint is not None or SignedStumps() not in votes.members:
             return ensemble, history
-        parts = [as_vote(*part) for part in ensemble.parts()]
-        rankers, weights = [ranker for ranker, _ in parts], [weight for _, weight in parts]
-        return Ensemble(rankers, weights, ensemble.n_features), history
+        parts = [as_signed_stump(*part) for part in ensemble.parts()]
+        weak_rankers, weights = (
+            [weak_ranker for weak_ranker, _ in parts],
+            [weight for _, weight in parts],
+        )
+        return Ensemble(weak_rankers, weights, ensemble.n_features), history
 
-    def _keep(self, result: Result, task: Task) -> None:
+    def _keep(self, result: Result, task: FitContext) -> None:
         self._votes = result.ensemble
         super()._keep(replace(result, ensemble=_as_stumps(result.ensemble)), task)
         del self._votes
@@ -168,7 +176,7 @@ class AdaBoostRanker(BaseRanker):
     def _intercept(self, *_: Any) -> float:
         """What the votes leave over when they are written as stumps."""
         kept = self._votes.first(len(self.ensemble_))
-        return -math.fsum(as_stump(ranker, weight)[2] for ranker, weight in kept.parts())
+        return -math.fsum(as_stump(weak_ranker, weight)[2] for weak_ranker, weight in kept.parts())
 
     def _to_dict(self) -> dict[str, Any]:
         return {**super()._to_dict(), "f_skew": self.f_skew_}
@@ -186,14 +194,17 @@ class AdaBoostRanker(BaseRanker):
 def _as_stumps(votes: Ensemble) -> Ensemble:
     """``a (2 h - 1)`` as ``2 a`` times the stump h."""
     parts = [as_stump(*part) for part in votes.parts()]
-    rankers, weights = [ranker for ranker, _, _ in parts], [weight for _, weight, _ in parts]
-    return Ensemble(rankers, weights, votes.n_features)
+    weak_rankers, weights = (
+        [weak_ranker for weak_ranker, _, _ in parts],
+        [weight for _, weight, _ in parts],
+    )
+    return Ensemble(weak_rankers, weights, votes.n_features)
 
 
-def _skew(task: Task) -> float:
+def _skew(task: FitContext) -> float:
     """F-skew of a model without a round."""
-    risk = PointRisk().bind(task.training.arrangement)
-    return risk.skew(risk.state(np.zeros(task.training.table.n_arranged)))
+    risk = PointRisk().bind(task.training.layout)
+    return risk.skew(risk.state(np.zeros(task.training.table.n_used_rows)))
 
 
 class VoteStep(StepRule):
@@ -203,7 +214,7 @@ class VoteStep(StepRule):
     keeps it finite. For other values it is a line search.
     """
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Closed form for votes, line search otherwise."""
         if not np.all(np.abs(values.astype(np.float64)) == 1):
             return LineSearch().step(risk, state, found, values)

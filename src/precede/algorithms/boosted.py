@@ -18,11 +18,11 @@ from precede.engine.parameters import asked, whole_number
 from precede.estimator import BaseRanker
 from precede.judgments import column_numbers, columns_in_order
 from precede.losses import PairLoss, Price
-from precede.rankers.base import Family
-from precede.rankers.growers import TREE_PARAMETERS, Trees, check_tree_parameters
-from precede.rankers.regressors import learner
 from precede.risks.base import Risk
 from precede.risks.score_risk import ScoreRisk, risk_of
+from precede.weak_rankers.base import Family
+from precede.weak_rankers.regressors import learner
+from precede.weak_rankers.tree_family import TREE_PARAMETERS, Trees, check_tree_parameters
 
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
@@ -33,7 +33,7 @@ __all__ = ["BaggedTrees", "BoostedRanker", "TreeLearner"]
 class TreeLearner:
     """What estimators that grow trees share: the learner, its parameters and their checks."""
 
-    rankers: Any
+    weak_rankers: Any
     hessian: str
     targets: str
     line_search: bool
@@ -65,9 +65,10 @@ class TreeLearner:
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense."""
         super().check_parameters()  # type: ignore[misc]
-        if self._leaves() is not self.num_leaves and self.rankers != "trees":
+        if self._leaves() is not self.num_leaves and self.weak_rankers != "trees":
             raise ValueError(
-                f"num_leaves='auto' is for rankers='trees', not for rankers={self.rankers!r}; give "
+                f"num_leaves='auto' is for weak_rankers='trees', not for "
+                f"weak_rankers={self.weak_rankers!r}; give "
                 "a number"
             )
         check_tree_parameters(self, self._leaves())
@@ -75,15 +76,16 @@ class TreeLearner:
             given = getattr(self, name)
             if given is not None and np.size(given) and not self._given().takes_categories:
                 raise ValueError(
-                    f"{name}={given!r} is for trees, and rankers={self.rankers!r} would ignore it; "
-                    f"use rankers='trees', or leave {name} out"
+                    f"{name}={given!r} is for trees, and weak_rankers={self.weak_rankers!r} would "
+                    "ignore it; "
+                    f"use weak_rankers='trees', or leave {name} out"
                 )
         if self.step_length is not None:
             NormalizedStep(self.step_length)  # refuses what is no length
             if not self._given().quadratic:
                 raise ValueError(
                     f"step_length={self.step_length!r} is for rankers fitted by least squares; use "
-                    "rankers='trees' or a regressor, or leave step_length out"
+                    "weak_rankers='trees' or a regressor, or leave step_length out"
                 )
 
     def _leaves(self) -> Any:
@@ -96,7 +98,7 @@ class TreeLearner:
 
     def _learner(self) -> tuple[Family, bool]:
         """The family, and whether it fits a quadratic model of the risk."""
-        if self.rankers == "trees":
+        if self.weak_rankers == "trees":
             return self._trees(), True
         chosen = self._given()
         if chosen.takes_categories:
@@ -105,7 +107,7 @@ class TreeLearner:
 
     def _given(self) -> Family:
         """The family as the user gave it: by name, as a regressor, or itself."""
-        return learner(self.rankers, hessian=self.hessian, targets=self.targets)
+        return learner(self.weak_rankers, hessian=self.hessian, targets=self.targets)
 
     def _categorical(self) -> Any:
         """`categorical_features`, wherever they are given."""
@@ -183,7 +185,7 @@ class TreeLearner:
         return columns_in_order(given, names, self.n_features_in_, parameter)
 
     def _plan_with(self, risk: Risk, stop: Stop) -> Plan:
-        rankers, quadratic = self._learner()
+        weak_rankers, quadratic = self._learner()
         step: StepRule = LineSearch()
         if quadratic:
             step = SecantStep() if self.line_search else QuadraticStep()
@@ -191,7 +193,7 @@ class TreeLearner:
             step = NormalizedStep(self.step_length, hessian=self.hessian)
         return Plan(
             risk=risk,
-            rankers=rankers,
+            weak_rankers=weak_rankers,
             step=step,
             stop=stop,
             learning_rate=self.learning_rate,
@@ -225,7 +227,7 @@ class BaggedTrees(TreeLearner):
 class BoostedRanker(BaggedTrees, BaseRanker):
     """Boosted regression trees for any risk of the scores.
 
-    Minimises ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``, or a risk of your
+    Minimizes ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``, or a risk of your
     own, by algorithm 1 of Zheng et al.: each round a tree is fitted to ``pull_i / W_i`` with
     weights ``W_i`` by least squares, where W is the diagonal of the second derivative of R or
     a bound of it; the step, 1 or found by a search on R itself, is shortened by the learning
@@ -264,7 +266,7 @@ class BoostedRanker(BaggedTrees, BaseRanker):
     step_length : float, optional
         If given, every tree is added with this length, ``||g||² = sum W_i g(x_i)² / n``, and not at
         all where it would raise the risk, instead of a line search and a learning rate: the
-        normalised small steps for which theorem 1 of Zheng et al. bounds the risk
+        normalized small steps for which theorem 1 of Zheng et al. bounds the risk
         (`precede.bounds.convergence_bound`, with ``hessian="bound"``, ``targets="sum"``, a linear
         price and a loss of bounded curvature).
     n_estimators : int or "auto"
@@ -344,7 +346,7 @@ min_split_gain
         price: str | float | Price = "linear",
         balance: str = "items",
         rank_weight: Weighting = None,
-        rankers: Any = "trees",
+        weak_rankers: Any = "trees",
         hessian: str = "newton",
         targets: str = "sum",
         line_search: bool = False,
@@ -381,7 +383,7 @@ min_split_gain
         self.price = price
         self.balance = balance
         self.rank_weight = rank_weight
-        self.rankers = rankers
+        self.weak_rankers = weak_rankers
         self.hessian = hessian
         self.targets = targets
         self.line_search = line_search

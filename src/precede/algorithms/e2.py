@@ -10,16 +10,16 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats
-from precede.engine.training import why_no_pair
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
+from precede.engine.query_layout import QueryLayout
+from precede.engine.training_data import why_no_pair
 from precede.estimator import BaseRanker
 from precede.judgments import Judgments
 from precede.model import Ensemble
-from precede.rankers.base import Ranker
-from precede.rankers.candidates import Span
 from precede.risks.pair_weights import PairWeights, free_memory
+from precede.weak_rankers.base import WeakRanker
+from precede.weak_rankers.candidates import Span
 
 __all__ = ["e2_loss", "staged_e2_loss"]
 
@@ -89,8 +89,8 @@ def e2_loss(
     >>> round(e2_loss(model.fit(X, y), X, judgments), 4)
     0.9925
     """
-    with Workers(n_jobs) as workers:
-        pairs = _Pairs(model, X, judgments, balance, independent, workers)
+    with Context(n_jobs) as context:
+        pairs = _Pairs(model, X, judgments, balance, independent, context)
         for _ in pairs.steps():
             pass
         return pairs.value()
@@ -123,14 +123,14 @@ def staged_e2_loss(
     >>> staged_e2_loss(model, X, Judgments(y)).round(3)
     array([0.781, 0.872, 0.817, 0.993])
     """
-    with Workers(n_jobs) as workers:
-        pairs = _Pairs(model, X, judgments, balance, independent, workers)
-        weights, moved, stages = PairWeights(pairs.arrangement, workers), 0.0, []
+    with Context(n_jobs) as context:
+        pairs = _Pairs(model, X, judgments, balance, independent, context)
+        weights, moved, stages = PairWeights(pairs.layout, context), 0.0, []
         for changes in pairs.steps():
-            for ranker, before, step in changes:
+            for weak_ranker, before, step in changes:
                 moved += abs(step)
                 if moved <= MOST_MOVED:
-                    weights.advance(pairs.values[ranker], before=before, step=step)
+                    weights.advance(pairs.values[weak_ranker], before=before, step=step)
             exact = moved <= MOST_MOVED
             stages.append(float(np.exp(weights.log_risk)) if exact else pairs.value())
     return np.array(stages)
@@ -141,25 +141,28 @@ class _Pairs:
 
     def __init__(
         self, model: BaseRanker | Ensemble, X: Any, judgments: Judgments, balance: str,
-        independent: bool, workers: Workers,
+        independent: bool, context: Context,
     ):  # fmt: skip
         self._ensemble, rows = _read(model, X, judgments)
-        self._workers = workers
-        arrangement = judgments.arrange(balance)
-        if arrangement.total <= 0:
+        self._context = context
+        layout = judgments.to_layout(balance)
+        if layout.total <= 0:
             raise ValueError(why_no_pair(judgments))
-        _check_memory(arrangement)
-        rows = rows[arrangement.order]
-        values = {ranker: _binary(ranker, rows) for ranker in dict.fromkeys(self._ensemble.rankers)}
-        self.arrangement, old = arrangement.reorder(_keys(values.values(), arrangement))
-        self.values = {ranker: each[old] for ranker, each in values.items()}
+        _check_memory(layout)
+        rows = rows[layout.order]
+        values = {
+            weak_ranker: _binary(weak_ranker, rows)
+            for weak_ranker in dict.fromkeys(self._ensemble.weak_rankers)
+        }
+        self.layout, old = layout.reorder(_keys(values.values(), layout))
+        self.values = {weak_ranker: each[old] for weak_ranker, each in values.items()}
         self._eta = dict.fromkeys(self.values, 0.0)
-        self._parts = _IndependentParts(self.arrangement, self.values) if independent else None
+        self._parts = _IndependentParts(self.layout, self.values) if independent else None
 
-    def steps(self) -> Iterator[list[tuple[Ranker, float, float]]]:
+    def steps(self) -> Iterator[list[tuple[WeakRanker, float, float]]]:
         """For each ranker of the ensemble, the weights that it changes: whose, before, by."""
-        for ranker, weight in self._ensemble.parts():
-            parts = self._parts.of(ranker) if self._parts else [(ranker, 1.0)]
+        for weak_ranker, weight in self._ensemble.parts():
+            parts = self._parts.of(weak_ranker) if self._parts else [(weak_ranker, 1.0)]
             changes = [(part, self._eta[part], weight * share) for part, share in parts]
             for part, before, step in changes:
                 self._eta[part] = before + step
@@ -167,12 +170,12 @@ class _Pairs:
 
     def value(self) -> float:
         """E2 for the weights accumulated so far, from the formula itself."""
-        used = {ranker: eta for ranker, eta in self._eta.items() if eta != 0}
+        used = {weak_ranker: eta for weak_ranker, eta in self._eta.items() if eta != 0}
         eta = np.array(list(used.values()))
         if not eta.size:
             return 1.0
-        start = PairWeights(self.arrangement, self._workers)
-        values = [self.values[ranker] for ranker in used]
+        start = PairWeights(self.layout, self._context)
+        values = [self.values[weak_ranker] for weak_ranker in used]
         return start.along(values, np.zeros(eta.size), eta, 1.0)[0]
 
 
@@ -199,8 +202,8 @@ def _read(model: BaseRanker | Ensemble, X: Any, judgments: Judgments) -> tuple[E
     return ensemble, rows
 
 
-def _check_memory(arrangement: Arrangement) -> None:
-    needed, free = 2 * PairWeights.bytes_needed(arrangement), free_memory()
+def _check_memory(layout: QueryLayout) -> None:
+    needed, free = 2 * PairWeights.bytes_needed(layout), free_memory()
     if needed > free:
         raise ValueError(
             f"E2 keeps a weight for each pair and needs about {needed / 1e9:.3g} GB, but "
@@ -208,23 +211,24 @@ def _check_memory(arrangement: Arrangement) -> None:
         )
 
 
-def _binary(ranker: Ranker, rows: Array) -> Bytes:
+def _binary(weak_ranker: WeakRanker, rows: Array) -> Bytes:
     """Values of a ranker, which must be 0 and 1."""
-    values = np.asarray(ranker(rows))
+    values = np.asarray(weak_ranker(rows))
     other = values[(values != 0) & (values != 1)]
     if other.size:
         raise ValueError(
-            f"{ranker} takes the value {other[0]:.6g}: E2 is defined for weak rankers with values "
-            "0 and 1 (fit with rankers='stumps'); for real-valued rankers use "
+            f"{weak_ranker} takes the value {other[0]:.6g}: E2 is defined for weak rankers with "
+            "values "
+            "0 and 1 (fit with weak_rankers='stumps'); for real-valued rankers use "
             "PairRisk('exponential'), which is E1"
         )
     return values.astype(np.uint8)
 
 
-def _keys(values: Iterable[Bytes], arrangement: Arrangement) -> NDArray[np.uint64]:
+def _keys(values: Iterable[Bytes], layout: QueryLayout) -> NDArray[np.uint64]:
     """Numbers by which arranged rows are sorted, so that the order of the rows leaves no trace."""
     generator = np.random.default_rng(0)
-    keys = arrangement.weight.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    keys = layout.weight.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for each in values:
         keys ^= each * generator.integers(0, 2**64, dtype=np.uint64)
     return keys
@@ -233,29 +237,29 @@ def _keys(values: Iterable[Bytes], arrangement: Arrangement) -> NDArray[np.uint6
 class _IndependentParts:
     """Rankers written as combinations of those that are linearly independent over pairs."""
 
-    def __init__(self, arrangement: Arrangement, values: dict[Ranker, Bytes]):
-        self._span = Span(arrangement, min(len(values), arrangement.n_arranged))
+    def __init__(self, layout: QueryLayout, values: dict[WeakRanker, Bytes]):
+        self._span = Span(layout, min(len(values), layout.n_used_rows))
         self._values = values
-        self._kept: list[Ranker] = []
-        self._parts: dict[Ranker, list[tuple[Ranker, float]]] = {}
+        self._kept: list[WeakRanker] = []
+        self._parts: dict[WeakRanker, list[tuple[WeakRanker, float]]] = {}
 
-    def of(self, ranker: Ranker) -> list[tuple[Ranker, float]]:
+    def of(self, weak_ranker: WeakRanker) -> list[tuple[WeakRanker, float]]:
         """Rankers kept, and the coefficients of one among them; it joins them if it is new."""
-        if ranker not in self._parts:
-            rest = self._span.rest(self._span.vector(self._values[ranker]))
+        if weak_ranker not in self._parts:
+            rest = self._span.rest(self._span.vector(self._values[weak_ranker]))
             if rest.any():
                 self._span.add(rest)
-                self._kept.append(ranker)
-                self._parts[ranker] = [(ranker, 1.0)]
+                self._kept.append(weak_ranker)
+                self._parts[weak_ranker] = [(weak_ranker, 1.0)]
             else:
-                self._parts[ranker] = self._combination(ranker)
-        return self._parts[ranker]
+                self._parts[weak_ranker] = self._combination(weak_ranker)
+        return self._parts[weak_ranker]
 
-    def _combination(self, ranker: Ranker) -> list[tuple[Ranker, float]]:
+    def _combination(self, weak_ranker: WeakRanker) -> list[tuple[WeakRanker, float]]:
         if not self._kept:  # it ties every pair
             return []
-        known = [self._span.centred(self._values[each]) for each in self._kept]
-        wanted = self._span.centred(self._values[ranker])
+        known = [self._span.centered(self._values[each]) for each in self._kept]
+        wanted = self._span.centered(self._values[weak_ranker])
         solution = scipy.linalg.lstsq(np.stack(known, axis=1), wanted)[0]
         shares = zip(self._kept, solution.tolist(), strict=True)
         return [(each, share) for each, share in shares if abs(share) > NO_PART]

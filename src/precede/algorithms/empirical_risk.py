@@ -1,4 +1,4 @@
-"""Exact minimisation of the empirical ranking risk, the share of pairs in the wrong order.
+"""Exact minimization of the empirical ranking risk, the share of pairs in the wrong order.
 
 Section 3 of Clémençon, Lugosi & Vayatis (2005): among a class of scoring functions take the one
 with the fewest discordant pairs. Every member is evaluated, in integers, and no pair is listed.
@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike
 from precede.engine.arrays import Array, Flags, Floats, Integers
 from precede.judgments import Judgments, as_judgments, check_column, number_queries, to_numbers
 from precede.margin import margin_distribution
-from precede.rankers.columns import Column, Constant
-from precede.rankers.stumps import Stump
+from precede.weak_rankers.columns import Column, Constant
+from precede.weak_rankers.stumps import Stump
 
-__all__ = ["RiskMinimiser", "minimise_ranking_risk"]
+__all__ = ["RiskMinimizer", "minimize_ranking_risk"]
 
 Score = Callable[[Array], Array]
 
@@ -29,48 +29,48 @@ JUST_BELOW = float(np.nextafter(0.0, -1.0))
 
 
 @dataclass(frozen=True)
-class RiskMinimiser:
+class RiskMinimizer:
     """The member of a class with the least empirical ranking risk, and how it was found.
 
     The score is ``sign * ranker(X)``. `risk` is L_n, the share of all pairs in the wrong order
     with tied scores counting half; `pair_error` is the share of the `n_pairs` crucial pairs (those
-    with an order). `n_members` scores were compared and `n_minimisers` of them reach `risk`.
+    with an order). `n_members` scores were compared and `n_minimizers` of them reach `risk`.
 
     Examples
     --------
-    >>> found = minimise_ranking_risk([[1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1])
+    >>> found = minimize_ranking_risk([[1.0], [2.0], [3.0], [4.0]], [0, 1, 0, 1])
     >>> found.predict([[2.0], [3.5]])
     array([1., 1.])
     >>> found.rule([[2.0]], [[1.0]])
     array([1])
     """
 
-    ranker: Score
+    weak_ranker: Score
     sign: int
     risk: float
     pair_error: float
     n_pairs: int
     n_members: int
-    n_minimisers: int
+    n_minimizers: int
 
     def predict(self, X: ArrayLike) -> Floats:
         """Score rows; larger is better."""
-        return self.sign * np.asarray(self.ranker(to_numbers(X, "X")), np.float64)
+        return self.sign * np.asarray(self.weak_ranker(to_numbers(X, "X")), np.float64)
 
     def rule(self, X: ArrayLike, other: ArrayLike) -> Integers:
         """Rank row by row: 1 where X ranks at least as high as the other row, else -1."""
         return np.where(self.predict(X) >= self.predict(other), 1, -1)
 
 
-def minimise_ranking_risk(
+def minimize_ranking_risk(
     X: ArrayLike,
     y: Any = None,
     *,
     qid: ArrayLike | None = None,
     pairs: ArrayLike | None = None,
-    rankers: str | Sequence[Score] = "stumps",
+    weak_rankers: str | Sequence[Score] = "stumps",
     reverse: bool = True,
-) -> RiskMinimiser:
+) -> RiskMinimizer:
     """Find the scoring function with the fewest pairs in the wrong order, exactly.
 
     r_n = argmin L_n(r), L_n = 1/(n(n − 1)) Σ_{i≠j} 1[(y_i − y_j)·r(x_i, x_j) < 0] over the rules
@@ -89,16 +89,16 @@ def minimise_ranking_risk(
     rankers : {"stumps", "columns"} or a sequence of functions of X, default "stumps"
         All stumps at all thresholds (no binning; missing values on either side, also missing
         ones against all present ones), the columns of X as scores, or your own scoring functions,
-        `Ranker` objects among them.
+        `WeakRanker` objects among them.
     reverse : bool, default True
         Whether −s is a member of the class wherever s is. Then −1[x is present] stands for
         1[x is missing], which is a stump of its own only without it.
 
     Returns
     -------
-    RiskMinimiser
+    RiskMinimizer
         Among equals the first: lowest column (or position in the sequence), then lowest threshold,
-        missing values below, sign +1 before −1. `n_minimisers` says how many are equal.
+        missing values below, sign +1 before −1. `n_minimizers` says how many are equal.
 
     Notes
     -----
@@ -108,12 +108,12 @@ def minimise_ranking_risk(
 
     Examples
     --------
-    >>> from precede import minimise_ranking_risk
+    >>> from precede import minimize_ranking_risk
     >>> X, y = [[1.0, 5.0], [2.0, 1.0], [3.0, 2.0], [4.0, 0.0]], [0, 0, 1, 1]
-    >>> found = minimise_ranking_risk(X, y)
-    >>> found.ranker, found.risk, found.n_minimisers
+    >>> found = minimize_ranking_risk(X, y)
+    >>> found.weak_ranker, found.risk, found.n_minimizers
     (Stump(feature=0, threshold=2.5, missing=0), 0.0, 1)
-    >>> minimise_ranking_risk(X, y, rankers="columns").ranker
+    >>> minimize_ranking_risk(X, y, weak_rankers="columns").weak_ranker
     Column(feature=0)
     """
     table = to_numbers(X, "X")
@@ -122,12 +122,12 @@ def minimise_ranking_risk(
     if np.isinf(table).any():
         raise ValueError("X holds infinity; give finite numbers, or NaN where a value is missing")
     sample = _Pairs(_judgments(y, qid, pairs, len(table)))
-    if isinstance(rankers, str) and rankers == "stumps":
+    if isinstance(weak_rankers, str) and weak_rankers == "stumps":
         members = _stumps(table, sample, reverse)
     else:
         members = (
             (np.array([sample.errors(_values(score, table, number))]), [score].__getitem__)
-            for number, score in enumerate(_scores(rankers, table))
+            for number, score in enumerate(_scores(weak_rankers, table))
         )
     return _least(members, sample, reverse)
 
@@ -225,17 +225,19 @@ def _stump(feature: int, cuts: Floats, missing: Integers, position: int) -> Stum
     return Stump(feature, float(cuts[position]), int(missing[position]))
 
 
-def _scores(rankers: str | Sequence[Score], table: Array) -> list[Score]:
-    if isinstance(rankers, str):
-        if rankers != "columns":
+def _scores(weak_rankers: str | Sequence[Score], table: Array) -> list[Score]:
+    if isinstance(weak_rankers, str):
+        if weak_rankers != "columns":
             raise ValueError(
-                f"rankers={rankers!r}; use 'stumps', 'columns' or a sequence of functions of X"
+                f"weak_rankers={weak_rankers!r}; use 'stumps', 'columns' or a sequence of "
+                "functions of X"
             )
         return [Column(feature) for feature in range(table.shape[1])]
-    scores = list(rankers)
+    scores = list(weak_rankers)
     if not scores or not all(map(callable, scores)):
         raise ValueError(
-            f"rankers={rankers!r}; use 'stumps', 'columns' or a sequence of functions of X"
+            f"weak_rankers={weak_rankers!r}; use 'stumps', 'columns' or a sequence of functions "
+            "of X"
         )
     return scores
 
@@ -246,7 +248,7 @@ def _values(score: Score, table: Array, number: int) -> Floats:
 
 def _least(
     members: Iterable[tuple[Integers, Callable[[int], Score]]], sample: _Pairs, reverse: bool
-) -> RiskMinimiser:
+) -> RiskMinimizer:
     """Take the first member with the fewest errors, and count those as good."""
     best: tuple[int, Score, int] | None = None
     counts: list[tuple[int, int]] = []
@@ -264,8 +266,8 @@ def _least(
     if best is None:  # no feature has two values: nothing but the constant is left
         best, total = (sample.n_crucial, Constant(), 1), 1
         counts.append((sample.n_crucial, 1))
-    least, ranker, sign = best
-    return RiskMinimiser(
-        ranker, sign, least / (2 * sample.n_all), least / (2 * sample.n_crucial),
+    least, weak_ranker, sign = best
+    return RiskMinimizer(
+        weak_ranker, sign, least / (2 * sample.n_all), least / (2 * sample.n_crucial),
         sample.n_crucial, total, sum(count for errors, count in counts if errors == least),
     )  # fmt: skip

@@ -13,15 +13,15 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from precede.algorithms.additive_fit import AdditiveFit, Fitted, Pair, scores_of
 from precede.algorithms.boosted import TreeLearner
-from precede.algorithms.glass_fit import Fitted, GlassFit, Pair, scores_of
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.history import History
 from precede.boosting.loop import INTERRUPTED, Result, drive
 from precede.boosting.resampling import Sample
 from precede.engine.arrays import Floats
 from precede.engine.parameters import in_range, whole_number
-from precede.estimator import BaseRanker, Task
+from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import part_of
 from precede.explain.contributions import PAIR, ShapeFunction, feature_index
 from precede.explain.surfaces import PairFunction, pair_function
@@ -29,12 +29,12 @@ from precede.files.disk import DiskTable
 from precede.judgments import columns_in_order, feature_names
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble, number
-from precede.rankers.columns import Constant
-from precede.rankers.interactions import Grid, PairTerms
-from precede.rankers.terms import Term
 from precede.risks.base import Risk
 from precede.risks.links import Link
 from precede.risks.score_risk import ScoreRisk, risk_of
+from precede.weak_rankers.columns import Constant
+from precede.weak_rankers.interactions import Grid, PairTerms
+from precede.weak_rankers.terms import Term
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -169,7 +169,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     ['x1 x x2', 'x0']
     """
 
-    rankers: Any = "trees"
+    weak_rankers: Any = "trees"
     targets: str = "sum"
     line_search: bool = False
     step_length: float | None = None
@@ -303,9 +303,11 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     # -- fitting ---------------------------------------------------------------------------
 
-    def _boost(self, task: Task) -> Result:
+    def _boost(self, task: FitContext) -> Result:
         fit = self._glass_fit(task)
-        worsening = self._worsening(task) if self.early_stopping_rounds is not None else None
+        early_stopping = (
+            self._early_stopping(task) if self.early_stopping_rounds is not None else None
+        )
         monitors = [monitor for monitor, _ in task.monitors]
 
         def driver(method: CoordinateDescent, history: History) -> Result:
@@ -313,7 +315,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 return drive(method, history, list(self.callbacks or ()))
             return self._drive(method, task, history)
 
-        found = fit.run(self._pairs(), driver, worsening, monitors)
+        found = fit.run(self._pairs(), driver, early_stopping, monitors)
         self.pair_strengths_ = dict([*found.strengths.items()][:MOST_STRENGTHS])
         self.dropped_pairs_ = found.dropped
         self.cyclic_ = found.cyclic
@@ -325,7 +327,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             _ensemble(found, task), found.result.history, found.result.state, found.result.reason
         )
 
-    def _glass_fit(self, task: Task) -> GlassFit:
+    def _glass_fit(self, task: FitContext) -> AdditiveFit:
         trees = self._trees()
         trees.interaction_constraints = [[j] for j in range(self.n_features_in_)]
         seed = 0
@@ -341,7 +343,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
         # Those of a table on disk are in the order of its rows already.
         sample = Sample if isinstance(task.X, DiskTable) else Sample.of
-        return GlassFit(
+        return AdditiveFit(
             rows=sample(
                 task.training,
                 task.judgments,
@@ -370,7 +372,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     def _link(self) -> Link | None:
         return self._risk().link
 
-    def _fewer(self, fit: GlassFit, found: Fitted, task: Task) -> Fitted:
+    def _fewer(self, fit: AdditiveFit, found: Fitted, task: FitContext) -> Fitted:
         """Fit again with the most important terms alone, and say what that costs."""
         assert self.max_terms is not None
         chosen = [term.features for term in found.model.by_importance()[: self.max_terms]]
@@ -384,12 +386,12 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         try:
             again = fit.run(pairs, driver, None, curves=curves, checked=False)
         except KeyboardInterrupt:
-            training.workers.warn(
+            training.context.warn(
                 f"interrupted: the model keeps its {len(found.model.terms)} terms, more than "
                 f"max_terms={self.max_terms}"
             )
             return replace(found, result=replace(found.result, reason=INTERRUPTED))
-        bound = fit.risk.bind(training.arrangement, training.workers)
+        bound = fit.risk.bind(training.layout, training.context)
 
         def risk(each: Fitted) -> float:
             log_value = bound.log_value(scores_of(each.model, training))
@@ -403,7 +405,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         }
         return again
 
-    def _keep(self, result: Result, task: Task) -> None:
+    def _keep(self, result: Result, task: FitContext) -> None:
         super()._keep(result, task)
         self.ensemble_ = result.ensemble  # tables: an early stop has been heeded
         self.n_estimators_ = self.best_iteration_ = len(result.history)
@@ -425,8 +427,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     def intercept_term_(self) -> float:
         """The constant of the model."""
         check_is_fitted(self)
-        parts = zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True)
-        return float(sum(weight for ranker, weight in parts if ranker.is_constant))
+        parts = zip(self.ensemble_.weak_rankers, self.ensemble_.weights, strict=True)
+        return float(sum(weight for weak_ranker, weight in parts if weak_ranker.is_constant))
 
     def _after(self, rounds: int) -> Ensemble:
         raise ValueError(
@@ -439,15 +441,15 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         return super().staged_predict(X)
 
     def contributions(self, X: Any) -> Floats:
-        """What each term adds to the score of each row, in the order of ``ensemble_.rankers``.
+        """What each term adds to the score of each row, in the order of ``ensemble_.weak_rankers``.
 
         Added from left to right, with the constant as the last column, they give the scores to the
         last bit.
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        parts = zip(self.ensemble_.rankers, self.ensemble_.weights, strict=True)
-        return np.stack([weight * ranker(X) for ranker, weight in parts], axis=1)
+        parts = zip(self.ensemble_.weak_rankers, self.ensemble_.weights, strict=True)
+        return np.stack([weight * weak_ranker(X) for weak_ranker, weight in parts], axis=1)
 
     @overload
     def shape_function(self, feature: int | str) -> ShapeFunction: ...
@@ -575,13 +577,13 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         if (X is None) != (y is None):
             raise ValueError("X and y must be given together")
         before = None if X is None else self.score(X, y, qid)
-        rankers, weights = list(self.ensemble_.rankers), list(self.ensemble_.weights)
+        weak_rankers, weights = list(self.ensemble_.weak_rankers), list(self.ensemble_.weights)
         edit = {"term": self._name(_terms(self.ensemble_)[index].features), **edit}
         if new is None:
-            del rankers[index], weights[index]
+            del weak_rankers[index], weights[index]
         else:
-            rankers[index] = new
-        self.ensemble_ = Ensemble(rankers, weights, self.ensemble_.n_features)
+            weak_rankers[index] = new
+        self.ensemble_ = Ensemble(weak_rankers, weights, self.ensemble_.n_features)
         after = None if X is None else self.score(X, y, qid)
         rows = None if X is None else int(np.shape(X)[0])
         record = {**edit, "rows": rows, "score_before": before, "score_after": after}
@@ -604,8 +606,10 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        parts = [*self.ensemble_.rankers]
-        if any(not ranker.is_constant and ranker.as_term() is None for ranker in parts):
+        parts = [*self.ensemble_.weak_rankers]
+        if any(
+            not weak_ranker.is_constant and weak_ranker.as_term() is None for weak_ranker in parts
+        ):
             raise ValueError("a glass-box model is made of terms alone")
         self.n_estimators_ = len(self.history_)
         saved = part_of(fields, "glass_box", dict)
@@ -638,10 +642,10 @@ def _rows_of(saved: dict[str, Any], name: str, width: int) -> list[list[Any]]:
 
 
 def _terms(ensemble: Ensemble) -> list[Term]:
-    return [ranker for ranker in ensemble.rankers if not ranker.is_constant]  # type: ignore[misc]
+    return [weak_ranker for weak_ranker in ensemble.weak_rankers if not weak_ranker.is_constant]  # type: ignore[misc]
 
 
-def _ensemble(found: Fitted, task: Task) -> Ensemble:
+def _ensemble(found: Fitted, task: FitContext) -> Ensemble:
     """The terms by importance, then the constant."""
     terms = found.model.by_importance()
     made = Ensemble([*terms], [1.0] * len(terms), task.training.table.n_features)

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from precede.algorithms.adaboost import VoteStep
-from precede.boosting.callbacks import Listeners
+from precede.boosting.callbacks import CallbackBridge
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Progress, Stop
 from precede.boosting.loop import Result
@@ -26,39 +26,39 @@ from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.compatibility import with_callbacks
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, log_total, to_integers
+from precede.engine.execution import Context, is_small
 from precede.engine.histograms.columns import BINS, Histograms
 from precede.engine.parameters import whole_number
 from precede.engine.portable import log
 from precede.engine.table import Table
 from precede.engine.ties import TIE_UNITS, least_tied
-from precede.engine.training import Training
-from precede.engine.workers import Workers, is_small
-from precede.estimator import BaseRanker, Task, whole_or_not_at_all
+from precede.engine.training_data import TrainingData
+from precede.estimator import BaseRanker, FitContext, restore_on_failure
 from precede.judgments import Judgments, sample_weights
 from precede.model import Ensemble, number, plain
-from precede.rankers.base import Family, Found, Ranker, Search
-from precede.rankers.stumps import Stump
 from precede.risks.base import BoundRisk, State
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pointwise import PointRisk
+from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker
+from precede.weak_rankers.stumps import Stump
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["MultilabelBoost"]
+__all__ = ["MultilabelRanker"]
 
 
 # Sums over bins and labels kept at a time.
 MOST_SUMS = 1 << 22
 
 
-class MultilabelBoost(BaseRanker):
+class MultilabelRanker(BaseRanker):
     """Score the labels of every item: AdaBoost.MR ranks them, AdaBoost.MH tells them apart.
 
     An item with a set of labels becomes one row for each label, and a weak ranker is a function
     of item and label: a stump of the item that votes 1 or -1, times a vote for each label. MH
-    minimises ``sum over items and labels of exp(-y f(x, l))``, y = 1 for labels the item has and
-    -1 for others. MR minimises ``exp(-(f(x, l) - f(x, m)))`` over pairs of a label l that the
+    minimizes ``sum over items and labels of exp(-y f(x, l))``, y = 1 for labels the item has and
+    -1 for others. MR minimizes ``exp(-(f(x, l) - f(x, m)))`` over pairs of a label l that the
     item has and a label m that it does not have.
 
     Parameters
@@ -68,7 +68,7 @@ class MultilabelBoost(BaseRanker):
         For MR: compare the labels that items have with the labels that *any* item lacks, as
         Rudin & Schapire (2009) write
         the objective in section 5.1, instead of inside each item. With it MH and MR
-        are related as AdaBoost and RankBoost are: both minimise the loss of the other.
+        are related as AdaBoost and RankBoost are: both minimize the loss of the other.
     balance : {"items", "pairs"}
         For MR inside items: whether every item weighs the same, as in Schapire & Singer, or
         every pair does.
@@ -103,9 +103,9 @@ class MultilabelBoost(BaseRanker):
     Examples
     --------
     >>> from sklearn.datasets import make_multilabel_classification
-    >>> from precede import MultilabelBoost
+    >>> from precede import MultilabelRanker
     >>> X, Y = make_multilabel_classification(200, n_features=5, n_classes=4, random_state=0)
-    >>> model = MultilabelBoost(method="MR", n_estimators=100).fit(X[:150], Y[:150])
+    >>> model = MultilabelRanker(method="MR", n_estimators=100).fit(X[:150], Y[:150])
     >>> model.predict(X[150:]).shape
     (50, 4)
     >>> model.rank(X[150:152]).tolist()                # rank of each label; 1 ranks first
@@ -144,7 +144,7 @@ class MultilabelBoost(BaseRanker):
     # -- fitting ---------------------------------------------------------------------------
 
     @with_callbacks
-    @whole_or_not_at_all
+    @restore_on_failure
     def fit(  # type: ignore[override]  # labels have no queries, pairs or evaluation sets
         self, X: Any, y: Any = None, *, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -168,9 +168,9 @@ class MultilabelBoost(BaseRanker):
         assert weight is not None
         judgments = self._rows(matrix, weight)
         self.labels_ = labels  # before the first round: callbacks may predict
-        with Workers(self.n_jobs) as workers:
-            training = _prepare(X, judgments, weight, self.max_bins, workers)
-            listeners = Listeners(self, *given)
+        with Context(self.n_jobs) as context:
+            training = _prepare(X, judgments, weight, self.max_bins, context)
+            listeners = CallbackBridge(self, *given)
             task = _LabelTask(
                 X, judgments, None, training, [], listeners=listeners, matrix=matrix, weight=weight
             )
@@ -195,7 +195,7 @@ class MultilabelBoost(BaseRanker):
             grade, np.repeat(np.arange(items), labels) if within else None,
             weight=np.repeat(weight, labels),
         )  # fmt: skip
-        if made.arrange().total <= 0:
+        if made.to_layout().total <= 0:
             raise ValueError(
                 "there is nothing to compare: no item of positive weight has some of the labels "
                 "but not all of them"
@@ -209,7 +209,7 @@ class MultilabelBoost(BaseRanker):
         pointwise = self.method == "MH"
         return Plan(
             risk=PointRisk() if pointwise else PairRisk("exponential"),
-            rankers=_LabelVotes(),
+            weak_rankers=_LabelVotes(),
             step=VoteStep() if pointwise else _PairStep(),
             stop=stop,
             learning_rate=self.learning_rate,
@@ -225,7 +225,7 @@ class MultilabelBoost(BaseRanker):
         if not isinstance(self.across, bool | np.bool_):
             raise ValueError(f"across={self.across!r} is not a boolean; use True or False")
 
-    def _keep(self, result: Result, task: Task) -> None:
+    def _keep(self, result: Result, task: FitContext) -> None:
         super()._keep(result, task)
         self.intercept_ = 0.0
         if self.method == "MR":
@@ -236,9 +236,9 @@ class MultilabelBoost(BaseRanker):
         kept = task.weight > 0
         X, log_weight = task.X[kept], log(task.weight[kept])
         plus, minus = [], []
-        with Workers(self.n_jobs) as workers:
+        with Context(self.n_jobs) as context:
             for has, (model, shift) in zip(task.matrix[kept].T == 1, self._models(), strict=True):
-                scores = model.predict(X, workers) + shift
+                scores = model.predict(X, context) + shift
                 plus.append(log_total((log_weight - scores)[has]))
                 minus.append(log_total((log_weight + scores)[~has]))
         return log_total(np.array(plus)) - log_total(np.array(minus))
@@ -253,9 +253,9 @@ class MultilabelBoost(BaseRanker):
             return next(islice(self.staged_predict(X), num_iteration - 1, None))
         X = self._validated(X, reset=False)
         scores = np.empty((X.shape[0], len(self.labels_)))
-        with Workers(self.n_jobs) as workers:
+        with Context(self.n_jobs) as context:
             for label, (model, shift) in enumerate(self._models()):
-                scores[:, label] = model.predict(X, workers) + shift
+                scores[:, label] = model.predict(X, context) + shift
         return scores
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
@@ -263,9 +263,9 @@ class MultilabelBoost(BaseRanker):
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         scores = np.zeros((X.shape[0], len(self.labels_)))
-        for ranker, weight in self.ensemble_.parts():
-            assert isinstance(ranker, _Voting)
-            scores = scores + weight * np.outer(ranker(X), ranker.signs)
+        for weak_ranker, weight in self.ensemble_.parts():
+            assert isinstance(weak_ranker, _Voting)
+            scores = scores + weight * np.outer(weak_ranker(X), weak_ranker.signs)
             yield scores
 
     def rank(
@@ -274,7 +274,9 @@ class MultilabelBoost(BaseRanker):
         """Rank of every label of an item: 1 ranks first; equal scores in the order of labels."""
         for name, value in (("qid", qid), ("group", group)):
             if value is not None:
-                raise ValueError(f"MultilabelBoost ranks the labels of each item; leave {name} out")
+                raise ValueError(
+                    f"MultilabelRanker ranks the labels of each item; leave {name} out"
+                )
         scores = self.predict(X)
         order = np.argsort(-scores, axis=1, kind="stable")
         ranks = np.empty(scores.shape, np.int64)
@@ -302,14 +304,14 @@ class MultilabelBoost(BaseRanker):
     @property
     def explain(self) -> Any:
         """Explanations are of one score a row; there are as many here as labels."""
-        raise AttributeError("MultilabelBoost has no explanations: it has a score for each label")
+        raise AttributeError("MultilabelRanker has no explanations: it has a score for each label")
 
     explain_pair = shape_function = explain
 
     def _models(self) -> Iterator[tuple[Ensemble, float]]:
         """For each label a sum of stumps, and a constant."""
         rounds = list(self.ensemble_.parts())
-        stumps: list[Ranker] = [r.stump for r, _ in rounds if isinstance(r, _Voting)]
+        stumps: list[WeakRanker] = [r.stump for r, _ in rounds if isinstance(r, _Voting)]
         signed = np.array([w * r.signs for r, w in rounds if isinstance(r, _Voting)])
         signed = signed.reshape(len(stumps), len(self.labels_))
         for label in range(len(self.labels_)):
@@ -333,16 +335,16 @@ class MultilabelBoost(BaseRanker):
             isinstance(name, str | int | float) for name in labels
         ):
             raise ValueError("the model file has no list of labels in 'multilabel'")
-        for ranker in self.ensemble_.rankers:
-            if not isinstance(ranker, _Voting) or len(ranker.votes) != len(labels):
-                raise ValueError(f"{shown(ranker)} does not vote for {len(labels)} labels")
+        for weak_ranker in self.ensemble_.weak_rankers:
+            if not isinstance(weak_ranker, _Voting) or len(weak_ranker.votes) != len(labels):
+                raise ValueError(f"{shown(weak_ranker)} does not vote for {len(labels)} labels")
         assert isinstance(about, dict)
         self.labels_ = np.array(labels)
         self.intercept_ = number(about.get("intercept"), "intercept")
 
     def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
         if scipy.sparse.issparse(X):
-            raise TypeError("MultilabelBoost takes no sparse X; pass X.toarray()")
+            raise TypeError("MultilabelRanker takes no sparse X; pass X.toarray()")
         return super()._validated(X, reset=reset, to_fit=to_fit)
 
     def __sklearn_tags__(self) -> Any:
@@ -365,7 +367,7 @@ def label_matrix(Y: Any, items: int, known: Array | None = None) -> tuple[Floats
         raise ValueError("requires y to be passed, but the target y is None; give a 0/1 matrix")
     if isinstance(Y, Judgments):
         raise ValueError(
-            "y is a Judgments, which orders items, and MultilabelBoost orders the labels of an "
+            "y is a Judgments, which orders items, and MultilabelRanker orders the labels of an "
             "item; give a 0/1 matrix of shape (items, labels), or use RankBoost"
         )
     names = getattr(Y, "columns", None)
@@ -400,7 +402,7 @@ def label_matrix(Y: Any, items: int, known: Array | None = None) -> tuple[Floats
 
 
 @dataclass(frozen=True)
-class _LabelTask(Task):
+class _LabelTask(FitContext):
     """A fit, with the labels and weights of all items, compared or not."""
 
     matrix: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -415,16 +417,16 @@ class _LabelTable:
         self.labels = labels
 
     @property
-    def n_arranged(self) -> int:
+    def n_used_rows(self) -> int:
         return int(self.item.size)
 
     @property
     def n_features(self) -> int:
         return self.items.n_features
 
-    def keys(self, weight: Floats, workers: Workers) -> NDArray[np.uint64]:  # noqa: ARG002
+    def keys(self, weight: Floats, context: Context) -> NDArray[np.uint64]:  # noqa: ARG002
         """Order by item and label; which row of the user an item is does not matter."""
-        of_items = self.items.keys(self.weight, workers)
+        of_items = self.items.keys(self.weight, context)
         return of_items[self.item] * np.uint64(self.labels) + self.label.astype(np.uint64)
 
     def reorder(self, old: Integers) -> _LabelTable:
@@ -433,29 +435,29 @@ class _LabelTable:
 
 
 def _prepare(
-    X: Any, judgments: Judgments, weight: Floats, max_bins: int, workers: Workers
-) -> Training:
+    X: Any, judgments: Judgments, weight: Floats, max_bins: int, context: Context
+) -> TrainingData:
     """As `Training.prepare`: items binned once, not once for each label."""
-    arrangement = judgments.arrange()
+    layout = judgments.to_layout()
     labels = len(judgments) // weight.size
-    kept = np.unique(arrangement.order // labels)
+    kept = np.unique(layout.order // labels)
     weight = weight[kept]
-    items = Table.build(X, order=kept, weight=weight, max_bins=max_bins, workers=workers)
-    item = np.searchsorted(kept, arrangement.order // labels)
-    label = arrangement.order % labels
+    items = Table.build(X, order=kept, weight=weight, max_bins=max_bins, context=context)
+    item = np.searchsorted(kept, layout.order // labels)
+    label = layout.order % labels
     # It has what a training set asks of a table.
     stand_in = cast(Table, _LabelTable(items, item, label, weight, labels))
-    training = Training.ordered(stand_in, arrangement, workers)
+    training = TrainingData.ordered(stand_in, layout, context)
     if judgments.qid is not None:  # pairs of an item count as often as the item does
-        arrangement, table = training.arrangement, cast(_LabelTable, training.table)
-        sizes = np.diff(arrangement.level_start).reshape(-1, 2).prod(axis=1)
-        first = table.item[arrangement.level_start[arrangement.query_start[:-1]]]
+        layout, table = training.layout, cast(_LabelTable, training.table)
+        sizes = np.diff(layout.level_start).reshape(-1, 2).prod(axis=1)
+        first = table.item[layout.level_start[layout.query_start[:-1]]]
         count = max(float(sizes.sum()), math.fsum(sizes * weight[first]))
-        training = replace(training, arrangement=replace(arrangement, pair_count=count))
+        training = replace(training, layout=replace(layout, pair_count=count))
     return training
 
 
-class _Voting(Ranker):
+class _Voting(WeakRanker):
     """A ranker of items and labels: ``h(x, l) = v(x) · vote of l``."""
 
     votes: str
@@ -482,7 +484,7 @@ class _Voting(Ranker):
     def on(self, table: Table | _LabelTable) -> NDArray[np.int8]:
         """h(x, l) for every row of a table of items and labels."""
         if not isinstance(table, _LabelTable):
-            raise ValueError(f"a ranker of kind {self.name!r} is for MultilabelBoost alone")
+            raise ValueError(f"a ranker of kind {self.name!r} is for MultilabelRanker alone")
         voted = 2 * self.stump.on(table.items).astype(np.int8) - 1
         return voted[table.item] * self.signs[table.label]
 
@@ -531,20 +533,20 @@ class LabelConstant(_Voting):
 class _LabelVotes(Family):
     """All stumps with the best votes for the labels, and votes whatever the item."""
 
-    def start(self, table: Table | _LabelTable, workers: Workers | None = None) -> Search:
-        return _LabelSearch(cast(_LabelTable, table), workers or Workers(1))
+    def start(self, table: Table | _LabelTable, context: Context | None = None) -> Search:
+        return _LabelSearch(cast(_LabelTable, table), context or Context(1))
 
 
 class _LabelSearch(Search):
-    def __init__(self, table: _LabelTable, workers: Workers):
-        self._table, self._workers = table, workers
+    def __init__(self, table: _LabelTable, context: Context):
+        self._table, self._context = table, context
         items = table.items
-        self._cells = np.zeros((items.n_arranged, table.labels), np.int64)
+        self._cells = np.zeros((items.n_used_rows, table.labels), np.int64)
         self._n_bins = items.bins.n_bins
         self._missing = items.bins.has_missing & ~np.isnan(items.bins.low)
-        self._histograms = Histograms(items, workers)
+        self._histograms = Histograms(items, context)
 
-    def best(self, pull: Floats, allowed: Flags | None = None) -> Found | None:  # noqa: ARG002
+    def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:  # noqa: ARG002
         """Give the stump and the votes of the largest edge; it is positive."""
         table, items = self._table, self._table.items
         self._cells[table.item, table.label] = to_integers(pull)
@@ -556,24 +558,24 @@ class _LabelSearch(Search):
         if most <= TIE_UNITS:
             return None
         if constant >= least:
-            return Found(LabelConstant(_votes(total)), constant / SCALE)
+            return SearchResult(LabelConstant(_votes(total)), constant / SCALE)
         feature = int(np.argmax(best[:, 0] >= least))
         first, side = int(best[feature, 1]), int(best[feature, 2])
         cuts = items.bins.cuts[feature]
         threshold = float(cuts[first - 1]) if first > 0 else -np.inf
         edges = _edges_of(items.codes[feature], first, side, self._cells)
         edge = float(np.abs(edges).sum()) / SCALE
-        return Found(LabelVote(feature, threshold, side, _votes(edges)), edge)
+        return SearchResult(LabelVote(feature, threshold, side, _votes(edges)), edge)
 
     def _best_of_features(self, total: Integers) -> Integers:
         """Edge, first code above the threshold and side of the missing of each feature's best."""
         features = self._table.items.n_features
         best = np.zeros((features, 3), np.int64)
         small = is_small("cells", features * self._cells.size)
-        width = max(self._workers.jobs, MOST_SUMS // (BINS * self._table.labels))
+        width = max(self._context.jobs, MOST_SUMS // (BINS * self._table.labels))
         for first in range(0, features, width):
             part = np.arange(first, min(first + width, features))
-            self._workers.run(
+            self._context.run(
                 _best_label_votes, part.size, self._histograms.sums(self._cells, part),
                 self._n_bins[part], self._missing[part], total, best[part[0] : part[-1] + 1],
                 small=small,
@@ -590,7 +592,7 @@ def _votes(edges: Integers) -> str:
 class _PairStep(StepRule):
     """The exact step over pairs, for votes of 1 and -1: half that of values 0 and 1."""
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Take the step along ``(1 + h) / 2``."""
         step = ExactStep().step(risk, state, found, (values > 0).astype(np.uint8))
         return Step(step.size / 2, step.smoothed, step.perfect)

@@ -18,16 +18,16 @@ from precede.boosting.progress import ProgressBar
 from precede.boosting.resampling import Sample
 from precede.boosting.steps import ExactStep
 from precede.engine.arrays import Floats
-from precede.engine.exact import exact_sums, sum_of
+from precede.engine.exact import all_reduce_sum, exact_sums
 from precede.engine.parameters import asked, whole_number
-from precede.engine.training import Training
-from precede.estimator import BaseRanker, Task
+from precede.engine.training_data import TrainingData
+from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import part_of
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
-from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
+from precede.weak_rankers.base import Family
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -119,7 +119,7 @@ class PriceSearch:
 class PushRanker(BaseRanker):
     """Ranking with a p-norm push, or any convex price on any convex pair loss.
 
-    Minimises ``sum_k g( sum_{i above k} l(f(x_i) - f(x_k)) )``: every item k that should
+    Minimizes ``sum_k g( sum_{i above k} l(f(x_i) - f(x_k)) )``: every item k that should
     rank low is charged for the items that should rank above it and do not, by a convex function g
     of its pair losses, the *price*. The steeper g,
     the more it costs to have one such item at the very top, and the more of the rest of the
@@ -205,9 +205,9 @@ early_stopping_rounds,
     >>> from precede import PushRanker
     >>> from precede.metrics import evaluate
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> for price in (1, 16):  # benign tumours above the first malignant one, on these data
+    >>> for price in (1, 16):  # benign tumors above the first malignant one, on these data
     ...     model = PushRanker(
-    ...         price=price, rankers="features", n_estimators=100, learning_rate=1.0
+    ...         price=price, weak_rankers="features", n_estimators=100, learning_rate=1.0
     ...     )
     ...     scores = model.fit(X[:, :6], y).predict(X[:, :6])
     ...     seen = evaluate(y, scores, metrics="positives_above_first_negative")
@@ -223,7 +223,7 @@ early_stopping_rounds,
         *,
         price: float | str | Price = 4,
         loss: str | PairLoss = "exponential",
-        rankers: str | Family = "stumps",
+        weak_rankers: str | Family = "stumps",
         scope: str = "query",
         monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         prices: Sequence[float] = (1, 2, 4, 8, 16, 64),
@@ -246,7 +246,7 @@ early_stopping_rounds,
     ):
         self.price = price
         self.loss = loss
-        self.rankers = rankers
+        self.weak_rankers = weak_rankers
         self.scope = scope
         self.monotone_constraints = monotone_constraints
         self.prices = prices
@@ -273,7 +273,7 @@ early_stopping_rounds,
             risk=PairRisk(
                 self.loss, self.price_, balance=self.balance, rank_weight=self.rank_weight
             ),
-            rankers=self.rankers_to_search(),
+            weak_rankers=self.weak_rankers_to_search(),
             step=ExactStep(),
             stop=stop,
             learning_rate=self.learning_rate,
@@ -284,7 +284,7 @@ early_stopping_rounds,
         """Return the judgments, as one query if the scope is global."""
         return judgments.as_one_query() if self.scope == "global" else judgments
 
-    def _boost(self, task: Task) -> Result:
+    def _boost(self, task: FitContext) -> Result:
         going_on = self.warm_start and hasattr(self, "ensemble_") and hasattr(self, "price_")
         if not isinstance(self.price, str) or self.price != "cv":
             self.price_, self.price_search_ = self.price, None
@@ -317,7 +317,7 @@ early_stopping_rounds,
 
     # -- choosing the price ----------------------------------------------------------------
 
-    def _search_prices(self, task: Task) -> PriceSearch:
+    def _search_prices(self, task: FitContext) -> PriceSearch:
         """Fit every price on every fold, and look at the rows held out."""
         X, judgments = task.X, self.judgments_to_learn(task.judgments)
         powers = tuple(sorted({float(power) for power in self.prices}))
@@ -359,19 +359,19 @@ early_stopping_rounds,
 
     # -- how much carries the push ---------------------------------------------------------
 
-    def _weigh_losers(self, result: Result, training: Training) -> None:
+    def _weigh_losers(self, result: Result, training: TrainingData) -> None:
         """Count the rows behind the push, and say when they are too few for it."""
-        workers, pull = training.workers, result.state.pull
-        if workers.device is not None:
-            pull = workers.device.get(pull)
+        context, pull = training.context, result.state.pull
+        if context.device is not None:
+            pull = context.device.get(pull)
         share = np.maximum(-pull, 0.0)
-        total, squares = exact_sums([share, share**2], workers)
+        total, squares = exact_sums([share, share**2], context)
         self.effective_losers_ = total**2 / squares if total > 0 else 0.0
-        above = training.arrangement.weight_above()
-        losers = sum_of(lambda: int((above > 0).sum()), workers)
+        above = training.layout.weight_above()
+        losers = all_reduce_sum(lambda: int((above > 0).sum()), context)
         power = self._power_in_effect(result, training)
         if power > 1 and losers < LOSERS_FOR_EACH_POWER * power:
-            workers.warn(
+            context.warn(
                 f"{losers} rows that should rank low are few for price={self.price_!r} (a power "
                 f"of {power:.3g}): have {LOSERS_FOR_EACH_POWER} for each unit of the power, or the "
                 "top of the list may look different on new data; use a smaller price, or "
@@ -379,13 +379,13 @@ early_stopping_rounds,
                 SmallSampleWarning,
             )
 
-    def _power_in_effect(self, result: Result, training: Training) -> float:
+    def _power_in_effect(self, result: Result, training: TrainingData) -> float:
         """``u g'(u) / g(u)`` at the mean payment: p for u^p."""
         cost = price(self.price_)
         if cost.power is not None or not len(result.history):
             return 1.0 if cost.power is None else cost.power
         bound = PairRisk(self.loss, cost, balance=self.balance).bind(
-            training.arrangement, training.workers
+            training.layout, training.context
         )
         risk = np.array([result.history[-1]["log_risk"] + bound.payment_scale()[1]])
         return float(np.exp(risk + cost.log_slope(risk) - cost.log_value(risk))[0])

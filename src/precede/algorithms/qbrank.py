@@ -23,7 +23,7 @@ __all__ = ["QBRank"]
 class QBRank(BaggedTrees, BaseRanker):
     """Boosted trees that learn from preferences and from absolute labels together.
 
-    Minimises, over pairs x above y and over labelled rows z with label l,
+    Minimizes, over pairs x above y and over labeled rows z with label l,
 
         R(h) = w/2 · sum max(0, h(y) - h(x) + margin)² + (1 - w)/2 · sum (l - h(z))².
 
@@ -53,7 +53,7 @@ class QBRank(BaggedTrees, BaseRanker):
     line_search : bool
         Search for the step >= 0 of the least R, which then never rises; otherwise it is 1.
     step_length : float, optional
-        Steps of this normalised length instead, without a learning rate; see `BoostedRanker`.
+        Steps of this normalized length instead, without a learning rate; see `BoostedRanker`.
     learning_rate : float in (0, 1]
         The paper's shrinkage.
     balance : {"pairs", "queries", "items"}
@@ -113,7 +113,7 @@ random_state, n_jobs, device, verbose
         n_estimators: int | Literal["auto"] = 300,
         balance: str = "pairs",
         rank_weight: Weighting = None,
-        rankers: Any = "trees",
+        weak_rankers: Any = "trees",
         num_leaves: int | Literal["auto"] = 20,
         max_depth: int = -1,
         min_child_samples: int = 20,
@@ -150,7 +150,7 @@ random_state, n_jobs, device, verbose
         self.n_estimators = n_estimators
         self.balance = balance
         self.rank_weight = rank_weight
-        self.rankers = rankers
+        self.weak_rankers = weak_rankers
         self.num_leaves = num_leaves
         self.max_depth = max_depth
         self.min_child_samples = min_child_samples

@@ -10,8 +10,8 @@ from precede.boosting.history import Progress, Stop
 from precede.boosting.steps import BoundStep, ExactStep
 from precede.engine.parameters import true_or_false
 from precede.estimator import BaseRanker
-from precede.rankers.base import Family
 from precede.risks.pair_risk import PairRisk
+from precede.weak_rankers.base import Family
 
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
@@ -22,9 +22,9 @@ _STEPS = {"exact": ExactStep, "bound": BoundStep}
 
 
 class RankBoost(BaseRanker):
-    """Boosting that minimises the exponential loss over pairs, without enumerating pairs.
+    """Boosting that minimizes the exponential loss over pairs, without enumerating pairs.
 
-    Minimises the mean over crucial pairs (i above k) of ``exp(-(f(x_i) - f(x_k)))`` with
+    Minimizes the mean over crucial pairs (i above k) of ``exp(-(f(x_i) - f(x_k)))`` with
     ``f = sum_t step_t h_t``, one weak ranker a round.
 
     ================================= ============ ===========
@@ -128,7 +128,7 @@ class RankBoost(BaseRanker):
         *,
         select: str = "slope",
         step: str = "exact",
-        rankers: str | Family = "stumps",
+        weak_rankers: str | Family = "stumps",
         nonnegative: bool = False,
         monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         n_estimators: int | Literal["auto"] = 300,
@@ -148,7 +148,7 @@ class RankBoost(BaseRanker):
     ):
         self.select = select
         self.step = step
-        self.rankers = rankers
+        self.weak_rankers = weak_rankers
         self.nonnegative = nonnegative
         self.monotone_constraints = monotone_constraints
         self.n_estimators = n_estimators
@@ -181,7 +181,7 @@ class RankBoost(BaseRanker):
             risk=PairRisk(
                 "exponential", "linear", balance=self.balance, rank_weight=self.rank_weight
             ),
-            rankers=self.rankers_to_search(),
+            weak_rankers=self.weak_rankers_to_search(),
             step=_STEPS[self.step](),
             stop=stop,
             select=self.select,

@@ -17,21 +17,21 @@ from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, advance
 from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
-from precede.boosting.method import PERFECT, Method, Round
+from precede.boosting.trainer import PERFECT, Round, Trainer
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.parameters import whole_number
 from precede.engine.portable import exp, tanh
 from precede.engine.ties import TIE, first_tied
-from precede.estimator import BaseRanker, Task
+from precede.estimator import BaseRanker, FitContext
 from precede.model import Ensemble
-from precede.rankers.base import Family, family
-from precede.rankers.candidates import PRIME, Candidates, Span
-from precede.rankers.device_candidates import DeviceCandidates, DeviceSpan
 from precede.risks.base import bound_step, smoothing_mass
 from precede.risks.device_pair_weights import DevicePairWeights
 from precede.risks.links import ADABOOST, Link
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pair_weights import DroppedWeights, PairWeights, free_memory, pair_factors
+from precede.weak_rankers.base import Family, family
+from precede.weak_rankers.candidates import PRIME, Candidates, Span
+from precede.weak_rankers.device_candidates import DeviceCandidates, DeviceSpan
 
 __all__ = ["RankBoostPlus"]
 
@@ -47,7 +47,7 @@ NO_PART = 1e-9
 
 
 class RankBoostPlus(BaseRanker):
-    """RankBoost+: minimises the exponential loss E2, in which a tie is half right, half wrong.
+    """RankBoost+: minimizes the exponential loss E2, in which a tie is half right, half wrong.
 
     E2 is the mean over crucial pairs of ``prod_s omega_s``, where a weak ranker s of values 0
     and 1 and of accumulated weight eta_s has ``omega_s = exp(-eta_s)`` on pairs that it
@@ -103,7 +103,7 @@ class RankBoostPlus(BaseRanker):
         ``history_["risk"]`` is E2 and ``["e1"]`` the plain exponential loss of the same
         model; ``["edge"]`` is ``-delta``, ``["bound"]`` theorem 2's bound on the training
         error (NaN with a learning rate, an estimate, or a step along a combination, which
-        the theorem does not cover), ``["rankers"]`` the number of different rankers.
+        the theorem does not cover), ``["weak_rankers"]`` the number of different rankers.
     memory_ : int
         Bytes that the fit was predicted to need.
 
@@ -147,7 +147,7 @@ class RankBoostPlus(BaseRanker):
         self,
         *,
         search: str = "efficient",
-        rankers: str | Family = "stumps",
+        weak_rankers: str | Family = "stumps",
         n_estimators: int = 300,
         learning_rate: float = 1.0,
         balance: str = "pairs",
@@ -164,7 +164,7 @@ class RankBoostPlus(BaseRanker):
         verbose: int = 0,
     ):
         self.search = search
-        self.rankers = rankers
+        self.weak_rankers = weak_rankers
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
         self.balance = balance
@@ -182,9 +182,9 @@ class RankBoostPlus(BaseRanker):
 
     # -- fitting ---------------------------------------------------------------------------
 
-    def _method(
-        self, task: Task, stop: Stop, ensemble: Ensemble | None, history: History
-    ) -> Method:
+    def _trainer(
+        self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
+    ) -> Trainer:
         method = _Descent(self, task, stop, ensemble, history)
         self.memory_ = method.memory
         return method
@@ -221,14 +221,14 @@ class RankBoostPlus(BaseRanker):
             )
         return checkpoint
 
-    def _keep(self, result: Result, task: Task) -> None:
+    def _keep(self, result: Result, task: FitContext) -> None:
         super()._keep(result, task)
         # A round along a combination adds several rankers: rounds and rankers differ.
-        history, worsening = result.history, self._worsening(task)
+        history, early_stopping = result.history, self._early_stopping(task)
         self.best_iteration_ = (
-            worsening.best_round(history) if worsening and len(history) else len(history)
+            early_stopping.best_round(history) if early_stopping and len(history) else len(history)
         )
-        stopped_early = worsening is not None and self.early_stopping_rounds is not None
+        stopped_early = early_stopping is not None and self.early_stopping_rounds is not None
         self.n_estimators_ = self.best_iteration_ if stopped_early else len(history)
         parts = int(history[self.n_estimators_ - 1]["parts"]) if self.n_estimators_ else 0
         self.ensemble_ = result.ensemble.first(parts)
@@ -294,22 +294,22 @@ class RankBoostPlus(BaseRanker):
                 "search='efficient' with memory_limit='estimate'"
             )
 
-    def _predict_memory(self, task: Task, candidates: int) -> int:
+    def _predict_memory(self, task: FitContext, candidates: int) -> int:
         """Bytes that the fit will need; too many are refused before any is taken."""
-        arrangement, rows = task.training.arrangement, task.training.arrangement.n_arranged
+        layout, rows = task.training.layout, task.training.layout.n_used_rows
         most = min(self.n_estimators, candidates)
         needed = Span.bytes_needed(rows, most)
         if self.search == "optimal":
             needed += 8 * candidates * Span.width_needed(rows, most) + 8 * rows * (most + 8)
         if self.memory_limit == "estimate":
             features = task.training.table.n_features
-            return needed + DroppedWeights.bytes_needed(arrangement, self.masks, features)
-        needed += PairWeights.bytes_needed(arrangement)
-        if task.training.workers.device is not None:
+            return needed + DroppedWeights.bytes_needed(layout, self.masks, features)
+        needed += PairWeights.bytes_needed(layout)
+        if task.training.context.device is not None:
             return needed  # weights that do not fit there are not kept
         limit: Any = SHARE * free_memory() if self.memory_limit == "auto" else self.memory_limit
         if limit is not None and needed > limit:
-            pairs = arrangement.count_graded_pairs() + arrangement.winner.size
+            pairs = layout.count_graded_pairs() + layout.winner.size
             raise ValueError(
                 f"RankBoostPlus keeps a weight for each of the {pairs:,} pairs and needs about "
                 f"{needed / 1e9:.3g} GB, more than memory_limit={self.memory_limit!r} "
@@ -364,39 +364,37 @@ class _Combinations:
     parts: list[Floats] = field(default_factory=list)
 
 
-class _Descent(Method):
+class _Descent(Trainer):
     """Coordinate descent on E2 over linearly independent rankers."""
 
     def __init__(
         self,
         settings: RankBoostPlus,
-        task: Task,
+        task: FitContext,
         stop: Stop,
         ensemble: Ensemble | None,
         history: History,
     ):
         training = task.training
         self._settings, self._training = settings, training
-        self.stop, self.workers = stop, training.workers
+        self.stop, self.context = stop, training.context
         self.monitors = [monitor for monitor, _ in task.monitors]
-        arrangement, table, workers = training.arrangement, training.table, training.workers
-        device = workers.device
-        if device is not None and arrangement.any_listed:
+        layout, table, context = training.layout, training.table, training.context
+        device = context.device
+        if device is not None and layout.any_listed:
             raise ValueError(
                 "device='cuda' is for grades; listed pairs are weighed on the CPU: use device='cpu'"
             )
         make = Candidates if device is None else DeviceCandidates
-        self._candidates = make(table, arrangement, family(settings.rankers), workers)
+        self._candidates = make(table, layout, family(settings.weak_rankers), context)
         self.memory = settings._predict_memory(task, len(self._candidates))
         self._alive = np.ones(len(self._candidates), bool)
         most = min(settings.n_estimators, len(self._candidates))
-        self._span = (
-            Span(arrangement, most) if device is None else DeviceSpan(device, arrangement, most)
-        )
+        self._span = Span(layout, most) if device is None else DeviceSpan(device, layout, most)
         self._used = _Used()
         self._index: dict[int, int] = {}
         self._weights = self._make_weights(settings)
-        self._e1 = PairRisk("exponential", balance=settings.balance).bind(arrangement, workers)
+        self._e1 = PairRisk("exponential", balance=settings.balance).bind(layout, context)
         self._scores = self._no_scores()
         self.ensemble = Ensemble([], [], table.n_features)
         self._bound = float(history[-1]["bound"]) if len(history) else 1.0
@@ -413,32 +411,32 @@ class _Descent(Method):
 
     def _no_scores(self) -> Any:
         """Scores before the first round."""
-        scores, device = np.zeros(self._training.table.n_arranged), self.workers.device
+        scores, device = np.zeros(self._training.table.n_used_rows), self.context.device
         return scores if device is None or not self._e1.on_device else device.put(scores)
 
     def _make_weights(self, settings: RankBoostPlus) -> PairWeights | DroppedWeights:
         training = self._training
-        device = training.workers.device
+        device = training.context.device
         if device is not None:
             limit: Any = settings.memory_limit
             limit = SHARE * device.free() if limit == "auto" else limit
-            kept = DevicePairWeights.fits(device, training.arrangement, limit)
-            return DevicePairWeights(training.arrangement, training.workers, kept=kept)
+            kept = DevicePairWeights.fits(device, training.layout, limit)
+            return DevicePairWeights(training.layout, training.context, kept=kept)
         if settings.memory_limit != "estimate":
-            return PairWeights(training.arrangement, training.workers)
+            return PairWeights(training.layout, training.context)
         seed = int(check_random_state(settings.random_state).randint(2**31 - 1))
         return DroppedWeights(
-            training.arrangement, training.table.codes, training.workers, masks=settings.masks,
+            training.layout, training.table.codes, training.context, masks=settings.masks,
             seed=seed,
         )  # fmt: skip
 
     def _replay(self, ensemble: Ensemble) -> None:
         """Do the rounds of an earlier fit again."""
-        for ranker, weight in ensemble.parts():
-            number = self._candidates.number(ranker)
+        for weak_ranker, weight in ensemble.parts():
+            number = self._candidates.number(weak_ranker)
             if number < 0:
                 raise ValueError(
-                    f"the model to continue from has {ranker}, which these data do not offer; "
+                    f"the model to continue from has {weak_ranker}, which these data do not offer; "
                     "continue with the same data, or set warm_start=False"
                 )
             if number not in self._index:
@@ -446,12 +444,13 @@ class _Descent(Method):
             self._add(self._index[number], weight)
 
     def _check_history(self, history: History) -> None:
-        """Refuse rounds that were learnt from other data."""
+        """Refuse rounds that were learned from other data."""
         now = self._weights.log_risk
         was = history[-1]["log_risk"] if len(history) else 0.0
         if was != now:
             raise ValueError(
-                f"the rounds to continue from were learnt from other data: E2 is {np.exp(now):.6g} "
+                f"the rounds to continue from were learned from other data: E2 is "
+                f"{np.exp(now):.6g} "
                 f"here and was {np.exp(was):.6g}; continue with the same data, or fit again"
             )
 
@@ -472,13 +471,13 @@ class _Descent(Method):
         parts = int(history[-1]["parts"]) if len(history) else 0
         self.ensemble = self.ensemble.first(parts)
         self._scores = self._no_scores()
-        for ranker, weight in self.ensemble.parts():
-            self._move(ranker.on(self._training.table), weight)
+        for weak_ranker, weight in self.ensemble.parts():
+            self._move(weak_ranker.on(self._training.table), weight)
         self.state = self._e1.state(self._scores)
         return super().interrupt(history)
 
     def _round(self, move: _Move, step: float, perfect: bool) -> Round:
-        log_total = float(np.log(self._training.arrangement.total))
+        log_total = float(np.log(self._training.layout.total))
         # Theorem 2 speaks of full steps along one ranker, and of slopes that are exact.
         sure = (
             move.combination is None
@@ -493,7 +492,7 @@ class _Descent(Method):
             "edge": move.edge,
             "step": step,
             "bound": self._bound,
-            "rankers": len(self._used),
+            "weak_rankers": len(self._used),
             "parts": len(self.ensemble),
             "perfect": perfect,
         }
@@ -589,7 +588,7 @@ class _Descent(Method):
         index = move.used
         if move.rest is not None:
             index = self._enter(move.new, move.rest)
-        size, infinite = bound_step(move.edge, smoothing_mass(self._training.arrangement))
+        size, infinite = bound_step(move.edge, smoothing_mass(self._training.layout))
         step = rate * size
         values = self._values(index)
         # A pair that is tied or reversed may weigh too little to be seen in the slope.
@@ -624,15 +623,15 @@ class _Descent(Method):
             feature, first = self._candidates.feature, self._candidates.first
             self._weights.advance(int(feature[number]), int(first[number]), step=step)
         self._used.eta[index] += step
-        ranker = self._candidates.ranker(number)
+        weak_ranker = self._candidates.weak_ranker(number)
         self._move(values, step)
         for monitor in self.monitors:
-            monitor.advance(ranker, step)
-        self.ensemble.append(ranker, step)
+            monitor.advance(weak_ranker, step)
+        self.ensemble.append(weak_ranker, step)
 
     def _move(self, values: Any, step: float) -> None:
         """Add a ranker to the scores, where these are."""
-        device = self.workers.device
+        device = self.context.device
         if device is not None and device.holds(self._scores):
             device.advance(self._scores, values, step)
             return
@@ -680,8 +679,8 @@ class _Descent(Method):
         fresh = np.flatnonzero(inside)
         if not fresh.size:
             return
-        known = [self._span.centred(self._values(index)) for index in range(len(self._used))]
-        wanted = [self._span.centred(self._candidates.values(int(number))) for number in fresh]
+        known = [self._span.centered(self._values(index)) for index in range(len(self._used))]
+        wanted = [self._span.centered(self._candidates.values(int(number))) for number in fresh]
         solution = scipy.linalg.lstsq(np.stack(known).T, np.stack(wanted).T)[0]
         solution[np.abs(solution) < NO_PART] = 0.0
         combinations.inside += fresh.tolist()
@@ -695,7 +694,7 @@ class _Descent(Method):
         values = [self._values(int(index)) for index in indices]
         before = self._used.eta[indices]
         direction = move.combination[indices] * np.sign(move.edge)
-        smoothing = smoothing_mass(self._training.arrangement)
+        smoothing = smoothing_mass(self._training.layout)
 
         def slope(step: float, smoothed: bool) -> float:
             rising = weights.along(values, before, direction, step)[1]

@@ -17,22 +17,29 @@ from precede.boosting.coordinate_descent import NOTHING_LEFT, Plan
 from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.steps import ExactStep, LineSearch, Step, StepRule
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Floats, Integers
-from precede.engine.exact import least_of, sum_of
+from precede.engine.exact import all_reduce_min, all_reduce_sum
+from precede.engine.execution import Context
 from precede.engine.parameters import in_range, true_or_false
 from precede.engine.portable import log_of
-from precede.engine.workers import Workers
-from precede.estimator import BaseRanker, Task
+from precede.engine.query_layout import QueryLayout
+from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import part_of
 from precede.judgments import Judgments
 from precede.margin import net_weights, refuse_ties, smooth_step, weight_norm
 from precede.model import Ensemble, number
-from precede.rankers.base import Family, Found, Ranker, Search, exactly_searched, family
 from precede.risks.base import BoundRisk, State, ends_of_levels, least_margin
 from precede.risks.pair_risk import PairRisk
+from precede.weak_rankers.base import (
+    Family,
+    Search,
+    SearchResult,
+    WeakRanker,
+    exactly_searched,
+    family,
+)
 
-__all__ = ["SmoothMargin"]
+__all__ = ["SmoothMarginRanker"]
 
 
 # A line search goes at most so many times as far as the weights have come: a ranker that
@@ -43,7 +50,7 @@ EDGE_ROUNDING = 2.0**-39
 PULL_ROUNDING = 2.0**-60
 
 
-class SmoothMargin(BaseRanker):
+class SmoothMarginRanker(BaseRanker):
     """Boosting for a large margin over all pairs, with an interval around the best margin.
 
     Ascends the *smooth margin* ``G = -log(sum over pairs of exp(-(f_i - f_k))) / norm``, which
@@ -123,10 +130,10 @@ class SmoothMargin(BaseRanker):
     Examples
     --------
     >>> import numpy as np
-    >>> from precede import SmoothMargin, best_margin
+    >>> from precede import SmoothMarginRanker, best_margin
     >>> X = np.random.default_rng(0).normal(size=(40, 3))
     >>> y = (X.sum(axis=1) > 0).astype(int)
-    >>> model = SmoothMargin(tolerance=0.005).fit(X, y)
+    >>> model = SmoothMarginRanker(tolerance=0.005).fit(X, y)
     >>> low, high = model.margin_interval_
     >>> bool(high - low <= 0.005), bool(low <= best_margin(X, y) <= high)
     (True, True)
@@ -139,7 +146,7 @@ class SmoothMargin(BaseRanker):
     def __init__(
         self,
         *,
-        rankers: str | Family = "stumps",
+        weak_rankers: str | Family = "stumps",
         step: str = "approximate",
         nonnegative: bool = False,
         n_estimators: int = 10_000,
@@ -151,7 +158,7 @@ class SmoothMargin(BaseRanker):
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
-        self.rankers = rankers
+        self.weak_rankers = weak_rankers
         self.step = step
         self.nonnegative = nonnegative
         self.n_estimators = n_estimators
@@ -167,7 +174,7 @@ class SmoothMargin(BaseRanker):
         """Return the risk, the rankers and the step of this algorithm."""
         return Plan(
             risk=PairRisk("exponential", "linear", balance="pairs"),
-            rankers=exactly_searched(self.rankers, "an interval around the best margin"),
+            weak_rankers=exactly_searched(self.weak_rankers, "an interval around the best margin"),
             step=SmoothMarginStep(exact=self.step == "exact"),
             stop=stop | Narrow(self.tolerance),
             nonnegative=self.nonnegative,
@@ -187,7 +194,7 @@ class SmoothMargin(BaseRanker):
             raise ValueError(f"step={self.step!r} is unknown; use 'approximate' or 'exact'")
 
     def _searched_now(self) -> tuple[Family, int, bool]:
-        return family(self.rankers), self.max_bins, bool(self.nonnegative)
+        return family(self.weak_rankers), self.max_bins, bool(self.nonnegative)
 
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
         before = super()._before(checkpoint)
@@ -198,7 +205,7 @@ class SmoothMargin(BaseRanker):
             )
         return before
 
-    def _keep(self, result: Result, task: Task) -> None:
+    def _keep(self, result: Result, task: FitContext) -> None:
         history = result.history
         low, high = (history[-1]["lower"], history[-1]["upper"]) if len(history) else (0.0, 0.0)
         if low > 0:  # of a warm start's rounds too
@@ -212,9 +219,9 @@ class SmoothMargin(BaseRanker):
         if result.reason == NOTHING_LEFT and low <= 0:  # the last weights of the pairs prove it
             high = 0.0
         self.margin_interval_ = (low, high)
-        self._tell(low, high, result.reason, task.training.workers)
+        self._tell(low, high, result.reason, task.training.context)
 
-    def _tell(self, low: float, high: float, reason: str, workers: Workers) -> None:
+    def _tell(self, low: float, high: float, reason: str, context: Context) -> None:
         """Say what was not reached, and what that leaves the user with."""
         if low <= 0:
             why = "the weak rankers cannot separate the pairs" if high <= 0 else (
@@ -228,13 +235,13 @@ class SmoothMargin(BaseRanker):
                 else "the model has no rounds and scores every row alike. Look whether the "
                 "features are constant"
             )
-            workers.warn(
+            context.warn(
                 f"{why}; {model}, give richer rankers, or use RankBoost for data that are not "
                 "separable",
                 ConvergenceWarning,
             )
         elif high - low > self.tolerance and reason.endswith(" rounds"):
-            workers.warn(
+            context.warn(
                 f"the best margin lies in [{low:.6g}, {high:.6g}] after {len(self.history_)} "
                 f"rounds{self._searched_thresholds()}, wider than the tolerance "
                 f"{self.tolerance:g}; raise n_estimators or tolerance",
@@ -243,10 +250,10 @@ class SmoothMargin(BaseRanker):
 
     def _searched_thresholds(self) -> str:
         """Words for the thresholds of stumps that were not searched; none if there are none."""
-        if any(each.thresholds == "bins" for each in family(self.rankers).members):
+        if any(each.thresholds == "bins" for each in family(self.weak_rankers).members):
             return (
                 f" (stumps at no more than {self.max_bins - 1} quantiles of a feature; "
-                "rankers=Stumps(thresholds='all') has all of them)"
+                "weak_rankers=Stumps(thresholds='all') has all of them)"
             )
         return ""
 
@@ -265,13 +272,13 @@ class SmoothMargin(BaseRanker):
         self._searched = self._searched_now()
 
 
-def _margin(ensemble: Ensemble, task: Task) -> float:
+def _margin(ensemble: Ensemble, task: FitContext) -> float:
     """Margin of the model on the training rows; 0 for one that has no weights."""
     norm = weight_norm(ensemble)
-    scores = np.zeros(task.training.table.n_arranged)
-    for ranker, weight in net_weights(ensemble).items():
-        scores += weight * ranker.on(task.training.table)
-    margin = least_margin(task.training.arrangement, scores, task.training.workers)
+    scores = np.zeros(task.training.table.n_used_rows)
+    for weak_ranker, weight in net_weights(ensemble).items():
+        scores += weight * weak_ranker.on(task.training.table)
+    margin = least_margin(task.training.layout, scores, task.training.context)
     return margin / norm if norm > 0 else 0.0
 
 
@@ -303,7 +310,7 @@ class SmoothMarginStep(StepRule):
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:  # noqa: ARG002
         """Take up the interval of an earlier fit."""
         self._search = search
-        self._weights: dict[Ranker, float] = {}
+        self._weights: dict[WeakRanker, float] = {}
         self._norm = 0.0
         last = history[-1] if len(history) else {}
         self._lower, self._upper = last.get("lower", 0.0), last.get("upper", math.inf)
@@ -314,7 +321,9 @@ class SmoothMarginStep(StepRule):
         self._log_scale = math.nan
         self._of_round: dict[str, Any] = {}
 
-    def again(self, risk: BoundRisk, scores: Floats, ranker: Ranker, weight: float) -> None:
+    def again(
+        self, risk: BoundRisk, scores: Floats, weak_ranker: WeakRanker, weight: float
+    ) -> None:
         """Live through a round of an earlier fit: weights, norm and pulls to average, to the bit.
 
         O(n) only for the rounds since the last average.
@@ -322,18 +331,18 @@ class SmoothMarginStep(StepRule):
         if not self._pulls.size:
             self._pulls = np.zeros(scores.size)
         if self._round >= self._averaged:
-            self._move(ranker, weight, risk.state(scores).pull)
+            self._move(weak_ranker, weight, risk.state(scores).pull)
         else:
-            self._move(ranker, weight, None)
+            self._move(weak_ranker, weight, None)
         self._round += 1
         if _is_power_of_two(self._round):
             self._begin_average()
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Closed form for values 0 and 1 or a line search; RankBoost's while G <= 0."""
         if math.isnan(self._log_scale):
-            self._log_scale = _log_scale(risk.arrangement, risk.workers)
-            self._rows = sum_of(lambda: state.pull.size, risk.workers)
+            self._log_scale = _log_scale(risk.layout, risk.context)
+            self._rows = all_reduce_sum(lambda: state.pull.size, risk.context)
         if not self._pulls.size:
             self._pulls = np.zeros(state.pull.size)
         smooth = self._smooth_margin(state.log_value)
@@ -352,13 +361,13 @@ class SmoothMarginStep(StepRule):
         if step.perfect:
             step = Step(risk.last_step(state, values, step.size), perfect=True, whole=True)
         self._of_round = {"best_edge": abs(found.edge), "progress_condition": promised}
-        self._move(found.ranker, step.size, state.pull)
+        self._move(found.weak_ranker, step.size, state.pull)
         return step
 
     def seen(self, risk: BoundRisk, state: State) -> dict[str, Any]:
         """Margins and interval after the round."""
         self._round += 1
-        margin = least_margin(risk.arrangement, state.scores, risk.workers)
+        margin = least_margin(risk.layout, state.scores, risk.context)
         margin = margin / self._norm if self._norm else 0.0
         self._lower = max(self._lower, margin)
         if _is_power_of_two(self._round):
@@ -376,23 +385,28 @@ class SmoothMarginStep(StepRule):
         return -(log_value + self._log_scale) / norm if norm > 0 else -math.inf
 
     def _closed(
-        self, risk: BoundRisk, state: State, smooth: float, found: Found, values: Array
+        self, risk: BoundRisk, state: State, smooth: float, found: SearchResult, values: Array
     ) -> tuple[Step, bool]:
         """RS09 eq. (12), and whether theorem 7 promises progress."""
-        masses = risk.masses(state, values)
-        sign = 1.0 if masses.edge > 0 else -1.0
-        right, wrong = max(masses.right, masses.wrong), min(masses.right, masses.wrong)
-        tied, edge = masses.tied, right - wrong
+        edge_weights = risk.edge_weights(state, values)
+        sign = 1.0 if edge_weights.edge > 0 else -1.0
+        right, wrong = (
+            max(edge_weights.right, edge_weights.wrong),
+            min(edge_weights.right, edge_weights.wrong),
+        )
+        tied, edge = edge_weights.tied, right - wrong
         if wrong == 0 and smooth * tied == 0:  # nothing is tied or reversed: G rises for ever
             return ExactStep().step(risk, state, found, values), False
         size = smooth_step(right, wrong, tied, smooth)
         promised = smooth < edge < 1 and tied < 2 / 3 * (1 - edge) * (1 - edge * edge)
         return Step(sign * max(size, 0.0)), promised
 
-    def _line_search(self, risk: BoundRisk, state: State, found: Found, values: Array) -> float:
+    def _line_search(
+        self, risk: BoundRisk, state: State, found: SearchResult, values: Array
+    ) -> float:
         """Greatest G along the ranker (RS09 eq. 10); G is quasi-concave along any line."""
         sign = 1.0 if found.edge > 0 else -1.0
-        before = self._weights.get(found.ranker, 0.0)
+        before = self._weights.get(found.weak_ranker, 0.0)
 
         def rising(step: float) -> float:
             at = risk.state(state.scores + sign * step * values)
@@ -411,10 +425,10 @@ class SmoothMarginStep(StepRule):
             return 0.0
         return sign * float(scipy.optimize.brentq(rising, 0.0, reach, xtol=1e-12 * reach))
 
-    def _move(self, ranker: Ranker, step: float, pull: Floats | None) -> None:
+    def _move(self, weak_ranker: WeakRanker, step: float, pull: Floats | None) -> None:
         """Move the weight of a ranker; a pull that is None is not part of an average."""
-        before = self._weights.get(ranker, 0.0)
-        self._weights[ranker] = before + step
+        before = self._weights.get(weak_ranker, 0.0)
+        self._weights[weak_ranker] = before + step
         self._norm += abs(before + step) - abs(before)
         if pull is not None:
             self._pulls += abs(step) * pull
@@ -440,22 +454,22 @@ def _is_power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
 
 
-def _log_scale(arrangement: Arrangement, workers: Workers) -> float:
+def _log_scale(layout: QueryLayout, context: Context) -> float:
     """Logarithm of the factor that brings the least pair weight to 1, if it is below 1."""
-    if arrangement.shared:
-        lightest = ends_of_levels(arrangement, arrangement.weight, workers)[0]
-        below = np.minimum.accumulate(ends_of_levels(arrangement, arrangement.outer, workers)[0])
+    if layout.shared:
+        lightest = ends_of_levels(layout, layout.weight, context)[0]
+        below = np.minimum.accumulate(ends_of_levels(layout, layout.loser_weight, context)[0])
         return -log_of(min(1.0, float((lightest[1:] * below[:-1]).min())))
     least = float(
         _least_pair_weight(
-            arrangement.level_start, arrangement.query_start, arrangement.weight,
-            arrangement.outer,
+            layout.level_start, layout.query_start, layout.weight,
+            layout.loser_weight,
         )
     )  # fmt: skip
-    listed = arrangement.pair_weight * arrangement.weight[arrangement.winner]
-    listed = listed * arrangement.outer[arrangement.loser]
+    listed = layout.pair_weight * layout.weight[layout.winner]
+    listed = listed * layout.loser_weight[layout.loser]
     least = min(1.0, least, float(listed.min(initial=np.inf)))
-    return -log_of(least_of(lambda: least, workers))
+    return -log_of(all_reduce_min(lambda: least, context))
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -463,7 +477,7 @@ def _log_scale(arrangement: Arrangement, workers: Workers) -> float:
 
 @njit(cache=True, nogil=True)
 def _least_pair_weight(
-    level_start: Integers, query_start: Integers, weight: Floats, outer: Floats
+    level_start: Integers, query_start: Integers, weight: Floats, loser_weight: Floats
 ) -> float:
     """Least product of a winner's weight and a loser's: every level against those below."""
     least = np.inf
@@ -473,5 +487,5 @@ def _least_pair_weight(
             begin, end = level_start[level], level_start[level + 1]
             if level > query_start[query]:
                 least = min(least, weight[begin:end].min() * lightest)
-            lightest = min(lightest, outer[begin:end].min())
+            lightest = min(lightest, loser_weight[begin:end].min())
     return least

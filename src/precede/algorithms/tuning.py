@@ -296,16 +296,16 @@ class _Study:
         assert self._judgments.grade is not None
         held = held[~np.isnan(self._judgments.grade[held])]  # a label alone cannot be judged
         inside, outside = self._judgments[learn], self._judgments[held]
-        inner, outer = (take_rows(self._X, rows) for rows in (learn, held))
+        inner, loser_weight = (take_rows(self._X, rows) for rows in (learn, held))
         if not _chooses_rounds(model, candidate):
-            scores = model.fit(inner, inside).predict(outer)
+            scores = model.fit(inner, inside).predict(loser_weight)
             curve = [metrics.Evaluator(outside, metrics=self.metric).value(scores)]
         else:
             rounds = 1000 if model.n_estimators == "auto" else model.n_estimators
             model.set_params(
                 eval_metric=self.metric, early_stopping_rounds=PATIENCE, n_estimators=rounds
             )
-            model.fit(inner, inside, eval_set=(outer, outside))
+            model.fit(inner, inside, eval_set=(loser_weight, outside))
             curve = model.evals_result_["valid_0"][self.metric]
         if model.stop_reason_ == INTERRUPTED:
             raise KeyboardInterrupt

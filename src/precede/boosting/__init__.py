@@ -9,18 +9,16 @@ if TYPE_CHECKING:
     from precede.boosting.coordinate_descent import CoordinateDescent as CoordinateDescent
     from precede.boosting.coordinate_descent import Plan as Plan
     from precede.boosting.coordinate_descent import advance as advance
+    from precede.boosting.history import EarlyStopping as EarlyStopping
     from precede.boosting.history import History as History
     from precede.boosting.history import Monitor as Monitor
     from precede.boosting.history import NoProgress as NoProgress
     from precede.boosting.history import Progress as Progress
     from precede.boosting.history import Rounds as Rounds
     from precede.boosting.history import Stop as Stop
-    from precede.boosting.history import Worsening as Worsening
     from precede.boosting.loop import Result as Result
     from precede.boosting.loop import drive as drive
     from precede.boosting.loop import run as run
-    from precede.boosting.method import Method as Method
-    from precede.boosting.method import Round as Round
     from precede.boosting.monitors import check_metric_names as check_metric_names
     from precede.boosting.monitors import monitored_metrics as monitored_metrics
     from precede.boosting.monitors import pairs_in_order as pairs_in_order
@@ -34,15 +32,17 @@ if TYPE_CHECKING:
     from precede.boosting.steps import SmoothedStepWarning as SmoothedStepWarning
     from precede.boosting.steps import Step as Step
     from precede.boosting.steps import StepRule as StepRule
+    from precede.boosting.trainer import Round as Round
+    from precede.boosting.trainer import Trainer as Trainer
 else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
             "checkpoint": "Checkpoint",
             "coordinate_descent": "CoordinateDescent Plan advance",
-            "history": "History Monitor NoProgress Progress Rounds Stop Worsening",
+            "history": "History Monitor NoProgress Progress Rounds Stop EarlyStopping",
             "loop": "Result drive run",
-            "method": "Method Round",
+            "trainer": "Trainer Round",
             "monitors": "check_metric_names monitored_metrics pairs_in_order",
             "progress": "ProgressBar",
             "steps": (

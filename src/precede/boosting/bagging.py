@@ -13,23 +13,23 @@ from typing import Any
 import numpy as np
 
 from precede.boosting.history import History, Monitor, Stop
-from precede.boosting.method import Method, Round
+from precede.boosting.trainer import Round, Trainer
 from precede.model import Ensemble
-from precede.rankers.columns import Constant
+from precede.weak_rankers.columns import Constant
 
 __all__ = ["Bagged"]
 
 
-class Bagged(Method):
+class Bagged(Trainer):
     """Several methods, each with training rows of its own, whose scores are averaged.
 
     A fit that has come to its end adds nothing while others go on: a constant of weight 0 takes its
     turn, so that all rounds have the same number of rankers.
     """
 
-    def __init__(self, bags: Sequence[Method], stop: Stop, monitors: Sequence[Monitor] = ()):
+    def __init__(self, bags: Sequence[Trainer], stop: Stop, monitors: Sequence[Monitor] = ()):
         self._bags, self.stop, self.monitors = bags, stop, monitors
-        self.workers = bags[0].workers
+        self.context = bags[0].context
         self.state = bags[0].state
         self.ensemble = Ensemble([], [], bags[0].ensemble.n_features)
         self._last: list[Round | None] = [None] * len(bags)
@@ -51,13 +51,14 @@ class Bagged(Method):
             self.exhausted = self._bags[0].exhausted or "every bag has come to its end"
             return None
         for bag, has_one in zip(self._bags, grown, strict=True):
-            ranker, weight = (bag.ensemble.rankers[-1], bag.ensemble.weights[-1]) if has_one else (
+            last = bag.ensemble
+            weak_ranker, weight = (last.weak_rankers[-1], last.weights[-1]) if has_one else (
                 Constant(), 0.0
             )  # fmt: skip
             share = weight / len(self._bags)
-            self.ensemble.append(ranker, share)
+            self.ensemble.append(weak_ranker, share)
             for monitor in self.monitors if has_one else ():
-                monitor.advance(ranker, share)
+                monitor.advance(weak_ranker, share)
         return Round(*self._recorded())
 
     def _recorded(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -16,13 +16,13 @@ from precede.boosting.loop import Result
 from precede.engine.parameters import asked
 
 if TYPE_CHECKING:
-    from precede.estimator import BaseRanker, Task
+    from precede.estimator import BaseRanker, FitContext
     from precede.risks.base import State
 
-__all__ = ["Listeners"]
+__all__ = ["CallbackBridge"]
 
 
-class Listeners:
+class CallbackBridge:
     """The bridge between the loop and the context that scikit-learn keeps during a fit."""
 
     def __init__(self, estimator: BaseRanker, X: Any, y: Any):
@@ -32,7 +32,7 @@ class Listeners:
         self._context = estimator._init_callback_context(max_subtasks=rounds)
         self._context.call_on_fit_task_begin(estimator=estimator, **self._given)
 
-    def rounds(self, task: Task) -> list[Callable[[Progress], bool]]:
+    def rounds(self, task: FitContext) -> list[Callable[[Progress], bool]]:
         """Functions to call after every round: none, if nobody listens."""
         if not getattr(self._estimator, "_skl_callbacks", None):
             return []
@@ -48,7 +48,7 @@ class Listeners:
 
         return [tell]
 
-    def _fitted(self, progress: Progress, task: Task) -> dict[str, Any]:
+    def _fitted(self, progress: Progress, task: FitContext) -> dict[str, Any]:
         """Fitted attributes as if the fit had ended with this round."""
         so_far = copy.copy(self._estimator)
         ensemble = progress.ensemble.first(len(progress.ensemble))  # the loop goes on with its own

@@ -1,7 +1,7 @@
 """Coordinate descent: pull, search, step. What a round of most algorithms does.
 
 An algorithm is a `Plan`: a risk, a family of rankers, a way to choose among them, a rule for
-the step. Nothing here knows which loss it minimises.
+the step. Nothing here knows which loss it minimizes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from precede.boosting.history import History, Monitor, Progress, Stop
-from precede.boosting.method import PERFECT, Method, Round
 from precede.boosting.steps import SmoothedStepWarning, Step, StepRule
+from precede.boosting.trainer import PERFECT, Round, Trainer
 from precede.engine.arrays import Array, Flags, Floats
-from precede.engine.exact import all_true
-from precede.engine.training import Training
-from precede.engine.workers import is_small
+from precede.engine.exact import all_reduce_all
+from precede.engine.execution import is_small
+from precede.engine.training_data import TrainingData
 from precede.model import Ensemble
-from precede.rankers.base import Family, Found, Ranker, Search
-from precede.rankers.columns import Constant
 from precede.risks.base import Risk, State
+from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker
+from precede.weak_rankers.columns import Constant
 
 __all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "advance"]
 
@@ -47,7 +47,7 @@ FULL_STEP = 0.5
 
 @dataclass(frozen=True)
 class Plan:
-    """An algorithm: what to minimise, with which rankers, chosen how, by which step.
+    """An algorithm: what to minimize, with which rankers, chosen how, by which step.
 
     `select` is "slope" (steepest descent, RS09 eq. 3) or "decrease" (largest decrease,
     RS09 eq. 5). `draw` gives the features allowed in a round, or None for all. `nonnegative`
@@ -55,7 +55,7 @@ class Plan:
     """
 
     risk: Risk
-    rankers: Family
+    weak_rankers: Family
     step: StepRule
     stop: Stop
     select: str = "slope"
@@ -65,7 +65,7 @@ class Plan:
     callbacks: Sequence[Callable[[Progress], Any]] = ()
 
 
-class CoordinateDescent(Method):
+class CoordinateDescent(Trainer):
     """Every round one ranker is chosen by the pull and added with a step along it.
 
     `ensemble` and `history` are rounds of an earlier fit to continue from.
@@ -74,18 +74,18 @@ class CoordinateDescent(Method):
     def __init__(
         self,
         plan: Plan,
-        training: Training,
+        training: TrainingData,
         ensemble: Ensemble | None = None,
         history: History | None = None,
         monitors: Sequence[Monitor] = (),
     ):
         self.plan, self.training, self.monitors = plan, training, monitors
-        self.stop, self.workers = plan.stop, training.workers
-        self.risk = plan.risk.bind(training.arrangement, training.workers)
-        self.search: Search = plan.rankers.start(training.table, training.workers)
+        self.stop, self.context = plan.stop, training.context
+        self.risk = plan.risk.bind(training.layout, training.context)
+        self.search: Search = plan.weak_rankers.start(training.table, training.context)
         self._check_device()
         if plan.nonnegative:
-            self.search = self.search.rising()
+            self.search = self.search.restrict_to_positive()
             _check_nonnegative(ensemble)
         self.ensemble = Ensemble([], [], training.table.n_features)
         self.scores = self._start()
@@ -95,41 +95,42 @@ class CoordinateDescent(Method):
         self._drawn: Flags | None = None  # features that the round may use
         self._moving = False  # whether a round has been begun to be added to the scores
         plan.step.start(self.search, ensemble or self.ensemble, History(history or ()))
-        for ranker, weight in zip(*_parts(ensemble), strict=True):
+        for weak_ranker, weight in zip(*_parts(ensemble), strict=True):
             self.risk.begin_round(self.scores)
-            plan.step.again(self.risk, self.scores, ranker, weight)
-            self._add(ranker, weight, ranker.on(training.table))
+            plan.step.again(self.risk, self.scores, weak_ranker, weight)
+            self._add(weak_ranker, weight, weak_ranker.on(training.table))
         self.state = self.risk.state(self.scores)
 
     def advance(self) -> Round | None:
         """Choose a ranker and add it."""
         if self.risk.begin_round(self.scores):
             self.state = self.risk.first_state(self.scores, value=self.plan.step.needs_value)
-        if self.state.log_mass > MOST_LOG:
+        if self.state.log_gradient_sum > MOST_LOG:
             raise ValueError(
-                f"the logarithm of the risk is {self.state.log_mass:.3g}, too large to tell its "
+                f"the logarithm of the risk is {self.state.log_gradient_sum:.3g}, too large to "
+                "tell its "
                 "parts from one another; divide sample_weight by its mean, or lower the price"
             )
         found = self._choose()
         if found is None:
-            sure = self.plan.rankers.exhaustive or self.state.log_mass == -np.inf
+            sure = self.plan.weak_rankers.exhaustive or self.state.log_gradient_sum == -np.inf
             self.exhausted = NOTHING_LEFT if sure else NOTHING_FOUND
             return None
         values = found.values
         if values is None:
-            values = found.ranker.on(self.training.table)
+            values = found.weak_ranker.on(self.training.table)
         step = self._step(found, values)
         self._warn(step, found)
         if self._stalls(step, found):
             self.exhausted = STALLED
             return None
         weight = step.size if step.whole else self.plan.learning_rate * step.size
-        forward = self.plan.nonnegative or self.plan.rankers.quadratic
+        forward = self.plan.nonnegative or self.plan.weak_rankers.quadratic
         if forward and weight <= 0 and not step.whole:
             self.exhausted = NOTHING_LEFT  # the edge was nothing but rounding
             return None
         self._moving = True
-        self._add(found.ranker, weight, values)
+        self._add(found.weak_ranker, weight, values)
         self.state = self.risk.end_round(self.scores)
         self._moving = False
         return self._round(found, weight, step)
@@ -142,7 +143,7 @@ class CoordinateDescent(Method):
 
     def last_scores(self) -> Floats:
         """Scores after the last round, with those that the rows started from."""
-        device = self.workers.device
+        device = self.context.device
         return self.scores if device is None else device.get(self.scores)
 
     def interrupt(self, history: History) -> str:
@@ -150,26 +151,26 @@ class CoordinateDescent(Method):
         if self._moving or len(self.ensemble) > len(history):
             self.ensemble = self.ensemble.first(len(history))
             self.scores = self._start()
-            for ranker, weight in zip(*_parts(self.ensemble), strict=True):
+            for weak_ranker, weight in zip(*_parts(self.ensemble), strict=True):
                 self.risk.begin_round(self.scores)
-                self._move(ranker.on(self.training.table), weight)
+                self._move(weak_ranker.on(self.training.table), weight)
             self.state = self.risk.state(self.scores)
         return super().interrupt(history)
 
     def _start(self) -> Floats:
         """Scores before the first round."""
         given = self.training.init_score
-        scores = np.zeros(self.training.table.n_arranged) if given is None else given.copy()
-        device = self.workers.device
+        scores = np.zeros(self.training.table.n_used_rows) if given is None else given.copy()
+        device = self.context.device
         stepping = self.plan.step.on_device or self.risk.steps_on_device
         stays = device is not None and self.risk.on_device and stepping
         return device.put(scores) if device is not None and stays else scores
 
     def _check_device(self) -> None:
         """Refuse a device that would not be used."""
-        if self.workers.device is not None and not self.search.on_device:
+        if self.context.device is not None and not self.search.on_device:
             raise ValueError(
-                f"device='cuda' is for trees and stumps, and {self.plan.rankers!r} would be "
+                f"device='cuda' is for trees and stumps, and {self.plan.weak_rankers!r} would be "
                 "searched on the CPU; use device='cpu'"
             )
 
@@ -185,7 +186,7 @@ class CoordinateDescent(Method):
                 "another path"
             )
 
-    def _step(self, found: Found, values: Array) -> Step:
+    def _step(self, found: SearchResult, values: Array) -> Step:
         if self._offset != 0:
             return Step(self._offset, whole=True)
         step = self.plan.step.step(self.risk, self.state, found, values)
@@ -198,15 +199,15 @@ class CoordinateDescent(Method):
     def _log_risk(self) -> float:
         return self.risk.log_mean_payment(self.state.log_value)
 
-    def _choose(self) -> Found | None:
-        if self.state.log_mass == -np.inf:  # every pair is beyond its margin
+    def _choose(self) -> SearchResult | None:
+        if self.state.log_gradient_sum == -np.inf:  # every pair is beyond its margin
             return None
         allowed = self._drawn = self.plan.draw()
         self.search.begin(len(self.ensemble))
         self._offset = self._find_offset()
         if self._offset != 0:
             ones = np.ones_like(self.state.scores)
-            return Found(Constant(), self.risk.edge(self.state, ones), values=ones)
+            return SearchResult(Constant(), self.risk.edge(self.state, ones), values=ones)
         found = self._best(allowed)
         if found is None and allowed is not None:  # none of those drawn is of any use
             found = self._best(None)
@@ -217,10 +218,10 @@ class CoordinateDescent(Method):
         offset = self.risk.offset(self.state)
         if offset == 0:
             return 0.0
-        still = all_true(lambda: not self.state.scores.any(), self.workers)
+        still = all_reduce_all(lambda: not self.state.scores.any(), self.context)
         return offset if still else 0.0
 
-    def _best(self, allowed: Flags | None) -> Found | None:
+    def _best(self, allowed: Flags | None) -> SearchResult | None:
         if self.plan.select == "decrease":
             factors = self.risk.factors(self.state, bound=self.plan.step.from_edge)
             if factors is None:
@@ -232,11 +233,11 @@ class CoordinateDescent(Method):
         return self.search.best_for(self.risk.pull_of(self.state), allowed)
 
     def _move(self, values: Array, weight: float) -> None:
-        device = self.workers.device
+        device = self.context.device
         if device is not None and device.holds(self.scores):
             device.advance(self.scores, values, weight)
             return
-        self.workers.run(
+        self.context.run(
             advance,
             self.scores.size,
             self.scores,
@@ -245,13 +246,13 @@ class CoordinateDescent(Method):
             small=is_small("rows", self.scores.size),
         )
 
-    def _add(self, ranker: Ranker, weight: float, values: Array) -> None:
+    def _add(self, weak_ranker: WeakRanker, weight: float, values: Array) -> None:
         self._move(values, weight)
         for monitor in self.monitors:
-            monitor.advance(ranker, weight)
-        self.ensemble.append(ranker, weight)
+            monitor.advance(weak_ranker, weight)
+        self.ensemble.append(weak_ranker, weight)
 
-    def _round(self, found: Found, weight: float, step: Step) -> Round:
+    def _round(self, found: SearchResult, weight: float, step: Step) -> Round:
         log_risk = self._log_risk()
         columns = {
             "risk": float(np.exp(log_risk)),
@@ -264,7 +265,7 @@ class CoordinateDescent(Method):
         more = self.risk.observed(self.state) | self.plan.step.seen(self.risk, self.state)
         return Round(columns, more, PERFECT if step.perfect else "")
 
-    def _stalls(self, step: Step, found: Found) -> bool:
+    def _stalls(self, step: Step, found: SearchResult) -> bool:
         """Whether every further round would repeat this one; warns of steps that end at a kink."""
         if not (self.risk.kinked and self.plan.step.least_on_line):
             return False
@@ -273,24 +274,25 @@ class CoordinateDescent(Method):
         stalls = size <= SHORT_STEP * self._longest and edge >= LARGE_EDGE * self._steepest
         if stalls and not self._stalled:
             self._stalled = True
-            self.workers.warn(
+            self.context.warn(
                 f"round {len(self.ensemble) + 1}: the loss has a kink, and the risk is least there "
                 "along the steepest weak ranker although it may fall along several at once: "
                 "coordinate descent can stall above the minimum; use loss='squared_hinge', "
-                "'logistic' or losses.SmoothedHinge(0.1), or ConvexRisk(loss='hinge'), which says "
+                "'logistic' or losses.SmoothedHinge(0.1), or ConvexRiskRanker(loss='hinge'), "
+                "which says "
                 "how far it is from its minimum",
                 ConvergenceWarning,
             )
         return stalls and size == 0 and self._drawn is None
 
-    def _warn(self, step: Step, found: Found) -> None:
+    def _warn(self, step: Step, found: SearchResult) -> None:
         """Warn of a full step that would be infinite; shrunk ones do no harm and are recorded."""
         if self.plan.learning_rate < FULL_STEP or self._warned:
             return
         if step.smoothed and self.plan.step.warns:
             self._warned = True
-            self.training.workers.warn(
-                f"{found.ranker} orders no pair wrongly but ties some, so its exact step is "
+            self.training.context.warn(
+                f"{found.weak_ranker} orders no pair wrongly but ties some, so its exact step is "
                 "infinite; it was made finite by adding half a pair on each side, and is still "
                 "large. Use a learning_rate below 0.5, such as 0.1, or step='bound' where the "
                 "estimator has it, and check whether the feature gives the answer away (warned "
@@ -309,8 +311,8 @@ def _check_nonnegative(ensemble: Ensemble | None) -> None:
         )
 
 
-def _parts(ensemble: Ensemble | None) -> tuple[list[Ranker], list[float]]:
-    return ([], []) if ensemble is None else (ensemble.rankers, ensemble.weights)
+def _parts(ensemble: Ensemble | None) -> tuple[list[WeakRanker], list[float]]:
+    return ([], []) if ensemble is None else (ensemble.weak_rankers, ensemble.weights)
 
 
 def advance(low: int, high: int, scores: Floats, values: Array, weight: float) -> None:

@@ -14,9 +14,10 @@ from precede.engine.frames import pandas_frame
 from precede.engine.table import Table
 from precede.judgments import Judgments
 from precede.model import Ensemble, plain
-from precede.rankers.base import Ranker
+from precede.weak_rankers.base import WeakRanker
 
 __all__ = [
+    "EarlyStopping",
     "History",
     "Monitor",
     "NoProgress",
@@ -24,7 +25,6 @@ __all__ = [
     "Rounds",
     "Scoring",
     "Stop",
-    "Worsening",
 ]
 
 
@@ -124,7 +124,7 @@ class NoProgress(Stop):
 
 
 @dataclass(frozen=True)
-class Worsening(Stop):
+class EarlyStopping(Stop):
     """Stop when a column of the history has not improved for `patience` rounds."""
 
     column: str
@@ -168,11 +168,11 @@ class Monitor:
 
     def __post_init__(self) -> None:
         given = self.init_score
-        self.scores = np.zeros(self.table.n_arranged) if given is None else given.copy()
+        self.scores = np.zeros(self.table.n_used_rows) if given is None else given.copy()
 
-    def advance(self, ranker: Ranker, weight: float) -> None:
+    def advance(self, weak_ranker: WeakRanker, weight: float) -> None:
         """Add one ranker to the scores."""
-        self.scores += weight * ranker.on(self.table)
+        self.scores += weight * weak_ranker.on(self.table)
 
     def shrink(self, factor: float) -> None:
         """Multiply the scores."""

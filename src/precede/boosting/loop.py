@@ -1,6 +1,6 @@
 """The loop over rounds that every algorithm shares.
 
-What happens in a round is a `Method`; here are the stopping rules, the callbacks, the evaluation
+What happens in a round is a `Trainer`; here are the stopping rules, the callbacks, the evaluation
 sets, the history, the time and Ctrl-C.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Progress
-from precede.boosting.method import PERFECT, Method
+from precede.boosting.trainer import PERFECT, Trainer
 from precede.engine.arrays import Floats
-from precede.engine.training import Training
+from precede.engine.training_data import TrainingData
 from precede.model import Ensemble
 from precede.risks.base import State
 
@@ -42,7 +42,7 @@ class Result:
 
 def run(
     plan: Plan,
-    training: Training,
+    training: TrainingData,
     *,
     ensemble: Ensemble | None = None,
     history: History | None = None,
@@ -61,7 +61,7 @@ def run(
 
 
 def drive(
-    method: Method,
+    method: Trainer,
     history: Iterable[dict[str, Any]] | None = None,
     callbacks: Sequence[Callable[[Progress], Any]] = (),
     *,
@@ -79,13 +79,13 @@ def drive(
         if not interruptible:
             raise
         reason = INTERRUPTED
-        method.workers.warn(f"interrupted: {method.interrupt(record)}")
+        method.context.warn(f"interrupted: {method.interrupt(record)}")
     state, scores, count = method.last_state(), method.last_scores(), len(method.ensemble)
     return Result(method.ensemble, record, state, reason, scores, count)
 
 
 def _rounds(
-    method: Method, history: History, callbacks: Sequence[Callable[[Progress], Any]]
+    method: Trainer, history: History, callbacks: Sequence[Callable[[Progress], Any]]
 ) -> str:
     """Do the rounds; gives the reason to end."""
     if len(history) and history[-1].get("perfect"):

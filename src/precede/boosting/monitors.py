@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
 from precede.engine.exact import exact_sum
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
+from precede.engine.query_layout import QueryLayout
 from precede.judgments import Judgments, check_column
 
 __all__ = ["check_metric_names", "monitored_metrics", "pairs_in_order", "share_in_order"]
@@ -32,44 +32,42 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
             f"judgments is a {type(judgments).__name__}; give Judgments(y, qid) for grades y"
         )
     at = check_column(scores, "scores", len(judgments))
-    arrangement = judgments._without_ties().arrange()
-    if arrangement.total <= 0:
+    layout = judgments._without_ties().to_layout()
+    if layout.total <= 0:
         raise ValueError("there is no pair to put in order: every query has a single grade")
-    return share_in_order(arrangement, at[arrangement.order])
+    return share_in_order(layout, at[layout.order])
 
 
-def share_in_order(arrangement: Arrangement, at: Floats, workers: Workers | None = None) -> float:
-    """`pairs_in_order` of arranged rows, with queries weighed as the arrangement does.
+def share_in_order(layout: QueryLayout, at: Floats, context: Context | None = None) -> float:
+    """`pairs_in_order` of arranged rows, with queries weighed as the layout does.
 
-    With `workers`, of the rows of all machines, each of which holds whole queries.
+    With `context`, of the rows of all machines, each of which holds whole queries.
 
     >>> import numpy as np
     >>> from precede import Judgments
-    >>> share_in_order(Judgments([0, 1, 0]).arrange(), np.array([0.1, 0.5, 0.5]))
+    >>> share_in_order(Judgments([0, 1, 0]).to_layout(), np.array([0.1, 0.5, 0.5]))
     0.75
     """
-    in_order, reversed_ = _weigh_pairs(arrangement, at, workers)
-    share = 0.5 + 0.5 * (in_order - reversed_) / arrangement.total
+    in_order, reversed_ = _weigh_pairs(layout, at, context)
+    share = 0.5 + 0.5 * (in_order - reversed_) / layout.total
     return float(min(max(share, 0.0), 1.0))  # the last digit of both masses is rounded
 
 
-def _weigh_pairs(
-    arrangement: Arrangement, at: Floats, workers: Workers | None
-) -> tuple[float, float]:
+def _weigh_pairs(layout: QueryLayout, at: Floats, context: Context | None) -> tuple[float, float]:
     """Weight of the pairs in order and of those reversed, at the scores of the rows."""
     from precede.metrics import weigh_pairs  # noqa: PLC0415  (not needed to fit)
 
-    starts = arrangement.level_start[arrangement.query_start]
-    level = np.repeat(np.arange(arrangement.level_start.size - 1), np.diff(arrangement.level_start))
-    first = np.repeat(arrangement.query_start[:-1], np.diff(starts))
-    graded = slice(0, arrangement.n_graded)
-    sums = weigh_pairs(at[graded], starts, level - first, arrangement.weight[graded])
-    of_query = arrangement.outer[starts[:-1]] / arrangement.weight[starts[:-1]]
-    winner, loser = arrangement.winner, arrangement.loser
-    weight = arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
+    starts = layout.level_start[layout.query_start]
+    level = np.repeat(np.arange(layout.level_start.size - 1), np.diff(layout.level_start))
+    first = np.repeat(layout.query_start[:-1], np.diff(starts))
+    graded = slice(0, layout.n_graded)
+    sums = weigh_pairs(at[graded], starts, level - first, layout.weight[graded])
+    of_query = layout.loser_weight[starts[:-1]] / layout.weight[starts[:-1]]
+    winner, loser = layout.winner, layout.loser
+    weight = layout.pair_weight * layout.weight[winner] * layout.loser_weight[loser]
     apart = at[winner] - at[loser]
     in_order, reversed_ = (
-        exact_sum(np.append(each * of_query, weight[listed]), workers)
+        exact_sum(np.append(each * of_query, weight[listed]), context)
         for each, listed in zip(sums, (apart > 0, apart < 0), strict=True)
     )
     return in_order, reversed_

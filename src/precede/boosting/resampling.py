@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from precede.boosting.folds import components
-from precede.engine.arrangement import Arrangement, joined_totals, totals_of_queries
 from precede.engine.arrays import Array, Floats, Integers, Keys
-from precede.engine.exact import gathered, greatest_of, sum_of
-from precede.engine.mixing import scattered
-from precede.engine.training import Training
+from precede.engine.exact import all_gather, all_reduce_max, all_reduce_sum
+from precede.engine.hashing import splitmix64
+from precede.engine.query_layout import QueryLayout, joined_totals, totals_of_queries
+from precede.engine.training_data import TrainingData
 from precede.judgments import Judgments
 
 __all__ = ["Sample", "TooFewError", "deal", "pieces_of"]
@@ -49,9 +49,9 @@ class Sample:
 
     Parameters
     ----------
-    training : the rows as they are learnt from
+    training : the rows as they are learned from
     judgments : of the rows in the order of `training`; see `of`
-    balance, labelled : as for `Training.prepare`
+    balance, labeled : as for `Training.prepare`
     seed : int
     queries : with fewer queries than this, rows are the units
 
@@ -63,16 +63,16 @@ class Sample:
     """
 
     def __init__(
-        self, training: Training, judgments: Judgments, *, balance: str, labelled: bool = False,
+        self, training: TrainingData, judgments: Judgments, *, balance: str, labeled: bool = False,
         seed: int = 0, queries: int = 2,
     ):  # fmt: skip
         self.training, self.judgments = training, judgments
-        self._balance, self._labelled, self._seed, self._queries = balance, labelled, seed, queries
+        self._balance, self._labeled, self._seed, self._queries = balance, labeled, seed, queries
         self._known: _Units | None = None
 
     @property
     def _units(self) -> _Units:
-        """The units, numbered when they are first asked for: most samples are only learnt from.
+        """The units, numbered when they are first asked for: most samples are only learned from.
 
         Machines meet here, so all must ask at the same point of the fit, and no lock of a cached
         property may be held.
@@ -97,9 +97,9 @@ class Sample:
         return self._units.row_keys
 
     @classmethod
-    def of(cls, training: Training, judgments: Judgments, **options: Any) -> Sample:
+    def of(cls, training: TrainingData, judgments: Judgments, **options: Any) -> Sample:
         """The units of a training set and of the judgments that it was prepared from."""
-        return cls(training, judgments[training.arrangement.order], **options)
+        return cls(training, judgments[training.layout.order], **options)
 
     @property
     def rows(self) -> Integers:
@@ -114,48 +114,48 @@ class Sample:
         else:
             keys = np.zeros(int(unit.max(initial=-1)) + 1, np.uint64)
             np.add.at(keys, unit, row_keys)
-        keys = scattered(keys)
+        keys = splitmix64(keys)
         return _Units(kind, unit, row_keys, keys, *self._ranks(keys))
 
     def _keys_of_rows(self, kind: str) -> Keys:
         """A number for every row, from all that is known of it and the seed."""
-        training, rows = self.training, self.training.arrangement
-        keys = training.table.keys(rows.weight, training.workers)
+        training, rows = self.training, self.training.layout
+        keys = training.table.keys(rows.weight, training.context)
         if training.by_value:
             keys = training.table.keys_by_value(keys)
-        keys ^= scattered(np.full(1, self._seed, np.uint64))
+        keys ^= splitmix64(np.full(1, self._seed, np.uint64))
         for column in (rows.grade, rows.label, training.init_score):
             if column is not None:
-                keys = scattered(keys ^ np.nan_to_num(column + 0.0, nan=0.5).view(np.uint64))
-        queries = sum_of(lambda: rows.query_start.size - 1, training.workers)
+                keys = splitmix64(keys ^ np.nan_to_num(column + 0.0, nan=0.5).view(np.uint64))
+        queries = all_reduce_sum(lambda: rows.query_start.size - 1, training.context)
         several = kind == "rows" and queries > 1 and not rows.shared
-        return scattered(rows.keys_by_pairs(keys) if rows.any_listed or several else keys)
+        return splitmix64(rows.keys_by_pairs(keys) if rows.any_listed or several else keys)
 
     def _kind_and_unit(self) -> tuple[str, Integers]:
         """Kind of the units, and the number of the unit of each row; all machines decide alike."""
-        judgments, arrangement = self.judgments, self.training.arrangement
-        workers, every = self.training.workers, np.arange(len(self.judgments))
-        graded = bool(greatest_of(lambda: arrangement.n_graded > 0, workers))
-        if arrangement.any_listed and (judgments.qid is not None or not graded):
+        judgments, layout = self.judgments, self.training.layout
+        context, every = self.training.context, np.arange(len(self.judgments))
+        graded = bool(all_reduce_max(lambda: layout.n_graded > 0, context))
+        if layout.any_listed and (judgments.qid is not None or not graded):
             group = components(judgments)
-            sizes = np.concatenate(gathered(lambda: np.bincount(group), workers))
+            sizes = np.concatenate(all_gather(lambda: np.bincount(group), context))
             if np.count_nonzero(sizes) >= FEWEST and sizes.max() <= sizes.sum() / 2:
                 return "groups", group
             if not graded:
                 return "votes", every
         query = judgments._query()
-        if sum_of(lambda: int(query.max(initial=-1)) + 1, workers) >= self._queries:
+        if all_reduce_sum(lambda: int(query.max(initial=-1)) + 1, context) >= self._queries:
             return "groups", query
         return "rows", every
 
     def _ranks(self, keys: Keys) -> tuple[Integers, int]:
         """Number of each unit in the order of the keys of all machines, and how many there are."""
-        workers = self.training.workers
-        parts = gathered(lambda: keys, workers)
+        context = self.training.context
+        parts = all_gather(lambda: keys, context)
         order = np.argsort(np.concatenate(parts), kind="stable")
         rank = np.empty(order.size, np.int64)
         rank[order] = np.arange(order.size)
-        before = sum(part.size for part in parts[: workers.rank])
+        before = sum(part.size for part in parts[: context.rank])
         return rank[before : before + keys.size], order.size
 
     # -- drawing ---------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Sample:
         """
         size = max(1, round(share * self.n_units))
         drawn = np.random.default_rng(self._seed).permutation(self.n_units) // size
-        rows = sum_of(lambda: self.training.arrangement.n_arranged, self.training.workers)
+        rows = all_reduce_sum(lambda: self.training.layout.n_used_rows, self.training.context)
         found = []
         for turn in range(self.n_units // size if rows < most_rows else 1):
             held = drawn[self._units.rank] == turn
@@ -215,30 +215,30 @@ class Sample:
             raise TooFewError("a bootstrap sample has no pair; give more data, or leave bags out")
         return found, self.take(times == 0)
 
-    def blocks(self, count: int) -> list[tuple[Integers, Arrangement]]:
-        """Blocks of the units: rows and arrangement of each block that has a pair."""
+    def blocks(self, count: int) -> list[tuple[Integers, QueryLayout]]:
+        """Blocks of the units: rows and layout of each block that has a pair."""
         found = []
         for block in range(count):
             rows, made = self._copies(self._units.rank % count == block)
-            arrangement = self._arranged(made)
-            if arrangement.total > 0:
-                found.append((rows[arrangement.order], arrangement))
+            layout = self._arranged(made)
+            if layout.total > 0:
+                found.append((rows[layout.order], layout))
         return found
 
     def take(self, times: Array) -> Sample | None:
         """Repeat each unit `times` times, with the bins of all rows; None if they hold no pair."""
         full = self.training
         rows, made = self._copies(times)
-        arrangement = self._arranged(made)
-        if arrangement.total <= 0 and not (self._labelled and arrangement.n_arranged):
+        layout = self._arranged(made)
+        if layout.total <= 0 and not (self._labeled and layout.n_used_rows):
             return None
-        items = rows[arrangement.order]
+        items = rows[layout.order]
         start = None if full.init_score is None else full.init_score[items]
-        training = Training.ordered(
-            full.table.block(items), arrangement, full.workers, start, by_value=full.by_value
+        training = TrainingData.ordered(
+            full.table.block(items), layout, full.context, start, by_value=full.by_value
         )
         return Sample.of(
-            training, made, balance=self._balance, labelled=self._labelled, seed=self._seed,
+            training, made, balance=self._balance, labeled=self._labeled, seed=self._seed,
             queries=self._queries,
         )  # fmt: skip
 
@@ -254,17 +254,17 @@ class Sample:
         copied = [np.flatnonzero(of_row > number) for number in range(most)]
         return np.concatenate(copied), _stacked([self.judgments[rows] for rows in copied])
 
-    def _arranged(self, judgments: Judgments) -> Arrangement:
-        """The arrangement of some rows, with the totals of all machines."""
-        arrangement = judgments.arrange(self._balance, labelled=self._labelled)
-        workers = self.training.workers
-        if workers.alone:
-            return arrangement
-        parts = gathered(lambda: (totals_of_queries(judgments), len(judgments)), workers)
+    def _arranged(self, judgments: Judgments) -> QueryLayout:
+        """The layout of some rows, with the totals of all machines."""
+        layout = judgments.to_layout(self._balance, labeled=self._labeled)
+        context = self.training.context
+        if not context.is_distributed:
+            return layout
+        parts = all_gather(lambda: (totals_of_queries(judgments), len(judgments)), context)
         total, pair_count = joined_totals([each for each, _ in parts], self._balance)
         return replace(
-            arrangement, total=total, pair_count=pair_count, n_rows=sum(size for _, size in parts),
-            listed_elsewhere=self.training.arrangement.listed_elsewhere,
+            layout, total=total, pair_count=pair_count, n_rows=sum(size for _, size in parts),
+            listed_elsewhere=self.training.layout.listed_elsewhere,
         )  # fmt: skip
 
 
@@ -276,8 +276,8 @@ def deal(keys: Keys, count: int, strata: Floats | None = None) -> Integers:
     """
     order = np.argsort(keys, kind="stable") if strata is None else np.lexsort((keys, strata))
     part = np.empty(keys.size, np.int64)
-    if strata is not None:  # of every `count` neighbours each goes to another part, at random
-        order = order[np.lexsort((scattered(keys[order]), np.arange(order.size) // count))]
+    if strata is not None:  # of every `count` neighbors each goes to another part, at random
+        order = order[np.lexsort((splitmix64(keys[order]), np.arange(order.size) // count))]
     part[order] = np.arange(order.size) % count
     return part
 
@@ -315,10 +315,10 @@ def keys_of_votes(judgments: Judgments, keys: Keys) -> Keys:
     found = []
     for listed, weight, margin, side in _votes(judgments):
         one, other = (
-            scattered(keys[rows] + np.uint64(side * k)) for k, rows in enumerate(listed.T)
+            splitmix64(keys[rows] + np.uint64(side * k)) for k, rows in enumerate(listed.T)
         )
-        own = scattered(one + other) ^ weight.view(np.uint64)
-        found.append(scattered(scattered(own) ^ (margin + 0.0).view(np.uint64)))
+        own = splitmix64(one + other) ^ weight.view(np.uint64)
+        found.append(splitmix64(splitmix64(own) ^ (margin + 0.0).view(np.uint64)))
     return np.concatenate(found)
 
 

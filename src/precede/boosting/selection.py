@@ -26,20 +26,20 @@ import numpy as np
 
 from precede.boosting.history import History, Monitor, Rounds
 from precede.boosting.loop import drive
-from precede.boosting.method import Method, Round
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
 from precede.boosting.resampling import Sample, TooFewError, pieces_of
+from precede.boosting.trainer import Round, Trainer
 from precede.engine.arrays import Flags, Floats, Keys
 from precede.engine.exact import exact_sum
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import asked, counted
 from precede.engine.table import Table
-from precede.engine.training import Training
+from precede.engine.training_data import TrainingData
 from precede.judgments import Judgments
 
 if TYPE_CHECKING:
-    from precede.estimator import BaseRanker, Task
+    from precede.estimator import BaseRanker, FitContext
 
 __all__ = ["LADDER", "Selection", "Size", "select"]
 
@@ -249,7 +249,7 @@ class Held:
 class Part:
     """Rows to learn from, and rows held out with their judgments and scores to start from."""
 
-    training: Training
+    training: TrainingData
     table: Table
     judgments: Judgments
     keys: Keys
@@ -358,7 +358,7 @@ def is_looked_at(done: int) -> bool:
     return done % max(1, done // STEPS) == 0
 
 
-class HeldOut(Method):
+class HeldOut(Trainer):
     """The same fit on several parts of the rows, one round of each at a time.
 
     `parts` are methods, each with the monitor among its own that has the scores of the rows held
@@ -369,14 +369,14 @@ class HeldOut(Method):
 
     def __init__(
         self,
-        parts: Sequence[tuple[Method, Monitor, Held]],
+        parts: Sequence[tuple[Trainer, Monitor, Held]],
         most: int,
         *,
         until_worse: bool,
         rival: Curve | None = None,
     ):
         self._parts, self._most, self._until_worse, self._rival = parts, most, until_worse, rival
-        self.stop, self.workers = Rounds(most), parts[0][0].workers
+        self.stop, self.context = Rounds(most), parts[0][0].context
         self.state, self.ensemble = parts[0][0].state, parts[0][0].ensemble
         self._going, self._done = {*range(len(parts))}, 0
         self._weight = np.concatenate([held.weight for _, _, held in parts])
@@ -416,7 +416,7 @@ class HeldOut(Method):
 
 
 def held_out_curve(
-    parts: Sequence[tuple[Method, Monitor, Held]],
+    parts: Sequence[tuple[Trainer, Monitor, Held]],
     most: int,
     *,
     until_worse: bool,
@@ -492,7 +492,7 @@ def choose(ladder: Sequence[int | None], curves: Sequence[Curve], *, whole: bool
     return sizes
 
 
-def select(estimator: BaseRanker, task: Task, seed: int) -> Selection:
+def select(estimator: BaseRanker, task: FitContext, seed: int) -> Selection:
     """Choose what is "auto" among the parameters of an estimator for a fit."""
     wanted = asked(estimator)
     try:
@@ -501,7 +501,7 @@ def select(estimator: BaseRanker, task: Task, seed: int) -> Selection:
         raise TooFewError(f"{error}, or {' and '.join(wanted)} as a number") from error
 
 
-def _select(estimator: BaseRanker, task: Task, seed: int, wanted: Sequence[str]) -> Selection:
+def _select(estimator: BaseRanker, task: FitContext, seed: int, wanted: Sequence[str]) -> Selection:
     parts = _parts(estimator, task, seed)
     pieces = max(1, PARTS // len(parts))
     helds = [Held(estimator.eval_metric, p.judgments, p.keys, pieces) for p in parts]
@@ -516,7 +516,7 @@ def _select(estimator: BaseRanker, task: Task, seed: int, wanted: Sequence[str])
                 at = Monitor("held", part.table, {}, part.init_score)
                 begun = replace(task, training=part.training, monitors=[(at, {})], checkpoint=None)
                 tried = _tried(estimator, leaves, most)
-                method = tried._method(begun, Rounds(most), None, History())
+                method = tried._trainer(begun, Rounds(most), None, History())
                 methods.append((method, at, held))
             with warnings.catch_warnings():  # of steps that are tried only
                 warnings.simplefilter("ignore")
@@ -533,19 +533,19 @@ def _select(estimator: BaseRanker, task: Task, seed: int, wanted: Sequence[str])
     return Selection(helds[0].metric, curves[0].weight.size, unit, shown)
 
 
-def _parts(estimator: BaseRanker, task: Task, seed: int) -> list[Part]:
+def _parts(estimator: BaseRanker, task: FitContext, seed: int) -> list[Part]:
     """What to learn from and what to monitor: the first evaluation set, or parts of the rows."""
     if task.monitors:
         monitored = task.monitors[0][0]
         assert monitored.judgments is not None
-        keys = monitored.table.keys(np.ones(monitored.table.n_arranged), task.training.workers)
+        keys = monitored.table.keys(np.ones(monitored.table.n_used_rows), task.training.context)
         return [
             Part(task.training, monitored.table, monitored.judgments, keys, monitored.init_score)
         ]
     judgments = estimator.judgments_to_learn(task.judgments)
-    labelled = estimator.learns_labels
+    labeled = estimator.learns_labels
     balance = estimator.balance
-    sample = Sample.of(task.training, judgments, balance=balance, labelled=labelled, seed=seed)
+    sample = Sample.of(task.training, judgments, balance=balance, labeled=labeled, seed=seed)
     return parts_of(sample)
 
 

@@ -11,11 +11,11 @@ from precede.boosting.history import (
     History,
 )
 from precede.engine.arrays import Array, Floats
-from precede.engine.exact import exact_sum, sum_of
+from precede.engine.exact import all_reduce_sum, exact_sum
 from precede.engine.portable import exp_of, expm1_of
 from precede.model import Ensemble
-from precede.rankers.base import Found, Ranker, Search
 from precede.risks.base import BoundRisk, State, bound_step, smoothing_mass
+from precede.weak_rankers.base import Search, SearchResult, WeakRanker
 
 __all__ = [
     "BoundStep",
@@ -76,10 +76,12 @@ class StepRule:
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
         """Called once before the first round, with the rounds of an earlier fit."""
 
-    def again(self, risk: BoundRisk, scores: Floats, ranker: Ranker, weight: float) -> None:
+    def again(
+        self, risk: BoundRisk, scores: Floats, weak_ranker: WeakRanker, weight: float
+    ) -> None:
         """Called after `start` for each of those rounds, with the scores before it."""
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Give the step; `values` are those of the ranker, uint8 when they are 0 and 1."""
         raise NotImplementedError(f"{type(self).__name__} must define step(...)")
 
@@ -101,7 +103,7 @@ class ExactStep(StepRule):
 
     least_on_line = True
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
+    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
         """Closed form where there is one, a search on masses or on the line otherwise."""
         size, smoothed = risk.exact_step(state, values)
         return _finite(risk, size, values) if smoothed else Step(size)
@@ -116,15 +118,15 @@ class BoundStep(StepRule):
     from_edge = True
     on_device = True
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Take the step from the edge alone."""
         if values.dtype != np.uint8 and (values.min() < 0 or values.max() > 1):
             raise ValueError(
-                f"step='bound' needs rankers with values in [0, 1], but {found.ranker} has "
+                f"step='bound' needs rankers with values in [0, 1], but {found.weak_ranker} has "
                 f"values from {float(values.min()):g} to {float(values.max()):g}; use step='exact' "
-                "or rankers='features'"
+                "or weak_rankers='features'"
             )
-        size, infinite = bound_step(risk.edge(state, values), smoothing_mass(risk.arrangement))
+        size, infinite = bound_step(risk.edge(state, values), smoothing_mass(risk.layout))
         return _finite(risk, size, values) if infinite else Step(size)
 
 
@@ -133,7 +135,7 @@ class LineSearch(StepRule):
 
     least_on_line = True
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
+    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
         """Search the line: on a few points that stand for many rows, or on all rows."""
         size, smoothed = risk.search_line(state, values)
         return _finite(risk, size, values) if smoothed else Step(size)
@@ -167,12 +169,12 @@ class NormalizedStep(StepRule):
         self.hessian = hessian
         self._taken = 0.0
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
+    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
         """Scale the ranker to the length."""
         weight = risk.pull_of(state).hessian(self.hessian)
-        square = exact_sum(weight * np.square(values, dtype=np.float64), risk.workers)
-        rows = sum_of(lambda: values.size, risk.workers)
-        norm = float(np.sqrt(square / rows) * exp_of(0.5 * state.log_mass))
+        square = exact_sum(weight * np.square(values, dtype=np.float64), risk.context)
+        rows = all_reduce_sum(lambda: values.size, risk.context)
+        norm = float(np.sqrt(square / rows) * exp_of(0.5 * state.log_gradient_sum))
         size = self.length / norm
         rises = risk.log_value(state.scores + size * values) > state.log_value
         self._taken = 0.0 if rises else self.length
@@ -192,7 +194,7 @@ class QuadraticStep(StepRule):
     needs_value = False
     on_device = True
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:  # noqa: ARG002
+    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
         """Take the step as it is."""
         return Step(1.0)
 
@@ -214,9 +216,9 @@ class SecantStep(StepRule):
     warns = False  # a tree that reverses no pair does not mean that a feature gives the answer away
     on_device = True
 
-    def step(self, risk: BoundRisk, state: State, found: Found, values: Array) -> Step:
+    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Follow the least points of cubics."""
-        noise = ROUNDING * exp_of(state.log_value - state.log_mass)
+        noise = ROUNDING * exp_of(state.log_value - state.log_gradient_sum)
         low = here = best = _Probe(0.0, found.edge, 0.0)
         high, moves, size = None, (np.inf, np.inf), 1.0
         for _ in range(EVALUATIONS):
@@ -251,9 +253,9 @@ class _Probe(NamedTuple):
 def _probe(risk: BoundRisk, state: State, values: Array, size: float) -> _Probe:
     """Evaluate the risk at a step along the values."""
     at = risk.state(state.scores + size * values)
-    fall = risk.edge(at, values) * exp_of(at.log_mass - state.log_mass)
+    fall = risk.edge(at, values) * exp_of(at.log_gradient_sum - state.log_gradient_sum)
     share = -expm1_of(at.log_value - state.log_value)  # of the risk
-    return _Probe(size, fall, share * exp_of(state.log_value - state.log_mass))
+    return _Probe(size, fall, share * exp_of(state.log_value - state.log_gradient_sum))
 
 
 def _next_step(
@@ -283,7 +285,7 @@ def _next_step(
 
 def _falls_for_ever(risk: BoundRisk, values: Array) -> bool:
     """Whether the risk has no least point along the values."""
-    device = risk.workers.device
+    device = risk.context.device
     if device is not None and device.holds(values):
         values = device.get(values)
     return risk.falls_for_ever(values)

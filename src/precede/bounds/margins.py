@@ -62,7 +62,7 @@ def margin_bound(
         Size of H, a ranker and its complement counting twice if weights may be negative; for
         "finite" the number of ranking functions. The set must be fixed before the data are seen.
         Thresholds at quantiles or distinct values of the sample, and trees, are not: for stumps,
-        bin by a grid chosen beforehand and count its thresholds. (A ranker that memorises the
+        bin by a grid chosen beforehand and count its thresholds. (A ranker that memorizes the
         sample would be a set of one.)
     theta : float or sequence of float, optional
         Margin, or a grid chosen *before* seeing the data, by default 15 values from 1 down to

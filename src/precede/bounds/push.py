@@ -67,7 +67,7 @@ def push_risk(
     >>> push_risk([0, 0, 1, 1], [1, 3, 2, 4], p=1).value
     0.25
     """
-    labels, values = _labelled(read_sample(y, one_list="push_risk")[0], scores)
+    labels, values = _labeled(read_sample(y, one_list="push_risk")[0], scores)
     grades = np.unique(labels)
     if len(grades) != 2:
         raise ValueError(f"push_risk needs two classes, y has {len(grades)}; give two grades")
@@ -190,7 +190,7 @@ def _push_epsilon(risk: PushRisk, scale: float, n_rankers: int, asked: tuple[str
     return solve(log_failure, math.log(delta))
 
 
-def _labelled(y: ArrayLike, scores: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _labeled(y: ArrayLike, scores: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     labels = check_column(y, "y")
     return labels, check_column(scores, "scores", len(labels))
 

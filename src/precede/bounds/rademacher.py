@@ -17,7 +17,7 @@ from precede.bounds.base import (
 from precede.engine.parameters import check_choice
 from precede.engine.table import Table
 from precede.judgments import to_numbers
-from precede.rankers.stumps import Stumps
+from precede.weak_rankers.stumps import Stumps
 
 __all__ = ["rademacher_bound", "stump_supremum"]
 
@@ -43,7 +43,7 @@ def rademacher_bound(
     n_draws: int = 200,
     random_state: Any = None,
 ) -> Bound:
-    """Bound the excess convex risk of the minimiser over combinations of stumps.
+    """Bound the excess convex risk of the minimizer over combinations of stumps.
 
     A(f_n) − inf A ≤ 4φ'(B)·R_n + (φ(B) − φ(−B))·√(8 ln(1/δ)/n) for f = Σ w_j (h_j(x) − h_j(x'))
     with Σ|w_j| ≤ B; R_n = B·E sup_h |Σ_{i ≤ n/2} σ_i (h(X_i) − h(X_{n/2+i}))| / ⌊n/2⌋ is the
@@ -102,7 +102,7 @@ def rademacher_bound(
 
     rests = (
         "Items are independent draws from one distribution.",
-        "The model minimises the empirical convex risk over combinations of stumps whose "
+        "The model minimizes the empirical convex risk over combinations of stumps whose "
         "absolute weights sum to at most the radius.",
         "The thresholds, at most 254 a feature, count as fixed before the data were seen, unless "
         "the feature has at most 255 distinct values.",

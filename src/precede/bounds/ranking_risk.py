@@ -44,7 +44,7 @@ def vc_bound(
     sup |L_n(r) − L(r)| ≤ c·√(V/n) + √(ln(1/δ)/(n − 1)) with probability 1 − δ (proposition 2), c a
     universal constant that the paper does not name. Without one the first term is
     2·√(2 ln(2S)/⌊n/2⌋), where S = (e⌊n/2⌋/V)^V bounds the number of rules on ⌊n/2⌋ pairs: the same
-    expectation by symmetrisation, Sauer's lemma and Massart's, for √(ln n) more. Reference:
+    expectation by symmetrization, Sauer's lemma and Massart's, for √(ln n) more. Reference:
     Clémençon, Lugosi, Vayatis (2005), section 3, proposition 2 and inequality (2).
 
     Parameters
@@ -56,7 +56,7 @@ def vc_bound(
     constant : float, optional
         c of the printed form. The bound is as true as this number.
     excess : bool, default False
-        Bound L(r_n) − inf L(r), the excess risk of the empirical minimiser over the best of the
+        Bound L(r_n) − inf L(r), the excess risk of the empirical minimizer over the best of the
         class, instead: twice the deviation.
 
     Examples
@@ -74,10 +74,10 @@ def vc_bound(
     def terms(samples: float) -> dict[str, float]:
         half = max(samples // 2, 1)
         if constant is None:
-            behaviours = min(
+            behaviors = min(
                 half * math.log(2), vc_dimension * (1 + math.log(max(half / vc_dimension, 1)))
             )
-            expected = 2 * math.sqrt(2 * (math.log(2) + behaviours) / half)
+            expected = 2 * math.sqrt(2 * (math.log(2) + behaviors) / half)
         else:
             expected = constant * math.sqrt(vc_dimension / samples)
         deviation = math.sqrt(math.log(1 / delta) / (samples - 1))
@@ -88,7 +88,7 @@ def vc_bound(
         "Items are independent draws from one distribution.",
         "The class of ranking rules has the given VC dimension.",
         *_given_constant("c", constant),
-        *(["The rule minimises the empirical ranking risk over the class."] if excess else []),
+        *(["The rule minimizes the empirical ranking risk over the class."] if excess else []),
     )
     needed = smallest(lambda samples: sum(terms(samples).values()) < 1)
     what = "excess ranking risk over the class" if excess else "deviation of the ranking risk"
@@ -186,7 +186,7 @@ def fast_rate_bound(
     delta: float = 0.05,
     density: float | None = None,
 ) -> Bound:
-    """Bound the excess risk of the empirical minimiser under a noise condition: the fast rates.
+    """Bound the excess risk of the empirical minimizer under a noise condition: the fast rates.
 
     L(r_n) − L* ≤ C·(V ln(n/δ)/n)^{1/(2−α)} with probability 1 − δ, if the class holds the optimal
     rule and Var(h_r) ≤ c·Λ(r)^α for all its rules (theorem 1; `projection_variance_bound` and
@@ -240,7 +240,7 @@ def fast_rate_bound(
     rests = (
         "Items are independent draws from one distribution.",
         "The class of ranking rules has the given VC dimension and holds the optimal rule.",
-        "The rule minimises the empirical ranking risk over the class.",
+        "The rule minimizes the empirical ranking risk over the class.",
         noise,
         *_given_constant("C", constant),
     )
@@ -398,7 +398,7 @@ def psi_inverse(y: ArrayLike, loss: str | PairLoss = "exponential") -> Any:
 def consistent_radius(n: int, loss: str | PairLoss = "exponential", *, power: float = 0.4) -> float:
     """Return the radius B with B²·φ'(B) = n^power: a sequence that corollary 1 allows.
 
-    Over a class F_B that is rich (inf A over F_B tends to A*) the minimiser of the convex risk is
+    Over a class F_B that is rich (inf A over F_B tends to A*) the minimizer of the convex risk is
     consistent if B → ∞ and B²φ'(B)/√n → 0; here the latter is n^{power − ½}. The cost is
     φ(−m) = loss(m)/loss(0). Reference: Clémençon, Lugosi, Vayatis (2005), corollary 1.
 

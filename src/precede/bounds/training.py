@@ -19,39 +19,39 @@ __all__ = ["convergence_bound", "small_step_bound", "training_bound"]
 def training_bound(values: ArrayLike, *, kind: str = "rankboost", given: str = "edges") -> Bound:
     """Bound the training pair error by what the rounds of boosting achieved.
 
-    R̂ ≤ Π Z_t, the product of the rounds' normalisers; and, where each step minimises its
-    normaliser or RankBoost's bound on it, Π Z_t ≤ exp(−½ Σ δ_t²) with the edges δ_t. Always
+    R̂ ≤ Π Z_t, the product of the rounds' normalizers; and, where each step minimizes its
+    normalizer or RankBoost's bound on it, Π Z_t ≤ exp(−½ Σ δ_t²) with the edges δ_t. Always
     true, at any sample size. Reference: Connamacher et al. (2019), theorems 1 and 2, (12), (29).
 
     Parameters
     ----------
     values : array-like of shape (n_rounds,)
-        The edges δ_t in [−1, 1], or the normalisers Z_t ≥ 0.
+        The edges δ_t in [−1, 1], or the normalizers Z_t ≥ 0.
     kind : {"rankboost", "rankboost_plus"}, default "rankboost"
         Theorem 1 (ties count as wrong) or theorem 2 (ties count half, and the edge counts the
         accumulated weight of a ranker that comes back).
-    given : {"edges", "normalisers"}, default "edges"
+    given : {"edges", "normalizers"}, default "edges"
         What `values` are.
 
     Examples
     --------
-    >>> training_bound([0.9, 0.8, 0.7], given="normalisers").value
+    >>> training_bound([0.9, 0.8, 0.7], given="normalizers").value
     0.504
     """
     check_choice("kind", kind, ("rankboost", "rankboost_plus"))
-    check_choice("given", given, ("edges", "normalisers"))
+    check_choice("given", given, ("edges", "normalizers"))
     rounds, plus = check_column(values, "values"), kind == "rankboost_plus"
     low, high = (-1 - 1e-12, 1 + 1e-12) if given == "edges" else (0.0, math.inf)
     if rounds.min() < low or rounds.max() > high:
         found = f"{given} from {rounds.min():g} to {rounds.max():g}"
-        raise ValueError(f"{found}; edges lie in [−1, 1] and normalisers are not negative")
+        raise ValueError(f"{found}; edges lie in [−1, 1] and normalizers are not negative")
     if given == "edges":
         value, name = math.exp(-0.5 * float((rounds**2).sum())), "exp(−½ Σ edge²)"
-        step = "Each step minimises the normaliser of its round, or RankBoost's bound on it."
+        step = "Each step minimizes the normalizer of its round, or RankBoost's bound on it."
     else:
         value = math.exp(np.log(rounds).sum()) if rounds.all() else 0.0
-        name = "product of the rounds' normalisers"
-        step = "Each normaliser is that of the step actually taken, whatever its size."
+        name = "product of the rounds' normalizers"
+        step = "Each normalizer is that of the step actually taken, whatever its size."
     kept = "Each binary ranker is one of a fixed set and keeps its accumulated weight."
     rests = (step, kept if plus else "Every step is finite.")
     quantity = f"training pair error (ties {'half' if plus else 'wrong'})"
@@ -70,7 +70,7 @@ def convergence_bound(
 ) -> Bound:
     """Bound the risk that boosting by quadratic models has reached after given steps.
 
-    For a convex risk R, normalised steps s̄_i = s_i·‖g_i‖ and any target h̄ in the span,
+    For a convex risk R, normalized steps s̄_i = s_i·‖g_i‖ and any target h̄ in the span,
 
         R(h_{k+1}) ≤ R(h̄) + ‖h̄‖/(‖h̄‖ + a_k) · max(0, R(h_0) − R(h̄))
             + min_j [ (b_0 − b_{j+1})·(‖h̄‖ + a_j)/(‖h̄‖ + a_k) + b_{j+1} − b_{k+1} ],
@@ -82,7 +82,7 @@ def convergence_bound(
     Parameters
     ----------
     steps : array-like of shape (k + 1,)
-        Normalised steps s̄_i ≥ 0: ``model.history_["normalized_step"]`` of a fit with
+        Normalized steps s̄_i ≥ 0: ``model.history_["normalized_step"]`` of a fit with
         `step_length`.
     target_norm, target_risk : float
         ‖h̄‖ (any upper bound) and R(h̄). Where boosting starts from h_0 other than 0, ‖h̄ − h_0‖.
@@ -93,7 +93,7 @@ def convergence_bound(
         above the second derivative of R at all scores (``hessian="bound"`` with a linear price
         and a loss of bounded curvature, logistic or squared hinge).
     tolerances : float or array-like, default 0
-        ε_i: the slope of R along the normalised ranker of round i is within √(2ε_i) of the
+        ε_i: the slope of R along the normalized ranker of round i is within √(2ε_i) of the
         steepest. 0 for a learner that fits best, such as a tree of two leaves.
 
     Examples
@@ -135,7 +135,7 @@ def convergence_bound(
 def small_step_bound(
     s: float, *, target_norm: float, start_risk: float, target_risk: float, curvature: float
 ) -> Bound:
-    """Bound the risk that small steps of equal normalised length s² reach in the end.
+    """Bound the risk that small steps of equal normalized length s² reach in the end.
 
     R(h_{k+1}) ≤ R(h̄) + 2s·√(max(0, R(h_0) − R(h̄))·‖h̄‖·M) + M·s⁴ for all
     k ≥ √(‖h̄‖·max(0, R(h_0) − R(h̄))/M)·s⁻³, if a step that would raise R is left out and
@@ -150,7 +150,7 @@ def small_step_bound(
     """
     _check_risks(target_norm, start_risk, target_risk, curvature)
     if not 0 < s < math.inf:
-        raise ValueError(f"s={s!r} is out of range; give the root of the normalised step, above 0")
+        raise ValueError(f"s={s!r} is out of range; give the root of the normalized step, above 0")
     excess = max(0.0, start_risk - target_risk)
     terms = {
         "risk of the target": float(target_risk),

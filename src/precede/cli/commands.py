@@ -584,7 +584,7 @@ def tune(
     ] = None,
     settings: Settings = None,
     metric: Annotated[
-        str | None, typer.Option("--metric", "-m", help="Metric to optimise.")
+        str | None, typer.Option("--metric", "-m", help="Metric to optimize.")
     ] = None,
     trials: Annotated[
         int | None,

@@ -31,7 +31,7 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "RB-D": {"select": "slope", "step": "exact"},
     "RB-C": {"select": "slope", "step": "bound"},
     "RB-D, rate 0.1": {"learning_rate": 0.1},
-    "RB-D, features": {"rankers": "features"},
+    "RB-D, features": {"weak_rankers": "features"},
 }
 
 
@@ -46,10 +46,10 @@ def main(folder: str | Path = "demo", rounds: int = 200) -> Path:
     pairs = int(y_train.sum() * (1 - y_train).sum())
     console.print(
         f"\n[bold]precede[/bold] learns what should precede what. Here: {len(y_train)} breast "
-        f"tumours, {X.shape[1]} measurements, {pairs:,} pairs (malignant before benign).\n"
+        f"tumors, {X.shape[1]} measurements, {pairs:,} pairs (malignant before benign).\n"
     )
     _warm_up(X_train, y_train, console)
-    grid = Grid(title=f"{len(y_test)} held-out tumours, ranked")
+    grid = Grid(title=f"{len(y_test)} held-out tumors, ranked")
     grid.add_column("algorithm")
     for column in ("rounds", "training risk", "AUC", "positives on top", "s"):
         grid.add_column(column, justify="right")

@@ -70,8 +70,8 @@ def algorithms() -> dict[str, type[BaseRanker]]:
 
 # Parameters by what they are about; those not listed here concern the objective.
 _GROUPS = {
-    "rankers": (
-        "rankers", "nonnegative", "num_leaves", "max_depth", "min_child_samples",
+    "weak_rankers": (
+        "weak_rankers", "nonnegative", "num_leaves", "max_depth", "min_child_samples",
         "min_child_weight", "reg_lambda", "reg_alpha", "min_split_gain", "subsample",
         "subsample_by", "max_features", "max_features_by_split", "categorical_features",
         "cat_smooth", "monotone_constraints", "interaction_constraints", "max_bins",
@@ -88,8 +88,8 @@ _PYTHON_ONLY = ("callbacks", "warm_start", "verbose", "cost")
 def grouped(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Parameters that can be set by --set, by what they are about.
 
-    >>> grouped({"select": "slope", "rankers": "stumps", "callbacks": None, "n_estimators": 300})
-    {'objective': {'select': 'slope'}, 'rankers': {'rankers': 'stumps'},
+    >>> grouped({"select": "slope", "weak_rankers": "stumps", "n_estimators": 300, "verbose": None})
+    {'objective': {'select': 'slope'}, 'weak_rankers': {'weak_rankers': 'stumps'},
      'rounds': {'n_estimators': 300}}
     """
     group_of = {name: group for group, names in _GROUPS.items() for name in names}
@@ -176,7 +176,7 @@ def choose_sizes(model: BaseRanker, given: dict[str, Any]) -> list[str]:
     wanted = [name for name in model.selectable if name not in given]
     if "n_estimators" not in wanted:
         return []
-    if given.get("rankers", "trees") != "trees" and "num_leaves" in wanted:
+    if given.get("weak_rankers", "trees") != "trees" and "num_leaves" in wanted:
         wanted.remove("num_leaves")
     model.set_params(**dict.fromkeys(wanted, AUTO))
     return wanted

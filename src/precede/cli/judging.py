@@ -9,7 +9,7 @@ import numpy as np
 
 from precede import inference
 from precede.boosting.monitors import pairs_in_order
-from precede.cli.sources import Task
+from precede.cli.sources import FitContext
 from precede.cli.talk import say
 from precede.engine.parameters import upper_tail
 from precede.judgments import Judgments
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def evaluated(
-    task: Task,
+    task: FitContext,
     metrics: Sequence[str] | None,
     *,
     level: float,
@@ -63,13 +63,13 @@ def evaluated(
     return rows, result
 
 
-def _for_a_list(task: Task, metrics: Sequence[str] | None) -> list[str]:
+def _for_a_list(task: FitContext, metrics: Sequence[str] | None) -> list[str]:
     if metrics:
         return [str(metric(name)) for name in metrics]
     return [*list_metrics(np.unique(task.y).size)]
 
 
-def _of_a_list(task: Task, name: str, level: float) -> dict[str, Any]:
+def _of_a_list(task: FitContext, name: str, level: float) -> dict[str, Any]:
     """A metric of a single list: with an interval over items where theory has one."""
     estimate = None
     if task.weight is None:
@@ -84,7 +84,7 @@ def _of_a_list(task: Task, name: str, level: float) -> dict[str, Any]:
     return {"metric": name, "value": value, "low": low, "high": high, "items": items}
 
 
-def _listed_pairs(task: Task, level: float) -> dict[str, Any]:
+def _listed_pairs(task: FitContext, level: float) -> dict[str, Any]:
     """Share of the listed pairs in order, with an interval where theory has one."""
     judgments, pairs = _judgments(task), "comparable" if task.qid is None else "pooled"
     value = pairs_in_order(judgments, task.scores[0])
@@ -97,7 +97,7 @@ def _listed_pairs(task: Task, level: float) -> dict[str, Any]:
     return {"metric": "pairs_in_order", "value": value, **ends, "pairs": judgments.n_pairs}
 
 
-def _judgments(task: Task) -> Judgments:
+def _judgments(task: FitContext) -> Judgments:
     if task.data is None:
         raise ValueError("there are no grades to judge by")
     return task.data.judgments
@@ -133,7 +133,7 @@ def by_query(result: Evaluation) -> list[dict[str, Any]]:
 
 
 def compared(
-    task: Task, metrics: Sequence[str], *, level: float, method: str, seed: int
+    task: FitContext, metrics: Sequence[str], *, level: float, method: str, seed: int
 ) -> list[dict[str, Any]]:
     """One row for each metric: both values, the paired difference, its interval and p value."""
     target, qid = (_judgments(task), None) if task.y is None else (task.y, task.qid)

@@ -19,7 +19,7 @@ from precede.files.trec import Judged, Run, joined, read_qrels, read_run
 from precede.judgments import warn_of_lost_queries
 
 __all__ = [
-    "Task",
+    "FitContext",
     "features_for",
     "file_names",
     "name_features",
@@ -30,7 +30,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class FitContext:
     """Grades to judge by, and one vector of scores for each source."""
 
     y: Any  # None where the data list pairs only
@@ -40,7 +40,7 @@ class Task:
     data: Data | None
 
 
-def read_task(sources: list[str], path: str, reading: Reading) -> Task:
+def read_task(sources: list[str], path: str, reading: Reading) -> FitContext:
     """Read what to judge by, and the scores of each source on it."""
     if _is_qrels(path, reading):
         return _from_runs(sources, read_qrels(path))
@@ -49,12 +49,12 @@ def read_task(sources: list[str], path: str, reading: Reading) -> Task:
     scores = [_scores(source, data, models.get(source)) for source in sources]
     if scores[0].ndim == 2:
         return _of_labels(sources, scores, data)
-    return Task(data.y, data.qid, data.weight, scores, data)
+    return FitContext(data.y, data.qid, data.weight, scores, data)
 
 
 def read_candidates(
     sources: list[str], path: str, reading: Reading
-) -> tuple[dict[str, BaseRanker], dict[str, Floats], Task]:
+) -> tuple[dict[str, BaseRanker], dict[str, Floats], FitContext]:
     """What to judge by; the models among the sources, and the scores of the others, by file name.
 
     Models that read other columns than the first are given as scores.
@@ -69,7 +69,7 @@ def read_candidates(
     models = {names[s]: each for s, each in loaded.items() if _columns(each) == _columns(first)}
     others = [source for source in sources if names[source] not in models]
     scores = {names[source]: _scores(source, data, loaded.get(source)) for source in others}
-    return models, scores, Task(data.y, data.qid, data.weight, [], data)
+    return models, scores, FitContext(data.y, data.qid, data.weight, [], data)
 
 
 def _columns(model: BaseRanker) -> list[str]:
@@ -122,7 +122,7 @@ def _scores(source: str, data: Data, model: BaseRanker | None) -> Floats:
     return scores
 
 
-def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> Task:
+def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> FitContext:
     """Every item is a query, and its labels are the documents."""
     labels = data.labels
     known = getattr(load(sources[0]), "labels_", ())
@@ -134,7 +134,7 @@ def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> Task:
             "their columns in this order: --label red --label green"
         )
     qid = np.repeat(np.arange(len(data)), labels.shape[1])
-    return Task(labels.ravel(), qid, None, [each.ravel() for each in scores], None)
+    return FitContext(labels.ravel(), qid, None, [each.ravel() for each in scores], None)
 
 
 def _of_rows(run: Run, data: Data, source: str) -> Floats:
@@ -157,7 +157,7 @@ def _of_rows(run: Run, data: Data, source: str) -> Floats:
     return found
 
 
-def _from_runs(sources: list[str], judged: Judged) -> Task:
+def _from_runs(sources: list[str], judged: Judged) -> FitContext:
     """Runs against qrels: every document of any of them, so that all are judged alike."""
     runs = []
     for source in sources:
@@ -173,7 +173,7 @@ def _from_runs(sources: list[str], judged: Judged) -> Task:
         counted = ", ".join(f"{count} {what}" for what, count in part[3].items() if count)
         if counted:
             say(f"note: {source}: {counted}")
-    return Task(parts[0][0], parts[0][2], None, [part[1] for part in parts], None)
+    return FitContext(parts[0][0], parts[0][2], None, [part[1] for part in parts], None)
 
 
 def _pooled(runs: list[Run], judged: Judged) -> Judged:

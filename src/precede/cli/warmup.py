@@ -18,7 +18,7 @@ from precede.engine.compiling import announce_compiling
 from precede.files.letor import read_letor
 from precede.metrics.policy import TIES
 from precede.metrics.registry import REGISTRY
-from precede.rankers.growth import SHARED_CELLS
+from precede.weak_rankers.tree_grower import SHARED_CELLS
 
 __all__ = ["STEPS", "warm_up"]
 
@@ -31,12 +31,12 @@ ROWS = 2000
 
 # Rounds are few, except where some kernels come into play later.
 ROUNDS = {
-    "ConvexRisk": {"n_estimators": 40},
+    "ConvexRiskRanker": {"n_estimators": 40},
     "GlassBoxRanker": {"n_estimators": 5, "pair_estimators": 5},
     "RankBoostPlus": {"n_estimators": 25},
 }
 # Algorithms and risks that may enumerate pairs.
-SLOW = ("RankBoostPlus", "SmoothMargin", "ConvexRisk")
+SLOW = ("RankBoostPlus", "SmoothMarginRanker", "ConvexRiskRanker")
 PAIRWISE: list[dict[str, Any]] = [{"price": 2, "loss": "logistic"}, {"price": 2, "loss": "hinge"}]
 RANKED: list[dict[str, Any]] = [
     {"rank_weight": rule} for rule in ("ndcg", "ndcg@10", "gap", "precision@5")
@@ -46,14 +46,15 @@ RANKED: list[dict[str, Any]] = [
 # rule for weights that has kernels of its own. The others differ from these in numbers only.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "RankBoost": [
-        {"select": "decrease"}, {"step": "bound"}, {"rankers": "features"}, {"rankers": "columns"},
-        {"rankers": "trees"}, {"nonnegative": True}, {"monotone_constraints": [1, -1, 0, 0]},
+        {"select": "decrease"}, {"step": "bound"}, {"weak_rankers": "features"},
+        {"weak_rankers": "columns"},
+        {"weak_rankers": "trees"}, {"nonnegative": True}, {"monotone_constraints": [1, -1, 0, 0]},
         {"balance": "queries"}, {"max_features": 0.5}, *RANKED,
     ],
     "PushRanker": [
         {"price": "exp"}, {"price": 1, "loss": "logistic"}, {"price": 1, "loss": "hinge"},
-        {"price": 1, "loss": "squared_hinge"}, {"scope": "global"}, {"rankers": "trees"},
-        {"rankers": "features"}, *PAIRWISE,
+        {"price": 1, "loss": "squared_hinge"}, {"scope": "global"}, {"weak_rankers": "trees"},
+        {"weak_rankers": "features"}, *PAIRWISE,
     ],
     "BoostedRanker": [
         {"loss": "exponential"}, {"loss": "hinge"}, {"loss": "squared_hinge"},
@@ -69,10 +70,10 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     ],
     "QBRank": [{"targets": "sum"}, *RANKED],
     "GlassBoxRanker": [{"categorical_features": [3]}, {"loss": "exponential"}],
-    "SmoothMargin": [{"rankers": "features"}, {"nonnegative": True}],
-    "ConvexRisk": [{"loss": "logistic"}, {"loss": "hinge"}, {"rankers": "features"}],
+    "SmoothMarginRanker": [{"weak_rankers": "features"}, {"nonnegative": True}],
+    "ConvexRiskRanker": [{"loss": "logistic"}, {"loss": "hinge"}, {"weak_rankers": "features"}],
     "RankBoostPlus": [{"memory_limit": "estimate"}, {"search": "optimal"}],
-    "AdaBoostRanker": [{"rankers": "features"}],
+    "AdaBoostRanker": [{"weak_rankers": "features"}],
 }  # fmt: skip
 
 
@@ -122,7 +123,7 @@ class _Calls:
         """Fit several labels for each row."""
         labels = np.stack([self.y > 1, self.y > 2, self.X[:, 0] > 0.5], axis=1).astype(int)
         for method in ("MR", "MH"):
-            model = precede.MultilabelBoost(method=method, n_estimators=3).fit(self.X, labels)
+            model = precede.MultilabelRanker(method=method, n_estimators=3).fit(self.X, labels)
             model.score(self.X, labels)
 
     def far_apart(self) -> None:
@@ -135,7 +136,7 @@ class _Calls:
                     scores = float(factor) * self.y
                     risk.value(judgments, scores)
                     risk.pull(judgments, scores)
-                    risk.masses(judgments, scores, self.X[:, 0] > 0.5)
+                    risk.edge_weights(judgments, scores, self.X[:, 0] > 0.5)
 
     def predict(self) -> None:
         """Score rows of both precisions and orders in memory."""
@@ -212,7 +213,7 @@ def _unless_refused(call: Callable[[], Any]) -> Any:
 STEPS: dict[str, Callable[[_Calls], None]] = {
     **{f"fit {name}": partial(_Calls.fit, name=name) for name in VARIANTS},
     "fit large trees": _Calls.fit_large,
-    "fit MultilabelBoost": _Calls.fit_labels,
+    "fit MultilabelRanker": _Calls.fit_labels,
     "scores far apart": _Calls.far_apart,
     "predict": _Calls.predict,
     "evaluate": _Calls.evaluate,

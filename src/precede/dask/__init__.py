@@ -6,20 +6,21 @@ from precede.engine.lazy import lazily
 
 if TYPE_CHECKING:
     from precede.dask.estimators import DaskBoostedRanker as DaskBoostedRanker
-    from precede.dask.estimators import DaskConvexRisk as DaskConvexRisk
+    from precede.dask.estimators import DaskConvexRiskRanker as DaskConvexRiskRanker
     from precede.dask.estimators import DaskGlassBoxRanker as DaskGlassBoxRanker
     from precede.dask.estimators import DaskPushRanker as DaskPushRanker
     from precede.dask.estimators import DaskQBRank as DaskQBRank
     from precede.dask.estimators import DaskRankBoost as DaskRankBoost
-    from precede.dask.estimators import DaskSmoothMargin as DaskSmoothMargin
+    from precede.dask.estimators import DaskSmoothMarginRanker as DaskSmoothMarginRanker
     from precede.dask.estimators import PairObjective as PairObjective
 else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
             "estimators": (
-                "DaskBoostedRanker DaskConvexRisk DaskGlassBoxRanker DaskPushRanker DaskQBRank "
-                "DaskRankBoost DaskSmoothMargin PairObjective"
+                "DaskBoostedRanker DaskConvexRiskRanker DaskGlassBoxRanker DaskPushRanker "
+                "DaskQBRank "
+                "DaskRankBoost DaskSmoothMarginRanker PairObjective"
             ),
         },
     )

@@ -18,17 +18,17 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 
-from precede.engine.arrangement import Arrangement, joined_totals, totals_of_queries
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import added, from_words, words_of
 from precede.engine.frames import refuse_text_in_blocks
+from precede.engine.query_layout import QueryLayout, joined_totals, totals_of_queries
 from precede.engine.table import Bins, FeatureBins, integer_weights
-from precede.engine.training import why_no_pair
+from precede.engine.training_data import why_no_pair
 from precede.estimator import BaseRanker
 from precede.files.disk import dense_block
 from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights
 
-__all__ = ["Facts", "Listed", "Rows", "Scattered", "arranged", "partitions", "scatter"]
+__all__ = ["GlobalTotals", "Listed", "Rows", "Scattered", "arranged", "partitions", "scatter"]
 
 
 # A single list is split between workers if it has no more grades than this: their sums travel.
@@ -73,7 +73,7 @@ class Listed:
 
 
 @dataclass(frozen=True)
-class Facts:
+class GlobalTotals:
     """What nobody knows alone: totals, and the levels of a list that is split.
 
     `grades` and `level_weight` are None where queries are whole. `weight_total` is None where
@@ -97,7 +97,7 @@ class Scattered:
     blocks: list[Any]
     homes: list[str]
     bins: Bins
-    facts: Facts
+    facts: GlobalTotals
     classes: Array | None
     names: list[str] | None
     has_queries: bool
@@ -198,7 +198,7 @@ def scatter(
         raise ValueError("X has no partitions")
     parts = client.compute(delayed)
     try:
-        scattered = _scattered(client, parts, model, listed)
+        splitmix64 = _scattered(client, parts, model, listed)
     except BaseException as error:
         # Not cancelled: tasks beside the one that failed may still be under way, and the
         # scheduler loses a client that cancels what they wait for.
@@ -208,9 +208,9 @@ def scatter(
         raise
     del parts  # from now on the blocks stand for them
     try:
-        yield scattered
+        yield splitmix64
     finally:
-        _forget(client, scattered.blocks)
+        _forget(client, splitmix64.blocks)
 
 
 def _forget(client: Any, futures: list[Any]) -> None:
@@ -327,7 +327,7 @@ def _not_empty(
 
 
 def _evenly(rows: list[int], groups: int) -> list[list[int]]:
-    """Neighbours in groups of about equal size."""
+    """Neighbors in groups of about equal size."""
     middle = np.cumsum(rows) - np.array(rows) / 2
     number = np.minimum((middle * groups / sum(rows)).astype(int), groups - 1)
     return [np.flatnonzero(number == group).tolist() for group in range(groups) if group in number]
@@ -440,7 +440,9 @@ def _join(pieces: list[Rows], listed: Listed | None) -> Rows:
 # -- what all blocks have in common ----------------------------------------------------------
 
 
-def _facts(client: Any, blocks: list[Any], balance: str, rows: int) -> tuple[list[Any], Facts]:
+def _facts(
+    client: Any, blocks: list[Any], balance: str, rows: int
+) -> tuple[list[Any], GlobalTotals]:
     """Totals over whole queries; blocks without a pair are left out."""
     found = client.gather(client.map(_facts_of, blocks, pure=False))
     kept = [j for j, each in enumerate(found) if each["totals"].pairs.any()]
@@ -449,14 +451,14 @@ def _facts(client: Any, blocks: list[Any], balance: str, rows: int) -> tuple[lis
         raise ValueError(_why_none(grades, one_list=False))
     total, pair_count = joined_totals([found[j]["totals"] for j in kept], balance)
     blocks = [blocks[j] for j in kept]
-    known = Facts(balance, total, pair_count, rows)
+    known = GlobalTotals(balance, total, pair_count, rows)
     ends = [(found[j]["lightest"], found[j]["heaviest"]) for j in kept]
     return blocks, replace(known, weight_total=_weight_total(client, blocks, known, ends))
 
 
 def _facts_of(block: Rows) -> dict[str, Any]:
     judgments = block.judgments()
-    weight = judgments.arrange().weight
+    weight = judgments.to_layout().weight
     return {
         "totals": totals_of_queries(judgments),
         "grades": np.unique(block.grade),
@@ -465,7 +467,7 @@ def _facts_of(block: Rows) -> dict[str, Any]:
     }
 
 
-def _shared_facts(client: Any, blocks: list[Any], rows: int) -> tuple[list[Any], Facts]:
+def _shared_facts(client: Any, blocks: list[Any], rows: int) -> tuple[list[Any], GlobalTotals]:
     """Levels of one list that is split; its grades and weights meet on one worker, once."""
     columns = client.map(_grades_and_weights, blocks, pure=False)
     known, sizes, ends = client.submit(_facts_of_list, columns, rows, pure=False).result()
@@ -479,15 +481,15 @@ def _grades_and_weights(block: Rows) -> tuple[Floats, Floats | None]:
 
 def _facts_of_list(
     columns: list[tuple[Floats, Floats | None]], rows: int
-) -> tuple[Facts, list[int], tuple[float, float]]:
+) -> tuple[GlobalTotals, list[int], tuple[float, float]]:
     weight = None
     if columns[0][1] is not None:
         weight = np.concatenate([each[1] for each in columns if each[1] is not None])
     judgments = Judgments(np.concatenate([each[0] for each in columns]), weight=weight)
-    whole = judgments.arrange()
+    whole = judgments.to_layout()
     if whole.total <= 0:
         raise ValueError(why_no_pair(judgments))
-    facts = Facts(
+    facts = GlobalTotals(
         "pairs", whole.total, whole.pair_count, rows,
         grades=whole.grade[whole.level_start[:-1]], level_weight=whole.weights_of_levels(),
     )  # fmt: skip
@@ -501,7 +503,7 @@ def _why_none(grades: Floats, *, one_list: bool) -> str:
 
 
 def _weight_total(
-    client: Any, blocks: list[Any], facts: Facts, ends: list[tuple[float, float]]
+    client: Any, blocks: list[Any], facts: GlobalTotals, ends: list[tuple[float, float]]
 ) -> float | None:
     """Sum of the weights of all rows, as `exact_sum` takes it; None if they are equal."""
     lightest, heaviest = min(each[0] for each in ends), max(each[1] for each in ends)
@@ -514,18 +516,18 @@ def _weight_total(
     return float(from_words(added(words), exponent))
 
 
-def _words_of_weights(block: Rows, facts: Facts, exponent: int) -> Integers:
+def _words_of_weights(block: Rows, facts: GlobalTotals, exponent: int) -> Integers:
     return np.array(words_of(arranged(block, facts).weight, exponent), np.int64)
 
 
-def arranged(block: Rows, facts: Facts) -> Arrangement:
+def arranged(block: Rows, facts: GlobalTotals) -> QueryLayout:
     """The rows of a block, with the totals of all."""
     if facts.grades is None:
-        arrangement = block.judgments().arrange(facts.balance)
+        layout = block.judgments().to_layout(facts.balance)
     else:
-        arrangement = _levels_of_list(block, facts.grades)
+        layout = _levels_of_list(block, facts.grades)
     return replace(
-        arrangement,
+        layout,
         total=facts.total,
         pair_count=facts.pair_count,
         n_rows=facts.rows,
@@ -534,20 +536,20 @@ def arranged(block: Rows, facts: Facts) -> Arrangement:
     )
 
 
-def _levels_of_list(block: Rows, grades: Floats) -> Arrangement:
+def _levels_of_list(block: Rows, grades: Floats) -> QueryLayout:
     """Some rows of one list, in the levels of the whole list; some may be empty."""
     weight = np.ones(block.grade.size) if block.weight is None else block.weight
     rows = np.flatnonzero(weight > 0)
     rows = rows[np.argsort(block.grade[rows], kind="stable")]
     start = np.searchsorted(block.grade[rows], grades).tolist()
     none = np.zeros(0, np.int64)
-    return Arrangement(
+    return QueryLayout(
         order=rows,
         level_start=np.array([*start, rows.size], np.int64),
         query_start=np.array([0, grades.size], np.int64),
         grade=block.grade[rows],
         weight=weight[rows],
-        outer=weight[rows],
+        loser_weight=weight[rows],
         winner=none,
         loser=none,
         pair_weight=np.zeros(0),
@@ -558,7 +560,7 @@ def _levels_of_list(block: Rows, grades: Floats) -> Arrangement:
 
 
 def _bins(
-    client: Any, blocks: list[Any], facts: Facts, max_bins: int, categorical: list[int]
+    client: Any, blocks: list[Any], facts: GlobalTotals, max_bins: int, categorical: list[int]
 ) -> Bins:
     """Bins of every feature from the distinct values of all blocks, merged exactly.
 
@@ -582,16 +584,16 @@ def _count_features(block: Rows) -> int:
 
 
 def _distinct(
-    block: Rows, facts: Facts, span: tuple[int, int]
+    block: Rows, facts: GlobalTotals, span: tuple[int, int]
 ) -> list[tuple[Floats, Integers, bool]]:
     """Distinct values of some features, their weights as integers, and whether some miss."""
-    arrangement = arranged(block, facts)
+    layout = arranged(block, facts)
     weight = None
     if facts.weight_total is not None:
-        weight = integer_weights(arrangement.weight, facts.weight_total)
+        weight = integer_weights(layout.weight, facts.weight_total)
     found = []
     for feature in range(*span):
-        column = block.X[arrangement.order, feature].astype(np.float64)
+        column = block.X[layout.order, feature].astype(np.float64)
         present = ~np.isnan(column)
         values, where = np.unique(column[present], return_inverse=True)
         heavy = np.zeros(values.size, np.int64)

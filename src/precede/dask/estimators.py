@@ -1,7 +1,7 @@
 """The estimators on a Dask cluster: the model of the local ones, bit for bit.
 
 Rows are scattered in blocks, one for each worker, and every worker runs the loop on its block
-(see `precede.dask.conversation`). Per round there travel one histogram up and one stump down (for
+(see `precede.dask.driver`). Per round there travel one histogram up and one stump down (for
 a tree, a histogram and a split for every split) and some numbers of eight bytes; scores never leave
 the workers. A query is never split; a single list is, where the loss is exponential, because then
 its sums by grade are all that is needed.
@@ -23,47 +23,47 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from precede.algorithms.ball import ConvexRisk
 from precede.algorithms.boosted import BoostedRanker
+from precede.algorithms.convex_risk import ConvexRiskRanker
 from precede.algorithms.glass_box import GlassBoxRanker
 from precede.algorithms.push import PushRanker
 from precede.algorithms.qbrank import QBRank
 from precede.algorithms.rankboost import RankBoost
-from precede.algorithms.smooth_margin import SmoothMargin
+from precede.algorithms.smooth_margin import SmoothMarginRanker
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.history import History, Monitor, Progress, Scoring
 from precede.boosting.loop import asked_to_stop
 from precede.boosting.progress import ProgressBar
-from precede.dask.blocks import Facts, Listed, Rows, Scattered, arranged, partitions, scatter
-from precede.dask.conversation import ClusterWorkers, Conversation, Station
+from precede.dask.blocks import GlobalTotals, Listed, Rows, Scattered, arranged, partitions, scatter
+from precede.dask.driver import ClusterContext, SpmdDriver, WorkerSession
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import DEVICES, device_of_machine
+from precede.engine.execution import Context, count_jobs
 from precede.engine.parameters import asked
 from precede.engine.table import Bins, Table
-from precede.engine.training import Training
-from precede.engine.workers import Workers, count_jobs
-from precede.estimator import BaseRanker, Task, described_parameters, whole_or_not_at_all
+from precede.engine.training_data import TrainingData
+from precede.estimator import BaseRanker, FitContext, described_parameters, restore_on_failure
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble
-from precede.rankers.base import Family, Ranker
-from precede.rankers.regressors import learner
 from precede.risks.base import Risk
 from precede.risks.mixture import QuadraticMixture
 from precede.risks.pair_risk import PairRisk
 from precede.risks.score_risk import risk_of
+from precede.weak_rankers.base import Family, WeakRanker
+from precede.weak_rankers.regressors import learner
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
     "DaskBoostedRanker",
-    "DaskConvexRisk",
+    "DaskConvexRiskRanker",
     "DaskGlassBoxRanker",
     "DaskPushRanker",
     "DaskQBRank",
     "DaskRankBoost",
-    "DaskSmoothMargin",
+    "DaskSmoothMarginRanker",
     "PairObjective",
 ]
 
@@ -77,12 +77,12 @@ class _OnDask(BaseRanker):
     _local: type[BaseRanker]
     # Whether a fit without a seed draws as no fit before it.
     _draws_anew: bool = True
-    # Whether listed pairs can be learnt from.
+    # Whether listed pairs can be learned from.
     _takes_pairs: bool = True
-    # Whether nothing is searched but the family `rankers`.
+    # Whether nothing is searched but the family `weak_rankers`.
     _only_family: bool = True
 
-    @whole_or_not_at_all
+    @restore_on_failure
     def fit(  # type: ignore[override]  # no pairs, groups or checkpoints on a cluster
         self,
         X: Any,
@@ -129,21 +129,21 @@ class _OnDask(BaseRanker):
             self._check_distributable()
             delayed = partitions(X, y, qid, sample_weight, graded=listed is None)
             with (
-                scatter(leader, delayed, self, listed) as scattered,
-                Workers(self.n_jobs) as workers,
+                scatter(leader, delayed, self, listed) as splitmix64,
+                Context(self.n_jobs) as context,
             ):
                 sets, qids, groups = _computed((eval_set, eval_qid, eval_group))
                 monitors = self._monitors(
-                    sets, qids, groups, scattered.bins, workers, queries=scattered.has_queries
+                    sets, qids, groups, splitmix64.bins, context, queries=splitmix64.has_queries
                 )
-                fitted = self._converse(leader, scattered, monitors, saved)
-        self.__dict__.update(fitted, has_queries_=scattered.has_queries)
+                fitted = self._converse(leader, splitmix64, monitors, saved)
+        self.__dict__.update(fitted, has_queries_=splitmix64.has_queries)
         return self
 
     def _check_distributable(self) -> None:
         """Refuse what cannot be fitted on a cluster."""
         self.check_parameters()
-        _check_family(self.rankers)
+        _check_family(self.weak_rankers)
         self._check_device()
         if chosen := asked(self):
             raise ValueError(
@@ -158,7 +158,7 @@ class _OnDask(BaseRanker):
                 f"of 'cv', which {self._local.__name__} finds on a sample"
             )
         if not self._risk().distributable:
-            raise ValueError(f"{self._risk()!r} cannot be minimised on a cluster; use PairRisk")
+            raise ValueError(f"{self._risk()!r} cannot be minimized on a cluster; use PairRisk")
         if getattr(self, "_skl_callbacks", None):
             raise ValueError(
                 "callbacks set by set_callbacks cannot follow a fit on a cluster; use the "
@@ -169,7 +169,7 @@ class _OnDask(BaseRanker):
         """Refuse a device that is unknown or would not be used."""
         if self.device not in DEVICES:
             raise ValueError(f"device={self.device!r} is unknown; use one of {DEVICES}")
-        used = self._only_family and learner(self.rankers).on_own_devices
+        used = self._only_family and learner(self.weak_rankers).on_own_devices
         if self.device != "cpu" and not used:
             raise ValueError(
                 f"device={self.device!r} on a cluster is for trees; use device='cpu', or "
@@ -199,7 +199,7 @@ class _OnDask(BaseRanker):
     def _converse(
         self,
         client: Any,
-        scattered: Scattered,
+        splitmix64: Scattered,
         monitors: list[tuple[Monitor, dict[str, bool]]],
         saved: Checkpoint | None,
     ) -> dict[str, Any]:
@@ -213,9 +213,9 @@ class _OnDask(BaseRanker):
         monitored = [(each.name, list(each.metrics), better) for each, better in monitors]
         spec = _Spec(
             model.set_params(callbacks=None, verbose=0),
-            scattered.bins,
-            scattered.facts,
-            scattered.classes,
+            splitmix64.bins,
+            splitmix64.facts,
+            splitmix64.classes,
             monitored,
             self.n_features_in_,
             getattr(self, "feature_names_in_", None),
@@ -236,9 +236,9 @@ class _OnDask(BaseRanker):
                 "look": leader.look,
                 "report": leader.report,
             }
-            launch = _Launcher(client, scattered, spec)
+            launch = _Launcher(client, splitmix64, spec)
             try:
-                return Conversation(launch, len(scattered.blocks), services, launch.why_lost).run()
+                return SpmdDriver(launch, len(splitmix64.blocks), services, launch.why_lost).run()
             finally:
                 if saved is not None:
                     saved.finish()
@@ -248,7 +248,7 @@ class _OnDask(BaseRanker):
         return False
 
     def _risk(self) -> Risk:
-        """What is minimised."""
+        """What is minimized."""
         return PairRisk("exponential", balance=self.balance)
 
     def _splits_a_list(self) -> bool:
@@ -344,20 +344,20 @@ class DaskPushRanker(_OnDask, PushRanker):
         return PairRisk(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
 
 
-class DaskSmoothMargin(_OnDask, SmoothMargin):
-    """`SmoothMargin` on a Dask cluster; see `DaskRankBoost`."""
+class DaskSmoothMarginRanker(_OnDask, SmoothMarginRanker):
+    """`SmoothMarginRanker` on a Dask cluster; see `DaskRankBoost`."""
 
-    _local = SmoothMargin
+    _local = SmoothMarginRanker
 
 
-class DaskConvexRisk(_OnDask, ConvexRisk):
-    """`ConvexRisk` on a Dask cluster; see `DaskRankBoost`. ``radius="cv"`` is refused.
+class DaskConvexRiskRanker(_OnDask, ConvexRiskRanker):
+    """`ConvexRiskRanker` on a Dask cluster; see `DaskRankBoost`. ``radius="cv"`` is refused.
 
     A single list is split between workers for the exponential loss; it stays whole on one
     worker otherwise.
     """
 
-    _local = ConvexRisk
+    _local = ConvexRiskRanker
 
     def _needs_rows(self) -> bool:
         return isinstance(self.radius, str)
@@ -392,7 +392,7 @@ class DaskBoostedRanker(_OnDask, BoostedRanker):
     >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
     ...     model = DaskBoostedRanker(n_estimators=4).fit(X, y, qid=qid, client=client)
     >>> here = BoostedRanker(n_estimators=4).fit(sample.X, sample.y, qid=sample.qid)
-    >>> model.ensemble_.rankers == here.ensemble_.rankers
+    >>> model.ensemble_.weak_rankers == here.ensemble_.weak_rankers
     True
     """
 
@@ -422,7 +422,7 @@ class DaskGlassBoxRanker(_OnDask, GlassBoxRanker):
     >>> with Client(processes=False, n_workers=2, dashboard_address=":0") as client:
     ...     model = DaskGlassBoxRanker(**options).fit(X, y, qid=qid, client=client)
     >>> here = GlassBoxRanker(**options).fit(sample.X, sample.y, qid=sample.qid)
-    >>> model.ensemble_.rankers == here.ensemble_.rankers
+    >>> model.ensemble_.weak_rankers == here.ensemble_.weak_rankers
     True
     """
 
@@ -495,10 +495,10 @@ class PairObjective:
         qid = np.repeat(np.arange(len(group)), group)
         judgments = Judgments.graded(y, qid, weight=weight)
         bound = PairRisk(self.loss, self.price, balance=self.balance).bind(judgments)
-        state = bound.state(np.asarray(scores, np.float64)[bound.arrangement.order])
-        if state.log_mass == -np.inf:
+        state = bound.state(np.asarray(scores, np.float64)[bound.layout.order])
+        if state.log_gradient_sum == -np.inf:
             return np.zeros(y.size), np.zeros(y.size)
-        mass = np.exp(state.log_mass)
+        mass = np.exp(state.log_gradient_sum)
         return -mass * bound.to_rows(state.pull), mass * bound.to_rows(bound.curvature(state))
 
 
@@ -512,12 +512,13 @@ def _listed(pairs: ArrayLike | None, weight: ArrayLike | None) -> Listed | None:
     return Listed(pairs, weight)
 
 
-def _check_family(rankers: str | Family) -> None:
+def _check_family(weak_rankers: str | Family) -> None:
     """Refuse a family whose search may not be spread over machines; see `Family`."""
-    weak = learner(rankers)
+    weak = learner(weak_rankers)
     if not weak.distributable:
         raise ValueError(
-            f"rankers={rankers!r} cannot be searched on a cluster; use 'stumps', 'features' or "
+            f"weak_rankers={weak_rankers!r} cannot be searched on a cluster; use 'stumps', "
+            "'features' or "
             "'trees' (or set distributable = True on a family of your own whose search adds up "
             "over all machines)"
         )
@@ -558,14 +559,14 @@ class _Leader:
 class _Launcher:
     """Puts the station of a block on a worker, and on another if that one is lost."""
 
-    def __init__(self, client: Any, scattered: Scattered, spec: _Spec):
-        self._client, self._scattered, self._spec = client, scattered, spec
+    def __init__(self, client: Any, splitmix64: Scattered, spec: _Spec):
+        self._client, self._scattered, self._spec = client, splitmix64, spec
         self._kept: dict[int, Any] = {}
 
     def __call__(self, rank: int) -> Any:
         future = self._client.submit(
             _station, self._scattered.blocks[rank], self._spec, rank, actor=True, pure=False,
-            workers=[self._scattered.homes[rank]], allow_other_workers=True,
+            context=[self._scattered.homes[rank]], allow_other_workers=True,
         )  # fmt: skip
         self._kept[rank] = future  # the actor lives as long as its future
         with self._client.as_current():  # whose way to the workers the actor takes
@@ -581,11 +582,11 @@ class _Launcher:
         )
 
 
-def _station(block: Rows, spec: _Spec, rank: int) -> Station:
+def _station(block: Rows, spec: _Spec, rank: int) -> WorkerSession:
     from distributed import get_worker  # noqa: PLC0415  (on a worker)
 
     threads = get_worker().state.nthreads if spec.n_jobs is None else count_jobs(spec.n_jobs)
-    return Station(_fit_block, block, spec, ClusterWorkers(rank, threads))
+    return WorkerSession(_fit_block, block, spec, ClusterContext(rank, threads))
 
 
 @contextmanager
@@ -623,7 +624,7 @@ class _Spec:
 
     model: BaseRanker
     bins: Bins
-    facts: Facts
+    facts: GlobalTotals
     classes: Array | None
     monitored: list[tuple[str, list[str], dict[str, bool]]]
     n_features: int
@@ -633,7 +634,7 @@ class _Spec:
     rounds: _SavedRounds | None = None  # of a checkpoint
 
 
-def _fit_block(block: Rows, spec: _Spec, workers: ClusterWorkers) -> dict[str, Any] | None:
+def _fit_block(block: Rows, spec: _Spec, context: ClusterContext) -> dict[str, Any] | None:
     """Run the fit of the local estimator on one block, in step with the others."""
     model = clone(spec.model)
     if model.warm_start:
@@ -643,27 +644,27 @@ def _fit_block(block: Rows, spec: _Spec, workers: ClusterWorkers) -> dict[str, A
     model.n_features_in_ = spec.n_features
     if spec.names is not None:
         model.feature_names_in_ = spec.names
-    model.callbacks = [_Reporter(workers)] if spec.reported else None
-    model.n_jobs = workers.jobs
-    workers.own_device = device_of_machine(model.device, workers.rank)
-    training = _training(block, spec, workers)
+    model.callbacks = [_Reporter(context)] if spec.reported else None
+    model.n_jobs = context.jobs
+    context.own_device = device_of_machine(model.device, context.rank)
+    training = _training(block, spec, context)
     monitors = [
-        (cast(Monitor, _RemoteMonitor(workers, number, name, metrics)), better)
+        (cast(Monitor, _RemoteMonitor(context, number, name, metrics)), better)
         for number, (name, metrics, better) in enumerate(spec.monitored)
     ]
     judgments = block.judgments()
-    task = Task(None, judgments, spec.classes, training, monitors, spec.rounds)
+    task = FitContext(None, judgments, spec.classes, training, monitors, spec.rounds)
     model._keep(model._boost(task), task)
-    if workers.rank > 0:
+    if context.rank > 0:
         return None
     return {name: each for name, each in vars(model).items() if name.endswith("_")}
 
 
-def _training(block: Rows, spec: _Spec, workers: ClusterWorkers) -> Training:
-    arrangement = arranged(block, spec.facts)
-    table = Table.like(block.X, spec.bins, order=arrangement.order, workers=workers)
-    codes_only = learner(spec.model.rankers).codes_only
-    training = Training.ordered(table, arrangement, workers, by_value=not codes_only)
+def _training(block: Rows, spec: _Spec, context: ClusterContext) -> TrainingData:
+    layout = arranged(block, spec.facts)
+    table = Table.like(block.X, spec.bins, order=layout.order, context=context)
+    codes_only = learner(spec.model.weak_rankers).codes_only
+    training = TrainingData.ordered(table, layout, context, by_value=not codes_only)
     resumed = spec.model.warm_start or (spec.rounds is not None and spec.rounds.count > 0)
     if not resumed and codes_only:
         training.table.X = None  # thresholds of this fit are cuts: codes tell all
@@ -699,8 +700,8 @@ class _SavedRounds(Checkpoint):
 class _Reporter:
     """A callback that shows every round to the client."""
 
-    def __init__(self, workers: ClusterWorkers):
-        self._workers = workers
+    def __init__(self, context: ClusterContext):
+        self._context = context
         self._rounds = 0
         self._weights: list[float] = []
 
@@ -710,23 +711,23 @@ class _Reporter:
         weights = progress.ensemble.weights
         whole, added_ = None, None
         if self._rounds and weights[:-1] == self._weights:
-            added_ = (progress.ensemble.rankers[-1], weights[-1])
+            added_ = (progress.ensemble.weak_rankers[-1], weights[-1])
         else:
             whole = progress.ensemble.first(len(weights))
         self._rounds, self._weights = len(progress.history), list(weights)
-        return self._workers.serve("report", (records, whole, added_))
+        return self._context.serve("report", (records, whole, added_))
 
 
 class _RemoteMonitor:
     """An evaluation set that the client holds."""
 
-    def __init__(self, workers: ClusterWorkers, number: int, name: str, metrics: list[str]):
+    def __init__(self, context: ClusterContext, number: int, name: str, metrics: list[str]):
         self.name = name
         self.metrics = dict.fromkeys(metrics)
-        self._workers, self._number = workers, number
+        self._context, self._number = context, number
         self._moves: list[tuple[Any, ...]] = []
 
-    def advance(self, ranker: Ranker, weight: float) -> None:
+    def advance(self, ranker: WeakRanker, weight: float) -> None:
         """Add one ranker to the scores, before they are looked at."""
         self._moves.append(("advance", ranker, weight))
 
@@ -741,7 +742,7 @@ class _RemoteMonitor:
     def look(self) -> dict[str, float]:
         """Values of the metrics, from the client."""
         moves, self._moves = self._moves, []
-        return self._workers.serve("look", (self._number, moves))
+        return self._context.serve("look", (self._number, moves))
 
 
 def _computed(given: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from precede.engine.arrays import Array, Flags, Floats, Integers, Keys, Rows, Signs
 from precede.engine.exact import from_words
-from precede.engine.packing import PackedRows, Packing, factors, plan_packing
+from precede.engine.quantization import Quantization, QuantizedRows, factors, plan_quantization
 
 if TYPE_CHECKING:
     from precede.engine.table import Table
@@ -312,7 +312,7 @@ _NO_GPU = (
 
 @dataclass(frozen=True)
 class SearchRules:
-    """What a search for splits respects, in units of histograms; see `precede.rankers.splits`."""
+    """Constraints of a split search, in units of histograms; see `precede.weak_rankers.splits`."""
 
     units: tuple[float, float, int]
     penalties: tuple[float, float, float]
@@ -436,7 +436,7 @@ class DeviceRows:
     device : Device
     table : Table whose codes are copied
     features : numbers of the features to look at
-    monotone, categorical : of these features; see `precede.rankers.splits.SplitSearch`
+    monotone, categorical : of these features; see `precede.weak_rankers.splits.SplitSearch`
 
     Attributes
     ----------
@@ -448,7 +448,7 @@ class DeviceRows:
     def __init__(
         self, device: Device, table: Table, features: Integers, monotone: Signs, categorical: Flags
     ):
-        self._device, self.n_rows = device, table.n_arranged
+        self._device, self.n_rows = device, table.n_used_rows
         self.n_bins = table.bins.n_bins[features]
         self._groups = max(1, -(-features.size // GROUP))
         self.width = GROUP * self._groups
@@ -477,14 +477,14 @@ class DeviceRows:
 
     # -- one tree --------------------------------------------------------------------------
 
-    def pack(self, pull: Floats, weight: Floats, *, wide: bool) -> PackedRows | None:
-        """Turn pulls and weights into integers, as `precede.engine.packing.pack_rows`."""
+    def pack(self, pull: Floats, weight: Floats, *, wide: bool) -> QuantizedRows | None:
+        """Turn pulls and weights into integers, as `precede.engine.quantization.pack_rows`."""
         sums = self._device.sums_and_largest([pull, weight], absolute=True)
         (total, largest), (total_weight, heaviest) = sums
-        plan = plan_packing(pull.size, (total, total_weight), (largest, heaviest), wide=wide)
+        plan = plan_quantization(pull.size, (total, total_weight), (largest, heaviest), wide=wide)
         return None if plan is None else self.pack_by(plan, pull, weight)
 
-    def pack_by(self, plan: Packing, pull: Floats, weight: Floats) -> PackedRows:
+    def pack_by(self, plan: Quantization, pull: Floats, weight: Floats) -> QuantizedRows:
         """The same by a plan that is known."""
         first = self._device.arrays.empty(pull.size, np.int64)
         second = self._device.arrays.empty(pull.size if plan.wide else 0, np.int64)
@@ -494,7 +494,7 @@ class DeviceRows:
         )  # fmt: skip
         return plan.rows(first, second)
 
-    def begin(self, numbers: PackedRows, rows: Rows | None, rules: SearchRules | None) -> int:
+    def begin(self, numbers: QuantizedRows, rows: Rows | None, rules: SearchRules | None) -> int:
         """Fill the first list of rows; gives their number. Without rules nothing is searched."""
         if rules is not None:
             self._rules = self._device.put(rules.packed())

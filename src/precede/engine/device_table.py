@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.cuda import Device
+from precede.engine.execution import Context
 from precede.engine.table import (
     MANY_ROWS,
     MAX_BINS,
@@ -23,7 +24,6 @@ from precede.engine.table import (
     check_max_bins,
     integer_weights,
 )
-from precede.engine.workers import Workers
 
 __all__ = ["DeviceTable"]
 
@@ -61,7 +61,7 @@ class DeviceTable(Table):
         weight: Floats | None = None,
         max_bins: int = MAX_BINS,
         categorical: Sequence[int] = (),
-        workers: Workers | None = None,
+        context: Context | None = None,
     ) -> DeviceTable:
         """Choose cut points from the rows `order` of X and bin those rows, on the device.
 
@@ -69,9 +69,9 @@ class DeviceTable(Table):
         counted on the CPU.
         """
         check_max_bins(max_bins)
-        assert workers is not None
+        assert context is not None
         assert order is not None
-        device = workers.device
+        device = context.device
         assert device is not None
         kind, whole = KINDS[X.dtype]
         by_columns = X.flags.f_contiguous and not X.flags.c_contiguous
@@ -79,7 +79,7 @@ class DeviceTable(Table):
         if not there.flags.c_contiguous:
             there = device.arrays.ascontiguousarray(there, there.dtype)
         steps = (1, X.shape[0]) if by_columns else (X.shape[1], 1)
-        order_there = device.put(order)
+        order_on_device = device.put(order)
         codes = device.arrays.empty((X.shape[1], rows), np.uint8)
         integers = integer_weights(weight)
         heavy = None if integers is None else device.put(integers)
@@ -90,7 +90,8 @@ class DeviceTable(Table):
             keys = device.arrays.empty((count, rows), whole)
             device.launch(
                 f"keys_of_{kind}", (-(-rows // 32), -(-count // 32)), (32, 32), np.int64(rows),
-                count, there.ravel()[first * steps[1] :], *map(np.int64, steps), order_there, keys,
+                count, there.ravel()[first * steps[1] :], *map(np.int64, steps), order_on_device,
+                keys,
             )  # fmt: skip
             cuts = _cuts(device, kind, keys, heavy, int(max_bins))
             device.launch(
@@ -124,7 +125,7 @@ class DeviceTable(Table):
         return self._here
 
     @property
-    def n_arranged(self) -> int:
+    def n_used_rows(self) -> int:
         """Number of rows in the table."""
         return int(self._there.shape[1])
 
@@ -140,10 +141,10 @@ class DeviceTable(Table):
             return self._there[int(features[0]) : int(features[-1]) + 1]
         return self._there[self._device.put(features)]
 
-    def keys(self, weight: Floats, workers: Workers) -> NDArray[np.uint64]:  # noqa: ARG002
+    def keys(self, weight: Floats, context: Context) -> NDArray[np.uint64]:  # noqa: ARG002
         """Give every row a number that depends on its codes and weight alone."""
         keys = self._device.put(weight.astype(np.float64).view(np.uint64))
-        self._device.over_rows("mix_codes", self.n_arranged, self.n_features, self._there, keys)
+        self._device.over_rows("mix_codes", self.n_used_rows, self.n_features, self._there, keys)
         return self._device.get(keys)
 
     def reorder(self, old: Integers) -> Table:

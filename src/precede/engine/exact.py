@@ -25,26 +25,26 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, log
-from precede.engine.workers import Workers, is_small
 
 __all__ = [
     "HIGH",
     "LOW",
     "SCALE",
     "added",
-    "all_true",
+    "all_gather",
+    "all_reduce_all",
+    "all_reduce_max",
+    "all_reduce_min",
+    "all_reduce_sum",
     "exact_sum",
     "exact_sums",
     "from_words",
-    "gathered",
     "greatest",
-    "greatest_of",
     "largest_of",
-    "least_of",
     "log_total",
     "log_totals",
-    "sum_of",
     "sums_at",
     "to_integers",
     "words_of",
@@ -73,23 +73,23 @@ def to_integers(shares: Floats) -> Integers:
     return np.rint(shares * SCALE).astype(np.int64)
 
 
-def exact_sum(values: Floats, workers: Workers | None = None) -> float:
+def exact_sum(values: Floats, context: Context | None = None) -> float:
     """Sum as integers, so that no order, block or thread count changes a bit.
 
     Values are divided by a power of two above the largest and cut into two integers of 31
     bits each; integers add exactly. The error is at most 2^-62 of the largest value for
-    each term. O(n). With `workers` the values of all machines are summed.
+    each term. O(n). With `context` the values of all machines are summed.
 
     >>> import numpy as np
     >>> exact_sum(np.array([0.1] * 10))
     1.0
     """
-    return exact_sums([values], workers)[0]
+    return exact_sums([values], context)[0]
 
 
 def exact_sums(
     arrays: Sequence[Floats],
-    workers: Workers | None = None,
+    context: Context | None = None,
     *,
     few: bool = False,
     largest: Sequence[float] | None = None,
@@ -100,20 +100,20 @@ def exact_sums(
     several scales is cheaper than to ask the others for the scale. `largest` are the results of
     `largest_of`, where they are known.
     """
-    if workers is not None and workers.device is not None and workers.device.holds(arrays[0]):
-        return workers.device.exact_sums(arrays)
-    if workers is None or workers.alone:
+    if context is not None and context.device is not None and context.device.holds(arrays[0]):
+        return context.device.exact_sums(arrays)
+    if context is None or not context.is_distributed:
         tops = [None] * len(arrays) if largest is None else largest
-        return [_sum_in_parts(each, workers, top) for each, top in zip(arrays, tops, strict=True)]
+        return [_sum_in_parts(each, context, top) for each, top in zip(arrays, tops, strict=True)]
     if largest is not None:
-        return _sums_below(arrays, np.array(largest), workers)
+        return _sums_below(arrays, np.array(largest), context)
     if few:
-        tops, sums = workers.together(
+        tops, sums = context.all_reduce(
             lambda: [_at_several_scales(each) for each in arrays], _at_the_scale_of_all
         )
-        return _sums_below(arrays, tops, workers) if sums is None else sums
-    tops = greatest_of(lambda: np.array([_top(each) for each in arrays]), workers)
-    return _sums_below(arrays, tops, workers)
+        return _sums_below(arrays, tops, context) if sums is None else sums
+    tops = all_reduce_max(lambda: np.array([_top(each) for each in arrays]), context)
+    return _sums_below(arrays, tops, context)
 
 
 def _top(values: Floats) -> float:
@@ -150,24 +150,24 @@ def _at_the_scale_of_all(
     return largest, sums
 
 
-def largest_of(arrays: Sequence[Floats], workers: Workers) -> list[float]:
+def largest_of(arrays: Sequence[Floats], context: Context) -> list[float]:
     """Largest absolute values of some arrays, of all machines; infinity where one is no number.
 
     >>> import numpy as np
-    >>> largest_of([np.array([0.5, -2.0]), np.zeros(0)], Workers(1))
+    >>> largest_of([np.array([0.5, -2.0]), np.zeros(0)], Context(1))
     [2.0, 0.0]
     """
 
     def here() -> Floats:
-        return np.array([_largest_of(each, workers) for each in arrays])
+        return np.array([_largest_of(each, context) for each in arrays])
 
-    found: list[float] = greatest_of(here, workers).tolist()
+    found: list[float] = all_reduce_max(here, context).tolist()
     return found
 
 
-def _largest_of(values: Floats, workers: Workers) -> float:
+def _largest_of(values: Floats, context: Context) -> float:
     """Largest absolute value here; infinity where one is not a number."""
-    found = workers.run(_ends, values.size, values, small=is_small("rows", values.size))
+    found = context.run(_ends, values.size, values, small=is_small("rows", values.size))
     ends = [abs(end) for part in found for end in part]
     return math.inf if any(map(math.isnan, ends)) else max(ends)
 
@@ -178,19 +178,19 @@ def _ends(low: int, high: int, values: Floats) -> tuple[float, float]:
     return float(here.min(initial=0.0)), float(here.max(initial=0.0))
 
 
-def _sum_in_parts(values: Floats, workers: Workers | None, largest: float | None = None) -> float:
+def _sum_in_parts(values: Floats, context: Context | None, largest: float | None = None) -> float:
     """The sum of one array, every thread adding up a part of it."""
-    small = workers is None or workers.jobs == 1 or is_small("rows", values.size)
+    small = context is None or context.jobs == 1 or is_small("rows", values.size)
     if largest is None:
-        if workers is None or small:
+        if context is None or small:
             return _sum_alone(values)
-        largest = _largest_of(values, workers)
+        largest = _largest_of(values, context)
     if largest in (0, np.inf):
         return _sum_alone(values)
     exponent = math.frexp(largest)[1]
-    if workers is None or small:
+    if context is None or small:
         return _from_two(_words_of(values, exponent), exponent)
-    parts = workers.run(lambda low, high: _words_of(values[low:high], exponent), values.size)
+    parts = context.run(lambda low, high: _words_of(values[low:high], exponent), values.size)
     return _from_two([sum(words) for words in zip(*parts, strict=True)], exponent)
 
 
@@ -203,13 +203,13 @@ def _sum_alone(values: Floats) -> float:
     return _from_two(_words_of(values, exponent), exponent)
 
 
-def _sums_below(arrays: Sequence[Floats], largest: Floats, workers: Workers) -> list[float]:
+def _sums_below(arrays: Sequence[Floats], largest: Floats, context: Context) -> list[float]:
     """Sums of values whose largest are known."""
     finite = (largest > 0) & np.isfinite(largest)
     if not finite.any():
         return [float(each) for each in largest]
     exponent = np.frexp(np.where(finite, largest, 1.0))[1]
-    words = sum_of(
+    words = all_reduce_sum(
         lambda: np.array(
             [
                 words_of(each, e) if known else (0, 0)
@@ -217,7 +217,7 @@ def _sums_below(arrays: Sequence[Floats], largest: Floats, workers: Workers) -> 
             ],
             np.int64,
         ),
-        workers,
+        context,
     )
     sums = from_words(words.T, exponent)
     return [float(each) for each in np.where(finite, sums, largest)]
@@ -265,21 +265,23 @@ def sums_at(index: Integers, values: Floats, count: int) -> Floats:
     return sums
 
 
-def log_total(log_values: Floats, workers: Workers | None = None) -> float:
+def log_total(log_values: Floats, context: Context | None = None) -> float:
     """Logarithm of a sum of exponentials; the order of the terms does not matter."""
-    return log_totals([log_values], workers)[0]
+    return log_totals([log_values], context)[0]
 
 
-def log_totals(arrays: Sequence[Floats], workers: Workers | None = None) -> list[float]:
+def log_totals(arrays: Sequence[Floats], context: Context | None = None) -> list[float]:
     """Logarithms of several sums of exponentials."""
-    if workers is None or workers.alone:
+    if context is None or not context.is_distributed:
         return [_log_total(each) for each in arrays]
-    largest = greatest_of(lambda: np.array([each.max(initial=-np.inf) for each in arrays]), workers)
+    largest = all_reduce_max(
+        lambda: np.array([each.max(initial=-np.inf) for each in arrays]), context
+    )
     finite = np.isfinite(largest)
     base = np.where(finite, largest, 0.0)
     terms = [exp(each - low) for each, low in zip(arrays, base, strict=True)]
     # The largest of the terms, wherever it is, is 1.
-    sums = _sums_below(terms, finite.astype(np.float64), workers)
+    sums = _sums_below(terms, finite.astype(np.float64), context)
     return [
         float(top + each) if known else float(top)
         for top, each, known in zip(largest, log(np.array(sums)), finite, strict=True)
@@ -296,8 +298,8 @@ def _log_total(log_values: Floats) -> float:
 # -- over all machines -------------------------------------------------------------------------
 
 
-def sum_of(
-    part: Callable[[], Any], workers: Workers | None, then: Callable[[Any], Any] | None = None
+def all_reduce_sum(
+    part: Callable[[], Any], context: Context | None, then: Callable[[Any], Any] | None = None
 ) -> Any:
     """Sum over all machines: integers, or arrays of them; a tuple is summed member by member.
 
@@ -305,53 +307,53 @@ def sum_of(
     be drawn from large sums. `part` must change nothing: it is not called on a machine that
     replaces another and knows the answer.
 
-    >>> sum_of(lambda: 3, Workers(1)), sum_of(lambda: (1, 2), None, then=max)
+    >>> all_reduce_sum(lambda: 3, Context(1)), all_reduce_sum(lambda: (1, 2), None, then=max)
     (3, 2)
     """
-    return _over_all(part, added if then is None else partial(_of_sum, then), workers)
+    return _over_all(part, added if then is None else partial(_of_sum, then), context)
 
 
-def greatest_of(part: Callable[[], Any], workers: Workers | None) -> Any:
+def all_reduce_max(part: Callable[[], Any], context: Context | None) -> Any:
     """Greatest over all machines, element by element.
 
-    >>> greatest_of(lambda: 0.5, Workers(1))
+    >>> all_reduce_max(lambda: 0.5, Context(1))
     0.5
     """
-    return _over_all(part, greatest, workers)
+    return _over_all(part, greatest, context)
 
 
-def least_of(part: Callable[[], Any], workers: Workers | None) -> Any:
+def all_reduce_min(part: Callable[[], Any], context: Context | None) -> Any:
     """Least over all machines.
 
-    >>> least_of(lambda: 0.5, Workers(1))
+    >>> all_reduce_min(lambda: 0.5, Context(1))
     0.5
     """
-    return _over_all(part, min, workers)
+    return _over_all(part, min, context)
 
 
-def all_true(part: Callable[[], bool], workers: Workers | None) -> bool:
+def all_reduce_all(part: Callable[[], bool], context: Context | None) -> bool:
     """Whether something holds on all machines.
 
-    >>> all_true(lambda: True, Workers(1))
+    >>> all_reduce_all(lambda: True, Context(1))
     True
     """
-    return bool(_over_all(part, all, workers))
+    return bool(_over_all(part, all, context))
 
 
-def gathered(part: Callable[[], Any], workers: Workers | None) -> list[Any]:
+def all_gather(part: Callable[[], Any], context: Context | None) -> list[Any]:
     """The parts of all machines; what is made of them must not depend on who has which rows.
 
-    >>> gathered(lambda: 3, Workers(1))
+    >>> all_gather(lambda: 3, Context(1))
     [3]
     """
-    return _over_all(part, list, workers)
+    return _over_all(part, list, context)
 
 
 def _over_all(
-    part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any], workers: Workers | None
+    part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any], context: Context | None
 ) -> Any:
     """Combine the parts of all machines; without workers there is only this one."""
-    return combine([part()]) if workers is None else workers.together(part, combine)
+    return combine([part()]) if context is None else context.all_reduce(part, combine)
 
 
 def _of_sum(then: Callable[[Any], Any], parts: Sequence[Any]) -> Any:

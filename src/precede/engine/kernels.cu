@@ -1314,7 +1314,7 @@ __device__ __forceinline__ double value_of_key(u64 key) {
 }
 
 // Keys of some columns, 32 rows (x) by 32 columns (y) at a time; `row_step` and `column_step` are the
-// distances of neighbours in X.
+// distances of neighbors in X.
 template <typename Number, typename Key>
 __device__ void keys_of_columns(i64 n, int columns, const Number* X, i64 row_step, i64 column_step, const i64* order, Key* keys) {
   __shared__ Key tile[32][33];
@@ -1467,7 +1467,7 @@ extern "C" __global__ void mix_codes(i64 n, int features, const u8* codes, u64* 
   }
 }
 
-// -- rows of trees, see engine/histograms/nodes.py and engine/packing.py ---------------------
+// -- rows of trees, see engine/histograms/nodes.py and engine/quantization.py ---------------------
 
 // Columns of codes to rows of `width` bytes, 32 by 32.
 extern "C" __global__ void by_rows(i64 n, int features, int width, const u8* columns, u8* rows) {
@@ -1487,7 +1487,7 @@ extern "C" __global__ void count_up(i64 n, int* rows) {
 
 #define DRAWN 2048
 
-// Whether a row is drawn for a tree; see engine/mixing.py.
+// Whether a row is drawn for a tree; see engine/hashing.py.
 __device__ __forceinline__ bool is_drawn(u64 key, const u64* more, double share) {
   for (int k = 0; k < 3; k++) {
     key += more[k];
@@ -1946,7 +1946,7 @@ extern "C" __global__ void walk(i64 n, int width, const u8* codes, const i64* fe
   }
 }
 
-// -- scoring, see rankers/trees.py -----------------------------------------------------------
+// -- scoring, see weak_rankers/trees.py -----------------------------------------------------------
 
 // A split, or a leaf: then the feature is -1 and the number the value, times the weight of the tree.
 struct Branch {
@@ -2686,7 +2686,7 @@ extern "C" __global__ void top_masses(i64 queries, const double* totals, const d
   }
 }
 
-// -- stumps, see rankers/stumps.py and engine/histograms/columns.py ----------------------------
+// -- stumps, see weak_rankers/stumps.py and engine/histograms/columns.py ----------------------------
 
 // Most rows between two carries: their words of 20 bits, and what is left of those before, add up
 // to less than 2^32.
@@ -3030,7 +3030,7 @@ extern "C" __global__ void plus_tied(int pieces_count, const i64* pieces, i64 n,
   sums[blockIdx.y * (i64)pieces_count + piece] = tied;
 }
 
-// Coordinates of a ranker, see `_sketch` in rankers/candidates.py; blocks sum them up in shared memory if
+// Coordinates of a ranker, see `_sketch` in weak_rankers/candidates.py; blocks sum them up in shared memory if
 // there are few.
 extern "C" __global__ void sketch(i64 n, const u8* values, const i64* reference, int width, int few, u64* coordinates) {
   extern __shared__ u64 own_coordinates[];

@@ -11,7 +11,7 @@ in the last place (measured in `tests/engine/test_portable.py`).
                 log(1 + f) = 2 (s + s³/3 + s⁵/5 + ...),  s = f / (2 + f)
     log1p(x)  the same, with what rounding took from 1 + x added to the result
 
-Kernels use them number by number (`precede.engine.elementary`).
+Kernels use them number by number (`precede.engine.portable_kernels`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Array, Floats
-from precede.engine.elementary import in_python, portable_exp, portable_log, portable_log1p
+from precede.engine.portable_kernels import in_python, portable_exp, portable_log, portable_log1p
 
 __all__ = [
     "cosines",

@@ -17,7 +17,7 @@ import numpy as np
 
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import exact_sum
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 
 __all__ = ["ALL_IN_ORDER", "HESSIANS", "Factors", "Pull", "decreases"]
 
@@ -52,20 +52,20 @@ class Pull:
     curvature: Callable[[str], Floats | None]
     terms: Callable[[], Floats]
     query_start: Integers
-    workers: Workers
+    context: Context
     shared: bool = False
     item_total: Callable[[], float] | None = None
 
     def edge(self, values: Array) -> float:
         """Slope of the risk along a ranker, as a share of the mass (positive: falling)."""
-        return exact_sum(self.values * values, self.workers)
+        return exact_sum(self.values * values, self.context)
 
     @property
     def rows(self) -> float:
         """How many rows there are, an item of weight 2 being two."""
         if self.item_total is not None:
             return self.item_total()
-        return exact_sum(self.item_weight, self.workers)
+        return exact_sum(self.item_weight, self.context)
 
     def hessian(self, kind: str) -> Floats:
         """Weights of a quadratic model of the risk, in units of its mass.
@@ -83,9 +83,9 @@ class Pull:
         if kind not in HESSIANS:
             raise ValueError(f"hessian={kind!r} is unknown; use one of {HESSIANS}")
         weight = None if kind == "uniform" else self.curvature(kind)
-        mean = 0.0 if weight is None else exact_sum(weight, self.workers) / self.rows
+        mean = 0.0 if weight is None else exact_sum(weight, self.context) / self.rows
         if weight is None or not 0 < mean < np.inf:
-            total = exact_sum(np.abs(self.values), self.workers)
+            total = exact_sum(np.abs(self.values), self.context)
             return self.item_weight * (total / self.rows)
         least = LEAST * mean * self.item_weight
         return np.maximum(weight, least, out=least)
@@ -96,7 +96,7 @@ class Factors(Protocol):
 
     Attributes
     ----------
-    level_start, query_start : the runs of the arrangement
+    level_start, query_start : the runs of the layout
     terms, levels, pair_mass : masses of the rows, the levels and the listed pairs
     pairs : rows of the winners (row 0) and losers (row 1) of the listed pairs
     smoothing : the smoothing mass of a step that would be infinite

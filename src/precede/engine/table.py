@@ -1,7 +1,7 @@
 """Features as binned columns: what the search for weak rankers reads.
 
 A `Bins` holds the cut points of every feature, chosen once; a `Table` holds the rows of one
-data set in the order of an arrangement, one byte a cell, column by column. Code c of a
+data set in the order of a layout, one byte a cell, column by column. Code c of a
 feature means that the value exceeds exactly c cut points; 255 means missing.
 """
 
@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER
-from precede.engine.elementary import smaller
 from precede.engine.exact import SCALE, exact_sum, to_integers
+from precede.engine.execution import Context, is_small
+from precede.engine.hashing import splitmix64
 from precede.engine.histograms.columns import Histograms
-from precede.engine.mixing import scattered
-from precede.engine.workers import Workers, is_small
+from precede.engine.portable_kernels import fmin
 
 if TYPE_CHECKING:
     from precede.engine.cuda import Device
@@ -54,7 +54,7 @@ MOST_CATEGORIES = 1 << 24
 LINE = 64
 # Columns of so many rows are sorted digit by digit, which for fewer would not pay for compiling.
 MANY_ROWS = 1 << 16
-# Columns with many distinct values are recognised by their least ones.
+# Columns with many distinct values are recognized by their least ones.
 SOME = 1 << 12
 # Bits of a digit, and how many digits are sorted by: all bits of single precision.
 DIGIT, DIGITS = 11, 3
@@ -104,7 +104,7 @@ class Bins:
     """Cut points of every feature.
 
     A column with at most `max_bins` distinct values is represented exactly: there is a cut
-    between each two neighbours. Other columns are cut so that the bins hold about equal
+    between each two neighbors. Other columns are cut so that the bins hold about equal
     weight; a value that is heavier than a bin has a bin to itself. A cut lies halfway
     between two values of the data, so that new values in between fall to the nearer side.
 
@@ -180,7 +180,7 @@ class Table:
         weight: Floats | None = None,
         max_bins: int = MAX_BINS,
         categorical: Sequence[int] = (),
-        workers: Workers | None = None,
+        context: Context | None = None,
     ) -> Table:
         """Choose cut points from the rows `order` of X and bin those rows.
 
@@ -205,12 +205,12 @@ class Table:
             chosen.encode(values, codes[feature])
             return chosen
 
-        bins = Bins.of(_for_columns(X, order, workers or Workers(1), bin_column))
+        bins = Bins.of(_for_columns(X, order, context or Context(1), bin_column))
         return cls(X, codes, bins, order)
 
     @classmethod
     def like(
-        cls, X: Any, bins: Bins, *, order: Integers | None = None, workers: Workers | None = None
+        cls, X: Any, bins: Bins, *, order: Integers | None = None, context: Context | None = None
     ) -> Table:
         """Bin other rows by cut points already chosen: O(n log bins) for each feature."""
         order = np.arange(X.shape[0]) if order is None else order
@@ -219,11 +219,11 @@ class Table:
         def bin_column(values: Array, feature: int) -> None:
             bins.encode(feature, values, codes[feature])
 
-        _for_columns(X, order, workers or Workers(1), bin_column)
+        _for_columns(X, order, context or Context(1), bin_column)
         return cls(X, codes, bins, order)
 
     @property
-    def n_arranged(self) -> int:
+    def n_used_rows(self) -> int:
         """Number of rows in the table."""
         return int(self.codes.shape[1])
 
@@ -264,7 +264,7 @@ class Table:
         rows = self.X[self.order]
         return rows.toarray() if scipy.sparse.issparse(rows) else rows
 
-    def keys(self, weight: Floats, workers: Workers) -> NDArray[np.uint64]:
+    def keys(self, weight: Floats, context: Context) -> NDArray[np.uint64]:
         """Give every row a number that depends on its codes and weight alone.
 
         Rows are sorted by it inside each level, so that the order of the user's rows
@@ -276,8 +276,8 @@ class Table:
                 mixed = (keys ^ column) * np.uint64(0x9E3779B97F4A7C15)
                 keys = mixed ^ (mixed >> np.uint64(29))
             return keys
-        workers.run(
-            mix_codes, self.n_arranged, self.codes, keys, small=is_small("rows", self.n_arranged)
+        context.run(
+            mix_codes, self.n_used_rows, self.codes, keys, small=is_small("rows", self.n_used_rows)
         )
         return keys
 
@@ -286,7 +286,7 @@ class Table:
         for feature in range(self.n_features):
             values = self.column(feature) + 0.0
             values[np.isnan(values)] = np.nan  # whose bits may differ
-            keys = scattered(keys ^ values.view(np.uint64))
+            keys = splitmix64(keys ^ values.view(np.uint64))
         return keys
 
     def reorder(self, old: Integers) -> Table:
@@ -325,7 +325,7 @@ def integer_weights(weight: Floats | None, total: float | None = None) -> Intege
 def _for_columns(
     X: Any,
     order: Integers,
-    workers: Workers,
+    context: Context,
     bin_column: Callable[[Array, int], Any],
 ) -> list[Any]:
     """Call ``bin_column(values, feature)`` for every column, in arranged order.
@@ -338,12 +338,12 @@ def _for_columns(
     found: list[Any] = []
     for first in range(0, X.shape[1], group):
         part = columns[: min(group, X.shape[1] - first)]
-        workers.run(
+        context.run(
             lambda low, high, f=first, p=part: _gather(X, order, f, p, low, high),
             order.size,
             small=small or scipy.sparse.issparse(X),
         )
-        parts = workers.run(
+        parts = context.run(
             lambda low, high, f=first, p=part: [bin_column(p[j], f + j) for j in range(low, high)],
             len(part),
             small=small,
@@ -477,7 +477,7 @@ def encode(values: Array, cuts: Floats, codes: Bytes) -> None:
 def _gather_dense(X: Array, order: Integers, first: int, out: Array, low: int, high: int) -> None:
     """Sixty-four rows at a time, so that a cache line read for one column serves the next."""
     for block in range(low, high, 64):
-        end = smaller(block + 64, high)
+        end = fmin(block + 64, high)
         for j in range(out.shape[0]):
             for row in range(block, end):
                 out[j, row] = X[order[row], first + j]
@@ -635,7 +635,7 @@ def _end_of_bin(ordered: Array, first: int, left: int, bins: int, max_bins: int)
     heavy = (ordered.size - 1) // max_bins + 1
     position = first
     while position < target:
-        position = smaller(position + heavy, target)
+        position = fmin(position + heavy, target)
         start = _first_beyond(ordered, ordered[position], first, position, np.int64(0))
         far = start + heavy - 1
         if start > first and far < ordered.size and ordered[far] == ordered[start]:

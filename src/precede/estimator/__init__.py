@@ -6,8 +6,8 @@ from precede.engine.lazy import lazily
 
 if TYPE_CHECKING:
     from precede.estimator.base import BaseRanker as BaseRanker
-    from precede.estimator.base import Task as Task
-    from precede.estimator.base import whole_or_not_at_all as whole_or_not_at_all
+    from precede.estimator.base import FitContext as FitContext
+    from precede.estimator.base import restore_on_failure as restore_on_failure
     from precede.estimator.saving import described_parameters as described_parameters
     from precede.estimator.saving import load as load
     from precede.estimator.saving import parameters_of as parameters_of
@@ -15,7 +15,7 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "base": "BaseRanker Task whole_or_not_at_all",
+            "base": "BaseRanker FitContext restore_on_failure",
             "saving": "described_parameters load parameters_of",
         },
     )

@@ -21,20 +21,20 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import RegressorTags, check_random_state
 
-from precede.boosting.callbacks import Listeners
+from precede.boosting.callbacks import CallbackBridge
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
-from precede.boosting.history import History, Monitor, Progress, Rounds, Stop, Worsening
+from precede.boosting.history import EarlyStopping, History, Monitor, Progress, Rounds, Stop
 from precede.boosting.loop import INTERRUPTED, Result, drive
-from precede.boosting.method import Method
 from precede.boosting.monitors import check_metric_names, monitored_metrics
 from precede.boosting.progress import ProgressBar
+from precede.boosting.trainer import Trainer
 from precede.engine.arrays import Array, Floats
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
 from precede.engine.cuda import open_device
+from precede.engine.execution import Context, count_jobs
 from precede.engine.parameters import AUTO, asked, in_range, whole_number
 from precede.engine.table import MAX_BINS, Bins, Table
-from precede.engine.training import Training
-from precede.engine.workers import Workers, count_jobs
+from precede.engine.training_data import TrainingData
 from precede.estimator.inputs import (
     evaluation_sets,
     initial_scores,
@@ -56,10 +56,10 @@ from precede.judgments import (
     one_graded_list,
 )
 from precede.model import Ensemble
-from precede.rankers.base import Family, Ranker, family
 from precede.risks.links import ADABOOST, Link, fit_intercept
+from precede.weak_rankers.base import Family, WeakRanker, family
 
-__all__ = ["BaseRanker", "Task", "unknown_parameter", "whole_or_not_at_all"]
+__all__ = ["BaseRanker", "FitContext", "restore_on_failure", "unknown_parameter"]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -127,7 +127,7 @@ WITHOUT_COUNTERPART = {
 }
 
 
-def whole_or_not_at_all(fit: Decorated) -> Decorated:
+def restore_on_failure(fit: Decorated) -> Decorated:
     """Make a fit that fails leave what was fitted before, be it a model or nothing."""
 
     @wraps(fit)
@@ -188,7 +188,7 @@ def _refuse_other_callbacks(callbacks: Iterable[Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Task:
+class FitContext:
     """What one fit works on: the data as given and as prepared, and the evaluation sets.
 
     `classes` are the two classes, if there are two and one list; `monitors` come with a
@@ -200,10 +200,10 @@ class Task:
     X: Any
     judgments: Judgments
     classes: Array | None
-    training: Training
+    training: TrainingData
     monitors: list[tuple[Monitor, dict[str, bool]]]
     checkpoint: Checkpoint | None = None
-    listeners: Listeners | None = None
+    listeners: CallbackBridge | None = None
 
     def listening(self) -> list[Callable[[Progress], Any]]:
         """Functions to call after every round, for callbacks of scikit-learn's kind."""
@@ -228,7 +228,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     A subclass assigns its parameters in `__init__`, by the names of scikit-learn and LightGBM,
     and defines `plan`. The other hooks have defaults: `check_parameters` refuses values that
     make no sense, `feature_draw` says which features a round may use, `judgments_to_learn`
-    changes what is learnt from, `learns_labels` lets `Judgments.label` in, `resumable` and
+    changes what is learned from, `learns_labels` lets `Judgments.label` in, `resumable` and
     `resumes_from` say whether and from which columns of the history a fit can be resumed, and
     `drawn_shares` which parameters make a fit depend on `random_state`.
 
@@ -281,7 +281,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
     # Parameters that the base reads. A subclass assigns those that it has in __init__; for
     # the others these values stand.
-    rankers: Any = "stumps"
+    weak_rankers: Any = "stumps"
     monotone_constraints: Any = None
     n_estimators: Any = 100  # a number, or "auto" where it is selectable
     learning_rate: float = 1.0
@@ -323,7 +323,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     # -- fitting ---------------------------------------------------------------------------
 
     @with_callbacks
-    @whole_or_not_at_all
+    @restore_on_failure
     def fit(
         self,
         X: Any,
@@ -372,7 +372,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         target = dict(
             qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
         )
-        source: Callable[..., Training]
+        source: Callable[..., TrainingData]
         known: Sequence[int] = ()  # columns of categories that the data name themselves
         self._check_offset(X, init_score)
         if isinstance(X, DiskTable):
@@ -390,20 +390,20 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             )
         self.check_parameters()
         saved = self._checkpoint(checkpoint)
-        with Workers(self.n_jobs, open_device(self.device)) as workers:
+        with Context(self.n_jobs, open_device(self.device)) as context:
             training = source(
                 balance=self.balance,
                 max_bins=self.max_bins,
-                workers=workers,
+                context=context,
                 categorical=self.categorical_columns(known),
             )
             monitors = self._monitors(
-                eval_set, eval_qid, eval_group, training.table.bins, workers,
+                eval_set, eval_qid, eval_group, training.table.bins, context,
                 queries=has_queries(training), weights=eval_sample_weight, starts=eval_init_score,
                 offset=init_score is not None,
             )  # fmt: skip
-            listeners = Listeners(self, *given)
-            task = Task(X, judgments, classes, training, monitors, saved, listeners)
+            listeners = CallbackBridge(self, *given)
+            task = FitContext(X, judgments, classes, training, monitors, saved, listeners)
             result = self._boost(task)
         self._keep(result, task)
         listeners.end()
@@ -411,16 +411,18 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
     def _prepare(
         self, X: Any, judgments: Judgments, init_score: Floats | None, **more: Any
-    ) -> Training:
+    ) -> TrainingData:
         """Rows and judgments as the loop sees them; see `Training.prepare`."""
-        from precede.rankers.regressors import learner  # noqa: PLC0415  (slow)
+        from precede.weak_rankers.regressors import learner  # noqa: PLC0415  (slow)
 
-        chosen = getattr(self, "rankers", None)
+        chosen = getattr(self, "weak_rankers", None)
         by_value = chosen is not None and not learner(chosen).codes_only
         if self.warm_start and hasattr(self, "ensemble_"):  # from rankers of any family
-            by_value |= not all(_reads_codes(ranker) for ranker in self.ensemble_.rankers)
-        return Training.prepare(
-            X, judgments, labelled=self.learns_labels, init_score=init_score, by_value=by_value,
+            by_value |= not all(
+                _reads_codes(weak_ranker) for weak_ranker in self.ensemble_.weak_rankers
+            )
+        return TrainingData.prepare(
+            X, judgments, labeled=self.learns_labels, init_score=init_score, by_value=by_value,
             **more,
         )  # fmt: skip
 
@@ -438,9 +440,9 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
         `known` are those of a `DiskTable`, for rankers that take categories and were given none.
         """
-        if getattr(self, "rankers", None) is None:
+        if getattr(self, "weak_rankers", None) is None:
             return []
-        chosen = family(self.rankers)
+        chosen = family(self.weak_rankers)
         if chosen.takes_categories and chosen.categorical_features is None:
             return list(known)
         return column_numbers(chosen.categorical_features, None, self.n_features_in_)
@@ -460,7 +462,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         """Return what to learn from, made of what was given; the default is just that."""
         return judgments
 
-    def _boost(self, task: Task) -> Result:
+    def _boost(self, task: FitContext) -> Result:
         """Choose what is "auto", and run the loop with it."""
         self.selection_ = None
         if not asked(self):
@@ -481,18 +483,18 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             return 0
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _run(self, task: Task) -> Result:
+    def _run(self, task: FitContext) -> Result:
         """Run the loop, continuing the last fit if asked to."""
         stop: Stop = Rounds(self.n_estimators)
-        worsening = self._worsening(task)
-        if worsening is not None and self.early_stopping_rounds is not None:
-            stop = stop | worsening
+        early_stopping = self._early_stopping(task)
+        if early_stopping is not None and self.early_stopping_rounds is not None:
+            stop = stop | early_stopping
         ensemble, history = self._before(task.checkpoint)
-        return self._drive(self._method(task, stop, ensemble, history), task, history)
+        return self._drive(self._trainer(task, stop, ensemble, history), task, history)
 
-    def _method(
-        self, task: Task, stop: Stop, ensemble: Ensemble | None, history: History
-    ) -> Method:
+    def _trainer(
+        self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
+    ) -> Trainer:
         """What happens in a round: coordinate descent by `plan`, unless an algorithm says else."""
         if self._averaged > 1:
             return self._bagged(task, stop)
@@ -505,7 +507,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             method.check_history(history)
         return method
 
-    def _bagged(self, task: Task, stop: Stop) -> Method:
+    def _bagged(self, task: FitContext, stop: Stop) -> Trainer:
         """As many fits side by side as there are bags, each on queries drawn for it."""
         from precede.boosting.bagging import Bagged  # noqa: PLC0415  (not in every fit)
         from precede.boosting.resampling import Sample  # noqa: PLC0415
@@ -513,7 +515,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         seeds = np.random.RandomState(self._seed()).randint(2**31 - 1, size=(self._averaged, 2))
         judgments = self.judgments_to_learn(task.judgments)
         sample = Sample.of(
-            task.training, judgments, balance=self.balance, labelled=self.learns_labels
+            task.training, judgments, balance=self.balance, labeled=self.learns_labels
         )
         bags = []
         for draw, seed in seeds.tolist():
@@ -521,10 +523,10 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             one._averaged, one.random_state = 1, seed
             drawn = sample.bootstrap(draw)[0].training
             own = replace(task, training=drawn, monitors=[], checkpoint=None)
-            bags.append(one._method(own, stop, None, History()))
+            bags.append(one._trainer(own, stop, None, History()))
         return Bagged(bags, stop, [monitor for monitor, _ in task.monitors])
 
-    def _drive(self, method: Method, task: Task, history: History) -> Result:
+    def _drive(self, method: Trainer, task: FitContext, history: History) -> Result:
         """Run the loop in sight of the user: callbacks, progress bar, checkpoint."""
         name, done = type(self).__name__, len(history)
         saved = [] if task.checkpoint is None else [task.checkpoint]
@@ -544,7 +546,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                 f", and whether rank_weight={weighing!r} gives any pair a weight: its gain must "
                 "differ between grades ('precision@k' asks which are at least 1)"
             )  # fmt: skip
-            task.training.workers.warn(
+            task.training.context.warn(
                 f"the model has no rounds and scores every row alike ({result.reason}): look "
                 "whether the features are constant, or constant within every query, and with trees "
                 f"whether min_child_samples leaves them a split{more}"
@@ -611,27 +613,33 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             )
         return self.ensemble_, self.history_[: len(self.ensemble_)]
 
-    def _keep(self, result: Result, task: Task) -> None:
-        """Store what was learnt; data are not kept."""
-        history, worsening = result.history, self._worsening(task)
+    def _keep(self, result: Result, task: FitContext) -> None:
+        """Store what was learned; data are not kept."""
+        history, early_stopping = result.history, self._early_stopping(task)
         self.n_averaged_ = int(self._averaged)
         rounds = len(result.ensemble) // self.n_averaged_
-        best = worsening.best_round(history) if worsening is not None and len(history) else rounds
-        stopped_early = self.early_stopping_rounds is not None and worsening is not None
+        best = (
+            early_stopping.best_round(history)
+            if early_stopping is not None and len(history)
+            else rounds
+        )
+        stopped_early = self.early_stopping_rounds is not None and early_stopping is not None
         kept = best * self.n_averaged_ if stopped_early else len(result.ensemble)
         self.ensemble_ = result.ensemble.first(kept)
         self.history_ = history
         self.n_estimators_ = len(self.ensemble_) // self.n_averaged_
         self.best_iteration_ = best
-        seen = worsening is not None and rounds > 0 and worsening.column in history.columns
+        seen = (
+            early_stopping is not None and rounds > 0 and early_stopping.column in history.columns
+        )
         self.best_score_ = (
-            float(history[worsening.column][best - 1]) if worsening and seen else None
+            float(history[early_stopping.column][best - 1]) if early_stopping and seen else None
         )
         self.evals_result_ = evals_result(history)
         self.stop_reason_ = result.reason
         self.has_queries_ = has_queries(task.training)
         # Rows of weight 0 may leave a single class among those that were compared.
-        two = task.classes is not None and task.training.arrangement.level_start.size == 3
+        two = task.classes is not None and task.training.layout.level_start.size == 3
         self.classes_ = task.classes if two else None
         known = result.scores if result.n_scored == len(self.ensemble_) else None
         link = self._link() if two else None
@@ -639,21 +647,21 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         self.intercept_ = self._intercept(link or ADABOOST, task.training, known) if two else None
 
     def _link(self) -> Link | None:
-        """The link of the risk that the fit minimised."""
+        """The link of the risk that the fit minimized."""
         planned = copy.copy(self)
         planned.random_state = 0  # a plan may draw, and the user's generator stays where it is
         for name in asked(self):
             setattr(planned, name, cast("Selection", self.selection_).parameters[name])
         return planned.plan(Rounds(1)).risk.link
 
-    def _intercept(self, link: Link, training: Training, scores: Floats | None = None) -> float:
+    def _intercept(self, link: Link, training: TrainingData, scores: Floats | None = None) -> float:
         """The intercept of a link; `scores` are those of the model, if they are known."""
         table, start = training.table, training.init_score
         if scores is None:
-            scores = np.zeros(table.n_arranged) if start is None else start.copy()
-            for ranker, step in self.ensemble_.parts():
-                scores += step * ranker.on(table)
-        return fit_intercept(link, scores, training.arrangement, training.workers)
+            scores = np.zeros(table.n_used_rows) if start is None else start.copy()
+            for weak_ranker, step in self.ensemble_.parts():
+                scores += step * weak_ranker.on(table)
+        return fit_intercept(link, scores, training.layout, training.context)
 
     # -- checks ----------------------------------------------------------------------------
 
@@ -688,7 +696,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         if self.judgments_to_learn(judgments) is not judgments:
             raise ValueError(
                 f"{self!r} does not learn the target as it is in the table; write the table as it "
-                "should be learnt (for a single list, without qid)"
+                "should be learned (for a single list, without qid)"
             )
         return judgments, table.classes
 
@@ -721,9 +729,9 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             raise ValueError(f"callbacks={callbacks!r}: give a list of functions")
         _refuse_other_callbacks(callbacks or ())
 
-    def rankers_to_search(self) -> Family:
-        """Return the family of `rankers`, under `monotone_constraints` where they are given."""
-        chosen = family(self.rankers)
+    def weak_rankers_to_search(self) -> Family:
+        """Return the family `weak_rankers`, restricted by `monotone_constraints`."""
+        chosen = family(self.weak_rankers)
         given = self.monotone_constraints
         if given is None:
             return chosen
@@ -760,7 +768,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         eval_qid: Any,
         eval_group: Any,
         bins: Bins,
-        workers: Workers,
+        context: Context,
         *,
         queries: bool,
         weights: Any = None,
@@ -805,20 +813,20 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             table = Table.like(
                 X.tocsc() if scipy.sparse.issparse(X) else X,
                 bins,
-                workers=workers,
+                context=context,
             )
             at = initial_scores(start, X.shape[0], "eval_init_score")
             monitors.append((Monitor(f"valid_{index}", table, metrics, at, judgments), better))
         return monitors
 
-    def _worsening(self, task: Task) -> Worsening | None:
+    def _early_stopping(self, task: FitContext) -> EarlyStopping | None:
         """Monitor the first metric of the first evaluation set."""
         if not task.monitors:
             return None
         monitor, better = task.monitors[0]
         metric = next(iter(monitor.metrics))
         patience = self.early_stopping_rounds or np.iinfo(np.int64).max
-        return Worsening(f"{monitor.name} {metric}", int(patience), better[metric])
+        return EarlyStopping(f"{monitor.name} {metric}", int(patience), better[metric])
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "ensemble_")
@@ -834,15 +842,15 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         return tags
 
 
-def _reads_codes(ranker: Ranker) -> bool:
+def _reads_codes(weak_ranker: WeakRanker) -> bool:
     """Whether the bins of the features tell the values of a ranker, as for stumps and trees."""
-    known = ranker.as_stump() or ranker.as_tree() or ranker.as_term()
-    return ranker.is_constant or known is not None
+    known = weak_ranker.as_stump() or weak_ranker.as_tree() or weak_ranker.as_term()
+    return weak_ranker.is_constant or known is not None
 
 
-def has_queries(training: Training) -> bool:
+def has_queries(training: TrainingData) -> bool:
     """Whether grades were compared inside several queries, rather than in one list."""
-    return training.arrangement.query_start.size > 2
+    return training.layout.query_start.size > 2
 
 
 def _name_hooks(cls: type) -> None:

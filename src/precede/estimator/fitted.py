@@ -16,9 +16,9 @@ from precede.boosting.history import History
 from precede.boosting.monitors import pairs_in_order
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import on_gpu, open_device
+from precede.engine.execution import Context
 from precede.engine.frames import row_labels
 from precede.engine.parameters import whole_number
-from precede.engine.workers import Workers
 from precede.estimator.inputs import Inputs
 from precede.judgments import Judgments, qid_or_group, warn_of_lost_queries
 from precede.model import Ensemble
@@ -135,8 +135,8 @@ class FittedRanker(Inputs):
             device = open_device("cuda")
             assert device is not None
             return model.predict_on_device(device.adopt_matrix(X), device)
-        with Workers(self.n_jobs) as workers:
-            return model.predict(X, workers)
+        with Context(self.n_jobs) as context:
+            return model.predict(X, context)
 
     def _after(self, rounds: int) -> Ensemble:
         """The model after some of its rounds."""
@@ -242,9 +242,9 @@ class FittedRanker(Inputs):
         if background is not None:
             background = self._validated(background, reset=False)
         names = getattr(self, "feature_names_in_", None)
-        with Workers(self.n_jobs) as workers:
+        with Context(self.n_jobs) as context:
             return explanations.explain(
-                self.ensemble_, X, names=names, background=background, workers=workers
+                self.ensemble_, X, names=names, background=background, context=context
             )
 
     def explain_pair(self, X: Any, i: int, k: int) -> explanations.PairExplanation:

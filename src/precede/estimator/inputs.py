@@ -13,11 +13,11 @@ from sklearn.utils.validation import validate_data
 
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import on_gpu, open_device
+from precede.engine.execution import warn_caller
 from precede.engine.frames import refuse_text
-from precede.engine.workers import warn_caller
 from precede.judgments import Judgments, check_column, judgments_to_fit, one_graded_list
 
-__all__ = ["Inputs", "copied_here", "evaluation_sets", "initial_scores", "one_for_each",
+__all__ = ["Inputs", "copied_to_host", "evaluation_sets", "initial_scores", "one_for_each",
            "warn_of_misuse"]  # fmt: skip
 
 # From this many rows on, a column that equals the grades cannot be chance.
@@ -37,9 +37,9 @@ class Inputs(BaseEstimator):
 
     def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
         if to_fit and self.device == "cuda" and on_gpu(X):
-            return self._validated_there(X, reset=reset)
+            return self._validated_on_device(X, reset=reset)
         _refuse_others(X)
-        X = self._encoded(copied_here(X), reset=reset)
+        X = self._encoded(copied_to_host(X), reset=reset)
         refuse_text(X, *([_CATEGORIES] if self._takes_categories() else []))
         return validate_data(
             self,
@@ -51,7 +51,7 @@ class Inputs(BaseEstimator):
             ensure_min_samples=2 if to_fit else 1,
         )
 
-    def _validated_there(self, X: Any, *, reset: bool) -> Any:
+    def _validated_on_device(self, X: Any, *, reset: bool) -> Any:
         """Check rows that are on a GPU, and leave them there."""
         device = open_device("cuda")
         assert device is not None
@@ -83,8 +83,8 @@ class Inputs(BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 "give grades, Judgments or pairs"
             )
-        here = {name: copied_here(each) for name, each in target.items()}
-        return judgments_to_fit(n, copied_here(y), **here)
+        here = {name: copied_to_host(each) for name, each in target.items()}
+        return judgments_to_fit(n, copied_to_host(y), **here)
 
 
 def _refuse_others(X: Any) -> None:
@@ -196,7 +196,7 @@ def _has_groups(frame: FrameType) -> bool:
     return named is not None or frame.f_locals.get("groups") is not None
 
 
-def copied_here(values: Any) -> Any:
+def copied_to_host(values: Any) -> Any:
     """What is given, as a NumPy array if it is on a GPU."""
     if not on_gpu(values):
         return values
@@ -229,4 +229,4 @@ def one_for_each(values: Any, count: int, name: str) -> list[Any]:
 
 def initial_scores(values: Any, rows: int, name: str) -> Floats | None:
     """Scores to start from, one per row; None where nothing is given."""
-    return None if values is None else check_column(copied_here(values), name, rows)
+    return None if values is None else check_column(copied_to_host(values), name, rows)

@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from precede.boosting.history import History
+from precede.engine.execution import count_jobs
 from precede.engine.frames import check_categories
 from precede.engine.parameters import whole_number
-from precede.engine.workers import count_jobs
 from precede.estimator.fitted import FittedRanker
 from precede.losses import (
     Exp,
@@ -38,8 +38,8 @@ from precede.model import (
     spelled,
     write_model,
 )
-from precede.rankers.base import family_name
-from precede.rankers.stumps import Stumps
+from precede.weak_rankers.base import family_name
+from precede.weak_rankers.stumps import Stumps
 
 __all__ = [
     "SavedRanker", "described_parameters", "evals_result", "history_of", "load", "parameters_of",
@@ -229,8 +229,9 @@ def described_parameters(estimator: BaseRanker) -> dict[str, Any]:
     """Parameters that can change a model, as JSON: those that it cannot hold are described.
 
     >>> from precede import RankBoost, Columns, Features
-    >>> described_parameters(RankBoost(rankers=Columns() | Features()))["rankers"]["families"]
-    [{'$is': 'precede.rankers.columns.Columns'}, {'$is': 'precede.rankers.columns.Features'}]
+    >>> model = RankBoost(weak_rankers=Columns() | Features())
+    >>> [each["$is"] for each in described_parameters(model)["weak_rankers"]["families"]]
+    ['precede.weak_rankers.columns.Columns', 'precede.weak_rankers.columns.Features']
     """
     parameters = estimator.get_params(deep=False)
     parameters.pop("callbacks", None)
@@ -273,8 +274,8 @@ def _full_name(value: Any) -> str:
 @cache
 def _saved() -> dict[str, type]:
     """Classes of parameters that are saved by their arguments; loading makes nothing else."""
-    from precede.rankers.growers import Trees  # noqa: PLC0415  (slow)
     from precede.risks.rank_weights import RankWeight  # noqa: PLC0415  (ditto)
+    from precede.weak_rankers.tree_family import Trees  # noqa: PLC0415  (slow)
 
     classes = (
         RankWeight, Exponential, Logistic, Hinge, SquaredHinge, SmoothedHinge, Linear, Power, Exp,

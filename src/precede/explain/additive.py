@@ -9,8 +9,8 @@ import numpy as np
 from precede.engine.arrays import Floats
 from precede.explain.contributions import steps_of
 from precede.model import Ensemble
-from precede.rankers.terms import Term, joined_cuts, spread
-from precede.rankers.trees import Tree
+from precede.weak_rankers.terms import Term, joined_cuts, spread
+from precede.weak_rankers.trees import Tree
 
 __all__ = ["additive_terms"]
 
@@ -31,9 +31,9 @@ def additive_terms(ensemble: Ensemble) -> tuple[list[Term], float]:
     for feature in ensemble._tables.feature.tolist():
         thresholds, steps, missing = steps_of(ensemble, feature)
         found[feature,] = [_curve(feature, thresholds, False, np.append(steps, missing))]
-    for ranker, weight in ensemble.parts():
-        term, tree = ranker.as_term(), ranker.as_tree()
-        if ranker.is_constant:
+    for weak_ranker, weight in ensemble.parts():
+        term, tree = weak_ranker.as_term(), weak_ranker.as_tree()
+        if weak_ranker.is_constant:
             constants.append(weight)
         elif term is not None:
             found.setdefault(term.features, []).append(_times(term, weight))
@@ -42,10 +42,11 @@ def additive_terms(ensemble: Ensemble) -> tuple[list[Term], float]:
                 found.setdefault(tree.features, []).append(_times(_of_tree(tree), weight))
             else:
                 constants.append(weight * tree.value[0])
-        elif ranker.as_stump() is None:
+        elif weak_ranker.as_stump() is None:
             raise ValueError(
-                f"the model holds a ranker of kind {ranker.name!r} that is not a table of one or "
-                "two features; use GlassBoxRanker, or RankBoost with rankers='stumps'"
+                f"the model holds a ranker of kind {weak_ranker.name!r} that is not a table of "
+                "one or "
+                "two features; use GlassBoxRanker, or RankBoost with weak_rankers='stumps'"
             )
     return [_joined(found[key]) for key in sorted(found)], math.fsum(constants)
 

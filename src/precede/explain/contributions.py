@@ -20,15 +20,15 @@ import numpy as np
 import scipy.sparse
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.execution import Context
 from precede.engine.frames import is_missing, pandas_frame
 from precede.engine.parameters import counted
-from precede.engine.workers import Workers
 from precede.explain.shapley import Nodes, Paths
 from precede.judgments import feature_names
 from precede.model import Ensemble, plain
-from precede.rankers.columns import Line
-from precede.rankers.terms import Term
-from precede.rankers.trees import Tree
+from precede.weak_rankers.columns import Line
+from precede.weak_rankers.terms import Term
+from precede.weak_rankers.trees import Tree
 
 __all__ = [
     "PAIR",
@@ -236,12 +236,13 @@ def shape_function(
 def _lines_of(ensemble: Ensemble) -> list[tuple[Line, float]]:
     """The straight lines of a model that has no trees and no rankers of unknown kinds."""
     lines = []
-    for ranker, weight in [*ensemble.trees(), *ensemble._others]:
-        if (line := ranker.as_line()) is not None:
+    for weak_ranker, weight in [*ensemble.trees(), *ensemble._others]:
+        if (line := weak_ranker.as_linear()) is not None:
             lines.append((line, weight))
-        elif not ranker.is_constant:
+        elif not weak_ranker.is_constant:
             raise ValueError(
-                f"the model holds a ranker of kind {ranker.name!r}, which has no known function of "
+                f"the model holds a ranker of kind {weak_ranker.name!r}, which has no known "
+                "function of "
                 "one feature; use explain(X) instead"
             )
     return lines
@@ -249,7 +250,10 @@ def _lines_of(ensemble: Ensemble) -> list[tuple[Line, float]]:
 
 def _curve(ensemble: Ensemble, parts: list[tuple[Term, float]], name: str) -> ShapeFunction:
     """The curves of a feature in a model of terms, as steps."""
-    if not all(ranker.is_constant or ranker.as_term() is not None for ranker in ensemble.rankers):
+    if not all(
+        weak_ranker.is_constant or weak_ranker.as_term() is not None
+        for weak_ranker in ensemble.weak_rankers
+    ):
         raise ValueError("the model holds terms and other rankers; use explain(X) instead")
     feature = parts[0][0].features[0]
     ends: list[float] = []
@@ -372,7 +376,7 @@ def explain(
     *,
     names: Sequence[str] | None = None,
     background: Any = None,
-    workers: Workers | None = None,
+    context: Context | None = None,
 ) -> Explanation:
     """Divide the score of each row among the features; see `Explanation` for what holds.
 
@@ -394,7 +398,7 @@ def explain(
     >>> explain(model, np.array([[5.0, 5.0]])).contributions
     array([[ 2. , -0.5]])
     """
-    workers = workers or Workers(1)
+    context = context or Context(1)
     X = _dense(X)
     Z = None if background is None else _dense(background)
     for rows in (X, X if Z is None else Z):
@@ -410,10 +414,10 @@ def explain(
     method = "additive" if Z is None else "background"
     if parts.trees:
         paths = Paths(parts.trees, use_cover=Z is None)
-        contributions += paths.values(X, Z, workers)
+        contributions += paths.values(X, Z, context)
         baseline += paths.expectation() if Z is None else parts.mean_of_trees(Z)
         method = "path" if Z is None else method
-    scores = ensemble.predict(X, workers)
+    scores = ensemble.predict(X, context)
     rounding = _settle(contributions, baseline, scores)
     named = tuple(feature_names(names, X.shape[1]))
     return Explanation(named, baseline, contributions, rounding, scores, X, method)
@@ -434,14 +438,15 @@ class _Parts:
         constants: list[float] = []
         single: list[tuple[Any, float]] = []
         trees = [(nodes_of(tree), weight) for tree, weight in ensemble.trees()]
-        for ranker, weight in ensemble._others:
-            if ranker.is_constant:
+        for weak_ranker, weight in ensemble._others:
+            if weak_ranker.is_constant:
                 constants.append(weight)
-            elif ranker.only_feature is not None:
-                single.append((ranker, weight))
+            elif weak_ranker.only_feature is not None:
+                single.append((weak_ranker, weight))
             else:
                 raise ValueError(
-                    f"a ranker of kind {ranker.name!r} cannot be explained: it does not say which "
+                    f"a ranker of kind {weak_ranker.name!r} cannot be explained: it does not say "
+                    "which "
                     "one feature it reads (a field named 'feature')"
                 )
         return cls(ensemble, math.fsum(constants), single, trees, ensemble.terms())
@@ -459,8 +464,8 @@ class _Parts:
             column = X[:, feature]
             below = np.minimum(np.searchsorted(thresholds, column, side="left"), thresholds.size)
             values[:, feature] = np.where(np.isnan(column), missing, steps[below])
-        for ranker, weight in self.single:
-            values[:, ranker.feature] += weight * ranker(X)
+        for weak_ranker, weight in self.single:
+            values[:, weak_ranker.feature] += weight * weak_ranker(X)
         for term, weight in self.terms:
             if len(term.features) == 1:
                 values[:, term.features[0]] += weight * term(X)
@@ -687,9 +692,9 @@ def explain_pair(
     both = _dense(X[[i, k]])
     pairs = [(term, w) for term, w in ensemble.terms() if len(term.features) == 2]
     rest = [
-        (ranker, weight)
-        for ranker, weight in ensemble.parts()
-        if (term := ranker.as_term()) is None or len(term.features) == 1
+        (weak_ranker, weight)
+        for weak_ranker, weight in ensemble.parts()
+        if (term := weak_ranker.as_term()) is None or len(term.features) == 1
     ]
     single = Ensemble([r for r, _ in rest], [w for _, w in rest], ensemble.n_features)
     explained = explain(single, both[:1], names=names, background=both[1:])

@@ -24,7 +24,7 @@ from numba import njit
 
 from precede.engine.arrays import Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER
-from precede.engine.workers import Workers, is_small
+from precede.engine.execution import Context, is_small
 
 __all__ = ["Nodes", "Paths"]
 
@@ -94,7 +94,7 @@ class Paths:
             total += value * float(np.prod(self.share[self.start[leaf] : self.start[leaf + 1]]))
         return total
 
-    def values(self, X: Floats, Z: Floats | None, workers: Workers) -> Floats:
+    def values(self, X: Floats, Z: Floats | None, context: Context) -> Floats:
         """Shapley's values of each row of X, absent features being drawn from the rows of Z.
 
         Without Z absent features follow the training rows. Time O(rows of X · rows of Z ·
@@ -108,9 +108,9 @@ class Paths:
         )  # fmt: skip
         met = np.zeros((0 if Z is None else len(Z), self.feature.size), np.bool_)
         if Z is not None:
-            workers.run(_mark_rows, len(Z), Z, *asked, met, small=is_small("rows", met.size))
+            context.run(_mark_rows, len(Z), Z, *asked, met, small=is_small("rows", met.size))
         work = X.shape[0] * max(len(met), 1) * self.value.size
-        workers.run(
+        context.run(
             _add_shapley, X.shape[0], X, met, self.start, *asked, self.share, self.value,
             self._points, self._weights, self._beta, out, small=is_small("heavy rows", work),
         )  # fmt: skip

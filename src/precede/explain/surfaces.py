@@ -12,7 +12,7 @@ from precede.engine.arrays import Floats, Integers
 from precede.engine.frames import pandas_frame
 from precede.explain.contributions import PAIR, bin_labels
 from precede.model import plain
-from precede.rankers.terms import Term
+from precede.weak_rankers.terms import Term
 
 __all__ = ["PairFunction", "pair_function"]
 

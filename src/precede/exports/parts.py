@@ -14,9 +14,9 @@ from precede.explain.contributions import nodes_of
 from precede.explain.shapley import Nodes
 from precede.judgments import feature_names
 from precede.model import Ensemble
-from precede.rankers.base import Ranker
-from precede.rankers.columns import Line
-from precede.rankers.terms import Term
+from precede.weak_rankers.base import WeakRanker
+from precede.weak_rankers.columns import Line
+from precede.weak_rankers.terms import Term
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -61,17 +61,17 @@ class Parts:
         trees = [*_of_stumps(ensemble)]
         lines: dict[Line, float] = {}
         constants: list[float] = []
-        for ranker, weight in ensemble.parts():
-            if (tree := ranker.as_tree()) is not None:
+        for weak_ranker, weight in ensemble.parts():
+            if (tree := weak_ranker.as_tree()) is not None:
                 trees.append(nodes_of(tree).times(weight))
-            elif (term := ranker.as_term()) is not None:
+            elif (term := weak_ranker.as_term()) is not None:
                 trees.append(term_nodes(term).times(weight))
-            elif (line := ranker.as_line()) is not None:
+            elif (line := weak_ranker.as_linear()) is not None:
                 lines[line] = lines.get(line, 0.0) + weight
-            elif ranker.is_constant:
+            elif weak_ranker.is_constant:
                 constants.append(weight)
-            elif ranker.as_stump() is None:
-                raise _unknown(ranker)
+            elif weak_ranker.as_stump() is None:
+                raise _unknown(weak_ranker)
         names = feature_names(getattr(model, "feature_names_in_", None), ensemble.n_features)
         return cls(
             tuple(names),
@@ -98,7 +98,7 @@ class Parts:
             kind = self.lines[0][0].name
             raise ValueError(
                 f"{format_} holds trees only, but the model has rankers of kind {kind!r}, straight "
-                "lines; use format='onnx', 'python' or 'c', or fit with rankers='stumps'"
+                "lines; use format='onnx', 'python' or 'c', or fit with weak_rankers='stumps'"
             )
 
 
@@ -110,9 +110,10 @@ def probability_of(model: BaseRanker) -> str:
     return f"; probability of the second class: {formula}"
 
 
-def _unknown(ranker: Ranker) -> ValueError:
+def _unknown(weak_ranker: WeakRanker) -> ValueError:
     return ValueError(
-        f"a ranker of kind {ranker.name!r} cannot be exported: no format knows it; save the model "
+        f"a ranker of kind {weak_ranker.name!r} cannot be exported: no format knows it; save the "
+        "model "
         "as JSON and serve it with precede"
     )
 

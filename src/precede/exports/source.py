@@ -17,7 +17,7 @@ from precede.explain.shapley import Nodes
 from precede.exports.parts import probability_of, term_nodes
 from precede.judgments import feature_names
 from precede.model import Ensemble
-from precede.rankers.columns import Line
+from precede.weak_rankers.columns import Line
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -48,11 +48,12 @@ class Plan:
             steps.append((feature, tables.threshold[begin:end].tolist(), values, missing))
         trees = [nodes_of(tree).times(weight) for tree, weight in ensemble.trees()]
         terms = [term_nodes(term).times(weight) for term, weight in ensemble.terms()]
-        others = [(ranker.as_line(), weight) for ranker, weight in ensemble._others]
-        for (ranker, _), (line, _) in zip(ensemble._others, others, strict=True):
-            if line is None and not ranker.is_constant:
+        others = [(weak_ranker.as_linear(), weight) for weak_ranker, weight in ensemble._others]
+        for (weak_ranker, _), (line, _) in zip(ensemble._others, others, strict=True):
+            if line is None and not weak_ranker.is_constant:
                 raise ValueError(
-                    f"a ranker of kind {ranker.name!r} cannot be exported: only precede can score "
+                    f"a ranker of kind {weak_ranker.name!r} cannot be exported: only precede can "
+                    "score "
                     "it; save the model as JSON"
                 )
         names = feature_names(getattr(model, "feature_names_in_", None), ensemble.n_features)
@@ -375,7 +376,7 @@ def _bits(categories: tuple[int, ...]) -> list[int]:
 
 
 def _array(values: list[Any]) -> str:
-    """An initialiser; C has no empty arrays, so an empty one holds a 0 that nobody reads."""
+    """An initializer; C has no empty arrays, so an empty one holds a 0 that nobody reads."""
     shown = [_c_number(value) for value in values] or ["0"]
     lines = [", ".join(shown[j : j + 8]) for j in range(0, len(shown), 8)]
     return "{\n    " + ",\n    ".join(lines) + "\n}" if len(lines) > 1 else f"{{ {lines[0]} }}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DIALECTS", "Dialect", "number", "sql_text", "tree_case"]
 
-# Summands of one table expression: DuckDB's optimiser takes more than linear time in them. Levels
+# Summands of one table expression: DuckDB's optimizer takes more than linear time in them. Levels
 # of CASE inside CASE: SQLite's parser has a stack of 100 entries, of which a level takes five.
 MOST_SUMMANDS = 25
 MOST_NESTED = 12

@@ -58,7 +58,7 @@ _SUFFIXES = {".onnx": "onnx", ".py": "python", ".c": "c", ".sql": "sql"}
 def format_of(path: str | os.PathLike[str]) -> str:
     """Return the format that the suffix of a file name stands for.
 
-    >>> format_of("model.onnx"), format_of("ranker.PY")
+    >>> format_of("model.onnx"), format_of("weak_ranker.PY")
     ('onnx', 'python')
     """
     found = _SUFFIXES.get(PurePath(path).suffix.lower())

@@ -38,10 +38,11 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 
-from precede.engine.arrangement import BALANCES, Arrangement, arrangements, check_balance
 from precede.engine.arrays import Array, Floats
+from precede.engine.execution import Context
 from precede.engine.frames import refuse_text_in_blocks
 from precede.engine.parameters import whole_number
+from precede.engine.query_layout import BALANCES, QueryLayout, check_balance, layouts
 from precede.engine.table import (
     MAX_BINS,
     MOST_CATEGORIES,
@@ -51,8 +52,7 @@ from precede.engine.table import (
     integer_weights,
     mix_codes,
 )
-from precede.engine.training import Training, why_no_pair
-from precede.engine.workers import Workers
+from precede.engine.training_data import TrainingData, why_no_pair
 from precede.judgments import (
     Judgments,
     column_numbers,
@@ -79,8 +79,8 @@ KINDS = {
     "query_start": "<i8",
     "grade": "<f8",
     "weight": "<f8",
-    "outer": "<f8",
-    "outer_of_items": "<f8",
+    "loser_weight": "<f8",
+    "loser_weight_of_items": "<f8",
     "winner": "<i8",
     "loser": "<i8",
     "pair_weight": "<f8",
@@ -101,12 +101,12 @@ NAMED_KINDS = {
 # with queries and such rows.
 LISTED_QUERY, LISTED_KIND = "listed_query", "<i8"
 # One number for each row; these stay in their files until they are read.
-PER_ROW = ("order", "grade", "weight", "outer", "outer_of_items")
+PER_ROW = ("order", "grade", "weight", "loser_weight", "loser_weight_of_items")
 # The weights of losers and their total, by balance.
-OUTER = {
+LOSER_WEIGHTS = {
     "pairs": ("weight", "total"),
-    "queries": ("outer", "balanced_total"),
-    "items": ("outer_of_items", "items_total"),
+    "queries": ("loser_weight", "balanced_total"),
+    "items": ("loser_weight_of_items", "items_total"),
 }
 
 
@@ -177,13 +177,13 @@ def write_table(
     made = target.parent / f".{target.name}.{os.getpid()}.{threading.get_ident()}"
     try:
         made.mkdir()
-        with tempfile.TemporaryFile(dir=target.parent) as spooled, Workers(n_jobs) as workers:
+        with tempfile.TemporaryFile(dir=target.parent) as spooled, Context(n_jobs) as context:
             spool = _Spool(spooled, None if feature_names is None else list(feature_names))
             for block in blocks:
                 spool.add(block)
             judgments, classes = spool.target(pairs, pair_weight)
             named = column_numbers(categorical_features, spool.names, spool.features)
-            _Writer(made, spool, workers, int(max_bins), named).write(judgments, classes)
+            _Writer(made, spool, context, int(max_bins), named).write(judgments, classes)
         _install(made, target)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
@@ -398,47 +398,49 @@ def _has_nullable(X: Any) -> bool:
 
 class _Writer:
     def __init__(
-        self, folder: Path, spool: _Spool, workers: Workers, max_bins: int, named: Sequence[int]
+        self, folder: Path, spool: _Spool, context: Context, max_bins: int, named: Sequence[int]
     ):
-        self.folder, self.spool, self.workers, self.max_bins = folder, spool, workers, max_bins
+        self.folder, self.spool, self.context, self.max_bins = folder, spool, context, max_bins
         self.named = named  # the columns that hold categories
         self.members: dict[str, dict[str, Any]] = {}
 
     def write(self, judgments: Judgments, classes: list[Any] | None) -> None:
-        arranged = dict(zip(BALANCES, arrangements(judgments, BALANCES), strict=True))
-        arrangement = arranged["pairs"]
-        if arrangement.total <= 0:
+        arranged = dict(zip(BALANCES, layouts(judgments, BALANCES), strict=True))
+        layout = arranged["pairs"]
+        if layout.total <= 0:
             raise ValueError(why_no_pair(judgments))
-        outer = {OUTER[name][0]: arranged[name].outer for name in ("queries", "items")}
-        totals = {OUTER[name][1]: each.total for name, each in arranged.items()}
+        loser_weight = {
+            LOSER_WEIGHTS[name][0]: arranged[name].loser_weight for name in ("queries", "items")
+        }
+        totals = {LOSER_WEIGHTS[name][1]: each.total for name, each in arranged.items()}
         del arranged
         path = self._path(CODES)
-        header = _npy_header("|u1", (self.spool.features, arrangement.n_arranged))
+        header = _npy_header("|u1", (self.spool.features, layout.n_used_rows))
         with open(path, "x+b") as file:
             file.write(header)
-            bins, keys = self._encode(arrangement, file)
-            arrangement, old = arrangement.reorder(keys)
+            bins, keys = self._encode(layout, file)
+            layout, old = layout.reorder(keys)
             checksum = self._reorder(old, file, header)
             file.flush()
             os.fsync(file.fileno())
         self._list(CODES, "|u1", (self.spool.features, old.size), checksum)
-        for name in outer:
-            outer[name] = outer[name][old]
-        more: dict[str, Array] = dict(outer)
-        listed = arrangement.order[arrangement.n_graded :]
+        for name in loser_weight:
+            loser_weight[name] = loser_weight[name][old]
+        more: dict[str, Array] = dict(loser_weight)
+        listed = layout.order[layout.n_graded :]
         if judgments.qid is not None and listed.size:
             more[LISTED_QUERY] = np.unique(judgments._query()[listed], return_inverse=True)[1]
-        self._write_arrays(arrangement, more, bins)
+        self._write_arrays(layout, more, bins)
         fields = {
             "format": NAMED_FORMAT if bins.categories else FORMAT,
             "features": self.spool.features,
             "rows": self.spool.rows,
-            "arranged": arrangement.n_arranged,
+            "arranged": layout.n_used_rows,
             "max_bins": self.max_bins,
             "names": self.spool.names,
             "classes": classes,
             **totals,
-            "pair_count": arrangement.pair_count,
+            "pair_count": layout.pair_count,
             "members": self.members,
         }
         with open(self.folder / FIELDS, "xb") as file:
@@ -452,12 +454,12 @@ class _Writer:
     def _list(self, name: str, kind: str, shape: tuple[int, ...], checksum: int) -> None:
         self.members[name] = {"kind": kind, "shape": list(shape), "checksum": checksum}
 
-    def _encode(self, arrangement: Arrangement, file: BinaryIO) -> tuple[Bins, NDArray[np.uint64]]:
+    def _encode(self, layout: QueryLayout, file: BinaryIO) -> tuple[Bins, NDArray[np.uint64]]:
         """Bin and encode every column, as `Table.build` does; the codes go to the file."""
-        order, weight = arrangement.order, integer_weights(arrangement.weight)
-        keys = arrangement.weight.astype(np.float64).view(np.uint64).copy()
+        order, weight = layout.order, integer_weights(layout.weight)
+        keys = layout.weight.astype(np.float64).view(np.uint64).copy()
         chosen: list[FeatureBins] = []
-        group = np.empty((self.workers.jobs, order.size), np.uint8)
+        group = np.empty((self.context.jobs, order.size), np.uint8)
 
         def bin_columns(low: int, high: int, first: int) -> list[FeatureBins]:
             found = []
@@ -472,8 +474,8 @@ class _Writer:
 
         for first in range(0, self.spool.features, len(group)):
             width = min(len(group), self.spool.features - first)
-            chosen += chain(*self.workers.run(bin_columns, width, first))
-            self.workers.run(mix_codes, order.size, group[:width], keys)
+            chosen += chain(*self.context.run(bin_columns, width, first))
+            self.context.run(mix_codes, order.size, group[:width], keys)
             file.write(group[:width].data)
         return Bins.of(chosen), keys
 
@@ -488,10 +490,8 @@ class _Writer:
             file.write(column.data)
         return checksum
 
-    def _write_arrays(self, arrangement: Arrangement, more: dict[str, Array], bins: Bins) -> None:
-        named = {
-            name: getattr(arrangement, name) for name in KINDS if hasattr(arrangement, name)
-        } | {
+    def _write_arrays(self, layout: QueryLayout, more: dict[str, Array], bins: Bins) -> None:
+        named = {name: getattr(layout, name) for name in KINDS if hasattr(layout, name)} | {
             **more,
             "cuts": np.concatenate(bins.cuts),
             "cut_start": _starts(bins.cuts),
@@ -567,7 +567,7 @@ class DiskTable:
     Attributes
     ----------
     n_rows, n_features : of the data that were written
-    n_arranged : rows that take part in a comparison; the others are not in the table
+    n_used_rows : rows that take part in a comparison; the others are not in the table
     max_bins : maximum number of bins of a feature; a fit must ask for the same
     feature_names : list of str, or None
     classes : the two classes, if the target was two classes in one list
@@ -623,7 +623,7 @@ class DiskTable:
         for name in ("rows", "arranged", "features"):
             whole_number(f"{self.path}: {name}", fields[name], least=1)
         whole_number(f"{self.path}: max_bins", fields["max_bins"], least=2, most=MAX_BINS)
-        self.n_rows, self.n_arranged = fields["rows"], fields["arranged"]
+        self.n_rows, self.n_used_rows = fields["rows"], fields["arranged"]
         self.n_features, self.max_bins = fields["features"], fields["max_bins"]
         for name in ("total", "balanced_total", "items_total", "pair_count"):
             if not isinstance(fields[name], float) or not 0 < fields[name] < np.inf:
@@ -691,8 +691,8 @@ class DiskTable:
         shape = tuple(entry["shape"])
         for length in shape:
             whole_number(f"{self.path}: size of {name}", length, least=0)
-        wanted: dict[str, tuple[int, ...]] = {CODES: (self.n_features, self.n_arranged)}
-        wanted |= dict.fromkeys(PER_ROW, (self.n_arranged,))
+        wanted: dict[str, tuple[int, ...]] = {CODES: (self.n_features, self.n_used_rows)}
+        wanted |= dict.fromkeys(PER_ROW, (self.n_used_rows,))
         if entry["kind"] != kind or len(shape) != dimensions or wanted.get(name, shape) != shape:
             raise ValueError(f"{self.path}: {name} is {entry['kind']!r} of shape {shape}")
         if not path.is_file():
@@ -725,10 +725,10 @@ class DiskTable:
             starts.size and starts[0] == 0 and (starts[1:] > starts[:-1]).all()
             for starts in (levels, queries)
         )
-        inside = rising and levels[-1] <= self.n_arranged and queries[-1] == levels.size - 1
+        inside = rising and levels[-1] <= self.n_used_rows and queries[-1] == levels.size - 1
         winner, loser = self._arrays["winner"], self._arrays["loser"]
         inside = inside and winner.size == loser.size == self._arrays["pair_weight"].size
-        inside = inside and all(((s >= 0) & (s < self.n_arranged)).all() for s in (winner, loser))
+        inside = inside and all(((s >= 0) & (s < self.n_used_rows)).all() for s in (winner, loser))
         by_row = (loser[1:] > loser[:-1]) | (loser[1:] == loser[:-1]) & (winner[1:] > winner[:-1])
         if not inside or not by_row.all() or (winner == loser).any():
             raise ValueError(f"{self.path} is not a table of precede: its runs make no sense")
@@ -736,11 +736,13 @@ class DiskTable:
     def _check_numbers(self) -> None:
         """Weights and grades are numbers, grades agree with the levels, cuts and rows rise."""
         arrays, bins = self._arrays, self.bins
-        good = all(_inside(arrays[name], 0.0, np.inf) for name in ("outer", "outer_of_items"))
+        good = all(
+            _inside(arrays[name], 0.0, np.inf) for name in ("loser_weight", "loser_weight_of_items")
+        )
         for name in ("weight", "pair_weight"):
             good = good and _inside(arrays[name], 0.0, np.inf) and bool(arrays[name].all())
         good = good and self._grades_rise()
-        listed, rows = arrays.get(LISTED_QUERY), self.n_arranged - int(arrays["level_start"][-1])
+        listed, rows = arrays.get(LISTED_QUERY), self.n_used_rows - int(arrays["level_start"][-1])
         good = good and (listed is None or (listed.size == rows and _inside(listed, 0, rows)))
         good = good and _inside(arrays["order"], 0, self.n_rows)
         order = np.sort(arrays["order"])
@@ -793,11 +795,11 @@ class DiskTable:
 
     @property
     def n_places(self) -> int:
-        """Former name of `n_arranged`."""
+        """Former name of `n_used_rows`."""
         warnings.warn(
-            "n_places is now called n_arranged; it will be removed", FutureWarning, stacklevel=2
+            "n_places is now called n_used_rows; it will be removed", FutureWarning, stacklevel=2
         )
-        return self.n_arranged
+        return self.n_used_rows
 
     @property
     def categorical_features(self) -> list[int]:
@@ -818,7 +820,7 @@ class DiskTable:
         query = np.repeat(np.arange(first.size - 1), np.diff(first))
         listed, one_list = arrays.get(LISTED_QUERY), False
         if listed is None:  # one list, or an older table: queries differ in their balance, mostly
-            share = arrays["outer"][graded:] / arrays["weight"][graded:]
+            share = arrays["loser_weight"][graded:] / arrays["weight"][graded:]
             known, listed = np.unique(np.round(np.log(share), 11), return_inverse=True)
             one_list = graded == 0 and known.size == 1
         pairs = np.stack([arrays["winner"], arrays["loser"]], axis=1)
@@ -831,8 +833,8 @@ class DiskTable:
         )
 
     def training(
-        self, *, balance: str, max_bins: int, workers: Workers, categorical: Sequence[int] = ()
-    ) -> Training:
+        self, *, balance: str, max_bins: int, context: Context, categorical: Sequence[int] = ()
+    ) -> TrainingData:
         """The data as the loop sees them; see `Training.prepare`."""
         named = self.categorical_features
         if sorted(categorical) != named:
@@ -851,17 +853,17 @@ class DiskTable:
         check_balance(balance)
         fields, arrays = self._fields, self._arrays
         parts: dict[str, Any] = {
-            name: arrays[name] for name in KINDS if name in Arrangement.__dataclass_fields__
+            name: arrays[name] for name in KINDS if name in QueryLayout.__dataclass_fields__
         }
-        outer, total = OUTER[balance]
-        parts["outer"] = arrays[outer]
-        arrangement = Arrangement(
+        loser_weight, total = LOSER_WEIGHTS[balance]
+        parts["loser_weight"] = arrays[loser_weight]
+        layout = QueryLayout(
             **parts,
             total=float(fields[total]),
             pair_count=float(fields["pair_count"]),
             n_rows=self.n_rows,
         )
-        return Training(_MappedTable(self), arrangement, workers)
+        return TrainingData(_MappedTable(self), layout, context)
 
     def __getitem__(self, rows: Any) -> Any:
         raise ValueError(
@@ -874,7 +876,7 @@ class DiskTable:
 
     def __repr__(self) -> str:
         size = f"{self.n_rows} rows, {self.n_features} features"
-        return f"DiskTable({size}, {self.n_arranged} rows compared)"
+        return f"DiskTable({size}, {self.n_used_rows} rows compared)"
 
 
 class _Member(NamedTuple):
@@ -903,18 +905,18 @@ class _MappedTable(Table):
 
     def release(self, features: NDArray[np.int64]) -> None:
         for feature in features:
-            self._file.release(self._file.begin + int(feature) * self.n_arranged, self.n_arranged)
+            self._file.release(self._file.begin + int(feature) * self.n_used_rows, self.n_used_rows)
 
     def column(self, feature: int) -> Floats:
         raise ValueError(
             f"{self._path} holds bins, not values, so raw feature {feature} cannot be read; use "
-            "rankers='stumps' or 'trees' with thresholds of this table, or fit from memory"
+            "weak_rankers='stumps' or 'trees' with thresholds of this table, or fit from memory"
         )
 
     def rows(self) -> Array:
         raise ValueError(
             f"{self._path} holds bins, not values, so raw rows cannot be read; use "
-            "rankers='stumps' or 'trees' with thresholds of this table, or fit from memory"
+            "weak_rankers='stumps' or 'trees' with thresholds of this table, or fit from memory"
         )
 
     def reorder(self, old: NDArray[np.int64]) -> Table:  # noqa: ARG002

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.files.pages import Growing, Pages
 
 __all__ = ["MOST_FEATURES", "Lines", "read_letor"]
@@ -105,10 +105,10 @@ def read_letor(
     (array([2., 0.]), array([7, 7]), array(['a', 'b'], dtype=object))
     """
     pages, rows = Pages(stream, name, line), _LetorRows(size)
-    with Workers(n_jobs) as workers:
+    with Context(n_jobs) as context:
         while pages.fill():
             small, lines = pages.whole < SMALL, 0
-            for part in workers.run(_letor_lines, pages.whole, pages.text, small=small):
+            for part in context.run(_letor_lines, pages.whole, pages.text, small=small):
                 _check(part[0], pages)
                 rows.add(part, pages)
                 lines += part[2].size

@@ -25,8 +25,8 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array
+from precede.engine.execution import warn_caller
 from precede.engine.parameters import counted
-from precede.engine.workers import warn_caller
 from precede.files.arrow import delimited_blocks, parquet_batches
 from precede.files.letor import MOST_FEATURES, read_letor
 from precede.files.pages import Growing, Numbered

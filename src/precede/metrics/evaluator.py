@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.execution import warn_caller
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import upper_tail
-from precede.engine.workers import warn_caller
 from precede.judgments import (
     Judgments,
     check_column,

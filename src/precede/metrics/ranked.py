@@ -15,7 +15,7 @@ from numba import njit
 
 from precede.engine.arrays import Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.elementary import larger, smaller
+from precede.engine.portable_kernels import fmax, fmin
 from precede.metrics.registry import (
     AP,
     AUC,
@@ -274,7 +274,7 @@ def _discounted(
             for i in range(first, last):
                 gain += gains[i]
             gain /= last - first
-            for i in range(first, smaller(last, end)):
+            for i in range(first, fmin(last, end)):
                 total += gain * discounts[i - begin]
         values[query] = total
 
@@ -301,8 +301,8 @@ def _precisions(
                 inside += relevant[i]
             if inside == 0:
                 continue
-            more = (inside - 1.0) / larger(last - first - 1, 1)
-            for i in range(first, smaller(last, end)):
+            more = (inside - 1.0) / fmax(last - first - 1, 1)
+            for i in range(first, fmin(last, end)):
                 chance = inside / (last - first)
                 total += chance * (above + 1.0 + (i - first) * more) / (i - begin + 1)
             above += inside
@@ -325,8 +325,8 @@ def _first_hit(
             inside = 0.0
             for i in range(first, last):
                 inside += relevant[i]
-            for i in range(first, smaller(last, end)):
-                hit = smaller(1.0, inside / (last - i))
+            for i in range(first, fmin(last, end)):
+                hit = fmin(1.0, inside / (last - i))
                 total += missed * hit / (i - begin + 1)
                 missed *= 1.0 - hit
         values[query] = total
@@ -353,13 +353,13 @@ def _cascade(
                 total += alive * chances[first] / (first - begin + 1)
                 alive *= 1.0 - chances[first]
                 continue
-            reach = smaller(last, end) - first
+            reach = fmin(last, end) - first
             passing[0] = 1.0
             for j in range(1, reach + 1):
                 passing[j] = 0.0
             for n in range(1, last - first + 1):
                 stay = 1.0 - chances[first + n - 1]
-                for j in range(smaller(n, reach), 0, -1):
+                for j in range(fmin(n, reach), 0, -1):
                     passing[j] = ((n - j) * passing[j] + j * stay * passing[j - 1]) / n
             for j in range(1, reach + 1):
                 total += alive * (passing[j - 1] - passing[j]) / (first - begin + j)
@@ -443,7 +443,7 @@ def _split_query(
     """
     highest = 0
     for k in range(begin, end):
-        highest = larger(highest, ranks[k])
+        highest = fmax(highest, ranks[k])
     for rank in range(highest + 1):
         tree[rank + 1] = 0.0
         mass[rank] = 0.0
@@ -534,7 +534,7 @@ def _bracket_groups(
                 ends[2] = ends[0] + (ends[1] - ends[0]) * 0.5
             else:  # half of the numbers between: at most 64 such turns
                 bits[2] = bits[0] + ((bits[1] - bits[0]) >> 1)
-            bits[2] = smaller(larger(bits[2], bits[0] + 1), bits[1] - 1)
+            bits[2] = fmin(fmax(bits[2], bits[0] + 1), bits[1] - 1)
             count = _count_apart(scores, ranks, starts, group, ends[2], counts)
             if count >= wanted:
                 ends[0], most = ends[2], count

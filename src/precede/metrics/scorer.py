@@ -102,8 +102,8 @@ def make_scorer(metric: str | Metric | Callable[..., Any], **options: Any) -> Sc
     >>> from precede.datasets import search_results
     >>> sample = search_results(30, features=4, informative=2, per_query=20, random_state=0)
     >>> y = Judgments(sample.y, sample.qid)  # sliced by the folds, queries and all
-    >>> ranker = RankBoost(n_estimators=5, learning_rate=1.0)
-    >>> found = cross_val_score(ranker, sample.X, y, groups=sample.qid,
+    >>> weak_ranker = RankBoost(n_estimators=5, learning_rate=1.0)
+    >>> found = cross_val_score(weak_ranker, sample.X, y, groups=sample.qid,
     ...                         cv=GroupKFold(3), scoring=make_scorer("ndcg@10"))
     >>> found.shape, bool(found.mean() > 0.4)
     ((3,), True)

@@ -1,6 +1,6 @@
 """One way to draw: a chart is a list of layers, which become SVG or go onto matplotlib's axes.
 
-A `Chart` says what is drawn where. `Chart.svg` writes it without any library, coloured by the style
+A `Chart` says what is drawn where. `Chart.svg` writes it without any library, colored by the style
 sheet of the page it stands in, so that one drawing serves light, dark and paper. `Chart.onto` draws
 the same layers onto matplotlib's axes, for the figures of `precede.plots` and `precede.top`. No
 other module uses matplotlib, which comes with ``pip install "precede[plots]"``.
@@ -142,7 +142,7 @@ class Layer(Protocol):
 
     @property
     def series(self) -> int:
-        """Number of the colour; -1 is grey, -3 the colour of text."""
+        """Number of the color; -1 is grey, -3 the color of text."""
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Values that lie on the paper, of x and of y."""
@@ -158,7 +158,7 @@ class Layer(Protocol):
 class Line:
     """A line through points; if `stepped`, y keeps its value up to the next x.
 
-    `depth` is for series with an order, from light (0) to dark (1), instead of a colour each.
+    `depth` is for series with an order, from light (0) to dark (1), instead of a color each.
     """
 
     x: Numbers
@@ -256,7 +256,7 @@ class Note:
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
         side = {"start": "left", "middle": "center", "end": "right"}[self.anchor]
-        style: dict[str, Any] = {"color": _colour(self.series), "gid": self.gid or None}
+        style: dict[str, Any] = {"color": _color(self.series), "gid": self.gid or None}
         ax.text(
             self.x, self.y, self.text, ha=side, va="bottom" if self.above else "center", **style
         )
@@ -286,7 +286,7 @@ class Band:
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
         style: dict[str, Any] = {"alpha": 0.22, "lw": 0, "gid": self.gid or None}
-        ax.fill_between(self.x, self.low, self.high, color=_colour(self.series), **style)
+        ax.fill_between(self.x, self.low, self.high, color=_color(self.series), **style)
 
 
 @dataclass(frozen=True)
@@ -327,7 +327,7 @@ class Foot:
 
 @dataclass(frozen=True)
 class Dots:
-    """Points coloured from low (0) to high (1); NaN is grey."""
+    """Points colored from low (0) to high (1); NaN is grey."""
 
     x: Numbers
     y: Numbers
@@ -391,12 +391,12 @@ class Ranges:
         known = [(m, m if a is None else a, m if b is None else b) for m, a, b in ends]
         reach = [[m - a for m, a, _ in known], [b - m for m, _, b in known]]
         ax.errorbar(self.middle, self.at, xerr=reach, fmt="o", ms=4, label=self.name or None,
-                    color=_colour(self.series))  # fmt: skip
+                    color=_color(self.series))  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Rectangles (left, right, bottom, top), coloured by value, each with a text to point at.
+    """Rectangles (left, right, bottom, top), colored by value, each with a text to point at.
 
     `tone` is "grade" for shades from 0 to 1, "signed" for values from -1 to 1, "bar" for bars.
     """
@@ -434,11 +434,9 @@ class Blocks:
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
         for (left, right, bottom, top), value in zip(self.boxes, self.values, strict=True):
-            colour = "C0" if self.tone != "signed" else "C3" if value > 0 else "C0"
+            color = "C0" if self.tone != "signed" else "C3" if value > 0 else "C0"
             alpha = 1.0 if self.tone == "bar" else min(abs(value), 1.0)
-            ax.bar(
-                left, top - bottom, right - left, bottom, align="edge", color=colour, alpha=alpha
-            )
+            ax.bar(left, top - bottom, right - left, bottom, align="edge", color=color, alpha=alpha)
 
 
 @dataclass(frozen=True)
@@ -668,13 +666,13 @@ class Chart:
 
     def _name_ticks(self, ax: Axes, room: int) -> None:
         """Ticks that are not round numbers; long names are slanted, so that none hides another."""
-        for ticked, labelled in ((self.x_ticks, ax.set_xticks), (self.y_ticks, ax.set_yticks)):
+        for ticked, labeled in ((self.x_ticks, ax.set_xticks), (self.y_ticks, ax.set_yticks)):
             texts = _abridged([text for _, text in ticked], _TICK_LETTERS)
             style: dict[str, Any] = {}
             if ticked is self.x_ticks and len(texts) * (2 + max(map(len, texts), default=0)) > room:
                 style = {"rotation": 40, "ha": "right", "rotation_mode": "anchor", "fontsize": 8}
             if ticked:
-                labelled([at for at, _ in ticked], texts, **style)
+                labeled([at for at, _ in ticked], texts, **style)
 
     def _limits(self) -> tuple[Span, Span]:
         covered = [layer.covers() for layer in self.layers]
@@ -839,20 +837,20 @@ def _series(series: int) -> str:
 
 
 def _stroke(kind: str, layer: Layer) -> str:
-    """Attributes of SVG that colour a line: its class, and how light it is."""
+    """Attributes of SVG that color a line: its class, and how light it is."""
     depth = getattr(layer, "depth", None)
     pale = "" if depth is None else f' stroke-opacity="{0.3 + 0.7 * depth:.2f}"'
     return f'class="{kind} {_series(layer.series)}"{pale}'
 
 
-def _colour(series: int) -> str:
+def _color(series: int) -> str:
     return f"C{series}" if series >= 0 else "0.2" if series == -3 else "0.6"
 
 
 def _tint(layer: Line | Segments) -> Any:
-    """The colour in matplotlib: that of the series, or one between light and dark."""
+    """The color in matplotlib: that of the series, or one between light and dark."""
     if layer.depth is None:
-        return _colour(layer.series)
+        return _color(layer.series)
     return import_module("matplotlib").colormaps["viridis_r"](0.15 + 0.8 * layer.depth)
 
 

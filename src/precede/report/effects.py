@@ -190,7 +190,7 @@ def pair_facts(subject: Subject, features: list[int]) -> list[dict[str, Any]]:
 def _together(ensemble: Ensemble) -> set[frozenset[int]]:
     """Pairs of features that stand in one tree."""
     pairs = set()
-    for ranker in ensemble.rankers:
+    for ranker in ensemble.weak_rankers:
         used = sorted(ranker.importances())
         pairs |= {frozenset((a, b)) for k, a in enumerate(used) for b in used[k + 1 :]}
     return pairs

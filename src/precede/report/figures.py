@@ -272,7 +272,7 @@ def _bin_ticks(labels: list[str], most: int) -> list[tuple[float, str]]:
 
 
 def _swarm(swarm: dict[str, Any]) -> Markup:
-    """Shapley's values as swarms of points, a row for each feature, coloured by its value."""
+    """Shapley's values as swarms of points, a row for each feature, colored by its value."""
     x: list[float] = []
     y: list[float] = []
     shade: list[float] = []

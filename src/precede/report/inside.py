@@ -1,4 +1,4 @@
-"""What is inside the model: margins and certificates, features, how it was learnt."""
+"""What is inside the model: margins and certificates, features, how it was learned."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_PAIRS = 10
 # Columns of a history that are told elsewhere, differ from run to run or say little in a figure.
 _NOT_DRAWN = {
     "active", "best_edge", "e1", "feature", "log_risk", "norm", "parts", "perfect",
-    "progress_condition", "rankers", "round", "seconds", "smoothed",
+    "progress_condition", "weak_rankers", "round", "seconds", "smoothed",
 }  # fmt: skip
 # Columns that are read together.
 _CHART_OF = {"lower": "margin", "upper": "margin", "smooth_margin": "margin", "bound": "risk"}

@@ -149,8 +149,8 @@ def quality_facts(
 
 
 def _has_pairs(subject: Subject) -> bool:
-    arrangement = subject.judgments._without_ties().arrange()
-    return bool(arrangement.count_graded_pairs() or arrangement.winner.size)
+    layout = subject.judgments._without_ties().to_layout()
+    return bool(layout.count_graded_pairs() or layout.winner.size)
 
 
 def _means(found: Measured, level: float) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Everything left of the pull: what is minimised, its value, its gradient and its curvature."""
+"""Everything left of the pull: what is minimized, its value, its gradient and its curvature."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ from precede.engine.lazy import lazily
 if TYPE_CHECKING:
     from precede.risks.base import BoundLossRisk as BoundLossRisk
     from precede.risks.base import BoundRisk as BoundRisk
-    from precede.risks.base import Masses as Masses
+    from precede.risks.base import EdgeWeights as EdgeWeights
     from precede.risks.base import Risk as Risk
     from precede.risks.base import State as State
     from precede.risks.device_exponential import DeviceSeparableRisk as DeviceSeparableRisk
@@ -39,7 +39,7 @@ else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
-            "base": "BoundLossRisk BoundRisk Masses Risk State",
+            "base": "BoundLossRisk BoundRisk EdgeWeights Risk State",
             "device_exponential": "DeviceSeparableRisk",
             "device_mixture": "DeviceMixtureRisk",
             "device_pairs": "DeviceHingeRisk DeviceLogisticRisk",

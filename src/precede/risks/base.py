@@ -1,4 +1,4 @@
-"""A risk bound to an arrangement: what the boosting loop works with, whatever the loss.
+"""A risk bound to a layout: what the boosting loop works with, whatever the loss.
 
 Everything is kept as a share of a total whose logarithm is known: no score, however large,
 overflows.
@@ -16,20 +16,20 @@ import numpy as np
 import scipy.optimize
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integers
-from precede.engine.elementary import larger, smaller
-from precede.engine.exact import exact_sum, greatest_of, log_totals, sum_of, sums_at
+from precede.engine.exact import all_reduce_max, all_reduce_sum, exact_sum, log_totals, sums_at
+from precede.engine.execution import Context
 from precede.engine.portable import exp_of, log, log_of
+from precede.engine.portable_kernels import fmax, fmin
 from precede.engine.pull import ALL_IN_ORDER, Factors, Pull
-from precede.engine.workers import Workers
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.links import Link
 
 __all__ = [
     "BoundLossRisk",
     "BoundRisk",
-    "Masses",
+    "EdgeWeights",
     "Risk",
     "State",
     "bound_step",
@@ -52,7 +52,7 @@ SCALES_TO_END = 16.0
 
 
 @dataclass(frozen=True)
-class Masses:
+class EdgeWeights:
     """Shares of the pair mass that a two-valued ranker orders rightly, wrongly, not at all."""
 
     right: float
@@ -61,33 +61,33 @@ class Masses:
 
     @property
     def edge(self) -> float:
-        """``right - wrong``, the normalised slope."""
+        """``right - wrong``, the normalized slope."""
         return self.right - self.wrong
 
 
 @dataclass(frozen=True)
 class State:
-    """What a risk knows at some scores; arrays are in the order of the arrangement.
+    """What a risk knows at some scores; arrays are in the order of the layout.
 
-    `log_value` is log R, `log_mass` the logarithm of the pair mass ``sum |g' w l'|``, and
+    `log_value` is log R, `log_gradient_sum` the logarithm of the pair mass ``sum |g' w l'|``, and
     `pull` is the pull divided by the mass: the pull of the winners of all pairs sums to 1.
     """
 
     scores: Floats
     log_value: float
-    log_mass: float
+    log_gradient_sum: float
     pull: Floats
     parts: Any = field(default=None, repr=False)
 
 
 class Risk:
-    """What an algorithm minimises: a function of the scores, before it is bound to any rows.
+    """What an algorithm minimizes: a function of the scores, before it is bound to any rows.
 
     Attributes
     ----------
     distributable : bool
         Whether the bound risk adds up over the rows of all machines, each of which holds whole
-        queries; otherwise it may be minimised on one machine only.
+        queries; otherwise it may be minimized on one machine only.
     link : Link or None
         How scores become the probabilities of two classes; None if they do not.
     """
@@ -104,15 +104,15 @@ class Risk:
         """Whether the rows of one query may be divided between machines as well."""
         return False
 
-    def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> BoundRisk:
+    def bind(self, layout: QueryLayout, context: Context | None = None) -> BoundRisk:
         """Prepare the risk for one set of judgments."""
-        raise NotImplementedError(f"{type(self).__name__} must define bind(arrangement, workers)")
+        raise NotImplementedError(f"{type(self).__name__} must define bind(layout, workers)")
 
 
 class BoundRisk:
-    """A risk bound to an arrangement: what the boosting loop works with.
+    """A risk bound to a layout: what the boosting loop works with.
 
-    Subclasses define `state`, and `curvature` and `masses` where they have them; nothing here
+    Subclasses define `state`, and `curvature` and `edge_weights` where they have them; nothing here
     asks for a loss. Risks that have one are `BoundLossRisk`.
     """
 
@@ -130,14 +130,14 @@ class BoundRisk:
     # Share of the first slope below which a line is not followed further; none by default.
     negligible: float = -1.0
 
-    def __init__(self, arrangement: Arrangement, workers: Workers | None):
-        self.arrangement = arrangement
-        self.workers = workers or Workers(1)
-        queries = arrangement.query_start.size - 1
+    def __init__(self, layout: QueryLayout, context: Context | None):
+        self.layout = layout
+        self.context = context or Context(1)
+        queries = layout.query_start.size - 1
         # Of all machines; of a query whose levels they share all of them know.
         self.queries = queries
-        if not arrangement.shared:
-            self.queries = sum_of(lambda: queries, self.workers)
+        if not layout.shared:
+            self.queries = all_reduce_sum(lambda: queries, self.context)
         self._item_total: float | None = None
 
     def begin_round(self, scores: Floats) -> bool:  # noqa: ARG002
@@ -183,7 +183,7 @@ class BoundRisk:
         average gradient values as the target value for each distinct x" (Zheng et al. 2007,
         section 3), and the weight of the row that of one pair.
         """
-        return pair_totals(self.arrangement) / self.arrangement.weight
+        return pair_totals(self.layout) / self.layout.weight
 
     def offset(self, state: State) -> float:  # noqa: ARG002
         """What to add to all scores before the first round; pairs do not ask for anything."""
@@ -211,20 +211,20 @@ class BoundRisk:
             except NotImplementedError:
                 return None
 
-        arrangement = self.arrangement
-        query_start = arrangement.level_start[arrangement.query_start]
+        layout = self.layout
+        query_start = layout.level_start[layout.query_start]
         return Pull(
-            state.pull, arrangement.weight, curvature, self.terms, query_start, self.workers,
-            shared=arrangement.shared, item_total=self._weight_of_items,
+            state.pull, layout.weight, curvature, self.terms, query_start, self.context,
+            shared=layout.shared, item_total=self._weight_of_items,
         )  # fmt: skip
 
     def _weight_of_items(self) -> float:
         """Weight of all rows of all machines; summed once."""
         if self._item_total is None:
-            self._item_total = exact_sum(self.arrangement.weight, self.workers)
+            self._item_total = exact_sum(self.layout.weight, self.context)
         return self._item_total
 
-    def masses(self, state: State, values: Bytes) -> Masses:
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Shares of the pair mass that a ranker of values 0 and 1 orders rightly, ..."""
         raise NotImplementedError(f"{type(self).__name__} must define masses(state, values)")
 
@@ -238,16 +238,16 @@ class BoundRisk:
 
     def edge(self, state: State, values: Array) -> float:
         """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""
-        return exact_sum(state.pull * values, self.workers)
+        return exact_sum(state.pull * values, self.context)
 
     @property
     def smoothing(self) -> float:
         """Smoothing mass: half a pair's share; see `smoothed_step`."""
-        return smoothing_mass(self.arrangement)
+        return smoothing_mass(self.layout)
 
     def least_margin(self, values: Array) -> float:
         """Least margin that the values alone give to any term of the risk: O(n)."""
-        return least_margin(self.arrangement, values, self.workers)
+        return least_margin(self.layout, values, self.context)
 
     def falls_for_ever(self, values: Array) -> bool:  # noqa: ARG002
         """Whether the risk is known to keep falling along the values, however long the step."""
@@ -255,7 +255,7 @@ class BoundRisk:
 
     def growth(self, state: State) -> float:
         """Pair mass over risk: ``p·rate`` for ``exp(-rate·m)`` and the price ``u^p``."""
-        return exp_of(state.log_mass - state.log_value)
+        return exp_of(state.log_gradient_sum - state.log_value)
 
     def smoothed_step(
         self, state: State, right: float, wrong: float, *, width: float = 1.0,
@@ -327,7 +327,7 @@ class BoundRisk:
 
         def falling(step: float) -> float:
             at = self.state(state.scores + sign * step * values)
-            return sign * self.edge(at, values) if at.log_mass > -np.inf else 0.0
+            return sign * self.edge(at, values) if at.log_gradient_sum > -np.inf else 0.0
 
         size = None
         if not self.falls_for_ever(sign * values):
@@ -336,8 +336,8 @@ class BoundRisk:
                     falling, 1.0 / width, self.negligible * abs(edge), flat_is_least=self.flattens
                 )
         if size is None:
-            masses = (edge / width, 0.0) if edge > 0 else (0.0, -edge / width)
-            return self.smoothed_step(state, *masses, width=width, smoothing=smoothing), True
+            edge_weights = (edge / width, 0.0) if edge > 0 else (0.0, -edge / width)
+            return self.smoothed_step(state, *edge_weights, width=width, smoothing=smoothing), True
         # On kinks a derivative is worth its sign at best: never end higher than the start.
         step = sign * size
         for _ in range(60):
@@ -348,15 +348,15 @@ class BoundRisk:
 
     def width(self, values: Array) -> float:
         """Greatest less least of the values of a ranker."""
-        ends = greatest_of(
-            lambda: np.array([values.max(), -float(values.min())], np.float64), self.workers
+        ends = all_reduce_max(
+            lambda: np.array([values.max(), -float(values.min())], np.float64), self.context
         )
         return float(ends[0] + ends[1])
 
     def to_rows(self, per_row: Floats) -> Floats:
         """Spread numbers per row over the user's rows; rows without a pair get 0."""
-        rows = np.zeros(self.arrangement.n_rows)
-        rows[self.arrangement.order] = per_row
+        rows = np.zeros(self.layout.n_rows)
+        rows[self.layout.order] = per_row
         return rows
 
 
@@ -369,16 +369,16 @@ class BoundLossRisk(BoundRisk):
     """
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None,
+        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None,
         *, mean: bool = False,
     ):  # fmt: skip
-        if arrangement.pair_margin is not None and not loss.gap:
+        if layout.pair_margin is not None and not loss.gap:
             raise ValueError(
                 f"the judgments have a margin for each pair (pair_margin), which {loss!r} does not "
                 "use; use QBRank(margin='gap'), or loss=SquaredHinge('gap') or Hinge('gap') where "
                 "there is a choice of losses, or leave pair_margin out"
             )
-        super().__init__(arrangement, workers)
+        super().__init__(layout, context)
         self.loss = loss
         self.price = cost
         self.decay, self.flattens = decay_rate(loss)
@@ -388,7 +388,7 @@ class BoundLossRisk(BoundRisk):
 
     def totals(self, state: State) -> Floats:  # noqa: ARG002
         """Total weight of the pairs that every row takes part in; see `pair_totals`."""
-        return pair_totals(self.arrangement)
+        return pair_totals(self.layout)
 
     def falls_for_ever(self, values: Array) -> bool:
         """Whether the risk keeps falling along the values, which reverse no pair: O(n).
@@ -412,7 +412,7 @@ class BoundLossRisk(BoundRisk):
         if self.loss.most_curvature is None:
             return factor * self.curvature(state)
         most = self.loss.most_curvature
-        return factor * most * self.totals(state) * exp_of(-state.log_mass)
+        return factor * most * self.totals(state) * exp_of(-state.log_gradient_sum)
 
     def half_bound(self, state: State) -> Floats:
         """Half of `curvature_bound` for a price above linear."""
@@ -429,63 +429,63 @@ class BoundLossRisk(BoundRisk):
         ``F_p^(1/p) / (I K^(1/p))``.
         """
         if self.price.power == 1:
-            return log_value - float(np.log(self.arrangement.total))
+            return log_value - float(np.log(self.layout.total))
         log_losers, log_unit = self.payment_scale()
         return self.price.log_inverse(log_value - log_losers) - log_unit
 
     def log_divisors(self) -> Floats:
         """Logarithms of what the losses of every row are divided by: n_k with `mean`, else 1."""
-        above = self.arrangement.weight_above() if self.mean else np.zeros(0)
-        log_above = np.zeros(self.arrangement.n_arranged)
+        above = self.layout.weight_above() if self.mean else np.zeros(0)
+        log_above = np.zeros(self.layout.n_used_rows)
         log_above[np.flatnonzero(above)] = log(above[above > 0])
         return log_above
 
     def payment_scale(self) -> tuple[float, float]:
         """Logarithms of the weight of all losers, and of their mean payment for a loss of 1."""
         if self._scale is None:
-            above = self.arrangement.weight_above()
+            above = self.layout.weight_above()
             losers = above > 0
             log_above = np.log(above[losers])
-            log_outer = np.log(self.arrangement.outer[losers])
+            log_outer = np.log(self.layout.loser_weight[losers])
             if self.mean:
                 log_outer, log_above = log_outer + log_above, np.zeros_like(log_above)
             log_price = self.price.log_value(log_above) + log_outer
-            log_losers, log_value = log_totals([log_outer, log_price], self.workers)
+            log_losers, log_value = log_totals([log_outer, log_price], self.context)
             self._scale = log_losers, self.price.log_inverse(log_value - log_losers)
         return self._scale
 
 
-def pair_totals(arrangement: Arrangement) -> Floats:
+def pair_totals(layout: QueryLayout) -> Floats:
     """Total weight of the pairs that every row takes part in: O(n + listed pairs).
 
     >>> from precede import Judgments
-    >>> pair_totals(Judgments.bipartite([1, 0, 0]).arrange())
+    >>> pair_totals(Judgments.bipartite([1, 0, 0]).to_layout())
     array([1., 1., 2.])
     """
-    count = arrangement.n_graded
-    total = np.zeros(arrangement.n_arranged)
+    count = layout.n_graded
+    total = np.zeros(layout.n_used_rows)
     if count:
-        levels = arrangement.level_start.size - 1
-        level = np.repeat(np.arange(levels), np.diff(arrangement.level_start))
-        weight, outer = arrangement.weight[:count], arrangement.outer[:count]
-        of_level = arrangement.outer_of_levels(), arrangement.weights_of_levels()
+        levels = layout.level_start.size - 1
+        level = np.repeat(np.arange(levels), np.diff(layout.level_start))
+        weight, loser_weight = layout.weight[:count], layout.loser_weight[:count]
+        of_level = layout.loser_weights_of_levels(), layout.weights_of_levels()
         below, above = np.zeros(levels), np.zeros(levels)
-        _sums_below_and_above(arrangement.query_start, *of_level, below, above)
-        total[:count] = weight * below[level] + outer * above[level]
-    winner, loser = arrangement.winner, arrangement.loser
-    listed = arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
+        _sums_below_and_above(layout.query_start, *of_level, below, above)
+        total[:count] = weight * below[level] + loser_weight * above[level]
+    winner, loser = layout.winner, layout.loser
+    listed = layout.pair_weight * layout.weight[winner] * layout.loser_weight[loser]
     for side in (winner, loser):
         total += sums_at(side, listed, total.size)
     return total
 
 
-def smoothing_mass(arrangement: Arrangement) -> float:
+def smoothing_mass(layout: QueryLayout) -> float:
     """Mass that is added to d+ and d- to keep a step finite: half a pair.
 
     Pairs are counted by weight, so that a row of weight 2 is two rows. Halting, an infinite
     weight and a large constant all break the theory (C19 appendix B).
     """
-    return 0.5 / arrangement.pair_count
+    return 0.5 / layout.pair_count
 
 
 def bound_step(edge: float, smoothing: float) -> tuple[float, bool]:
@@ -520,40 +520,38 @@ def decay_rate(loss: PairLoss) -> tuple[float, bool]:
     return rate, not loss.slope(np.array([SCALES_TO_END / rate]))[0] < 0
 
 
-def least_margin(arrangement: Arrangement, scores: Array, workers: Workers | None = None) -> float:
+def least_margin(layout: QueryLayout, scores: Array, context: Context | None = None) -> float:
     """Least ``s_i - s_k`` over all crucial pairs; one score for each row. O(n).
 
     >>> import numpy as np
     >>> from precede import Judgments
-    >>> least_margin(Judgments([0, 2, 1]).arrange(), np.array([0.0, 0.5, 2.0]))
+    >>> least_margin(Judgments([0, 2, 1]).to_layout(), np.array([0.0, 0.5, 2.0]))
     0.5
     """
-    workers = workers or Workers(1)
-    if arrangement.shared:
-        low, high = ends_of_levels(arrangement, scores, workers)
+    context = context or Context(1)
+    if layout.shared:
+        low, high = ends_of_levels(layout, scores, context)
         return float((low[1:] - np.maximum.accumulate(high)[:-1]).min())
-    pairs = arrangement.level_start, arrangement.query_start, arrangement.winner, arrangement.loser
-    return -float(greatest_of(lambda: -_least_margin(*pairs, scores), workers))
+    pairs = layout.level_start, layout.query_start, layout.winner, layout.loser
+    return -float(all_reduce_max(lambda: -_least_margin(*pairs, scores), context))
 
 
-def ends_of_levels(
-    arrangement: Arrangement, values: Array, workers: Workers
-) -> tuple[Floats, Floats]:
+def ends_of_levels(layout: QueryLayout, values: Array, context: Context) -> tuple[Floats, Floats]:
     """Least and greatest value of every level that several machines share.
 
     >>> import numpy as np
     >>> from precede import Judgments
-    >>> ends_of_levels(Judgments([0, 1, 1]).arrange(), np.array([0.5, 1.0, 3.0]), Workers(1))
+    >>> ends_of_levels(Judgments([0, 1, 1]).to_layout(), np.array([0.5, 1.0, 3.0]), Context(1))
     (array([0.5, 1. ]), array([0.5, 3. ]))
     """
 
     def ends() -> Floats:
         runs = [
-            values[first:last] for first, last in pairwise(arrangement.level_start)
+            values[first:last] for first, last in pairwise(layout.level_start)
         ]  # some may be empty here
         return np.array([[run.max(initial=-np.inf), -run.min(initial=np.inf)] for run in runs])
 
-    found = greatest_of(ends, workers)
+    found = all_reduce_max(ends, context)
     return -found[:, 1], found[:, 0].copy()
 
 
@@ -620,10 +618,10 @@ def _least_margin(
         for level in range(query_start[query], query_start[query + 1]):
             low, high = np.inf, -np.inf
             for row in range(level_start[level], level_start[level + 1]):
-                low = smaller(low, scores[row])
-                high = larger(high, scores[row])
-            least = smaller(least, low - highest)
-            highest = larger(highest, high)
+                low = fmin(low, scores[row])
+                high = fmax(high, scores[row])
+            least = fmin(least, low - highest)
+            highest = fmax(highest, high)
     for pair in range(winner.size):
-        least = smaller(least, scores[winner[pair]] - scores[loser[pair]])
+        least = fmin(least, scores[winner[pair]] - scores[loser[pair]])
     return least

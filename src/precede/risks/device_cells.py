@@ -14,7 +14,7 @@ import numpy as np
 from precede.engine import portable
 from precede.engine.arrays import Array, Flags, Floats, Integers
 from precede.engine.cuda import Device, tiles
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
 from precede.risks.logistic_cells import (
     BLOCK,
     DENSITY,
@@ -71,7 +71,7 @@ class DeviceNodes:
         self._factor = np.concatenate([each.factor for each in depths])
         count = self._groups.size
         self._node = np.repeat(np.arange(count), self._groups)
-        self._node_there = device.put(self._node)
+        self._node_on_device = device.put(self._node)
         last = self._first_group + self._groups - 1
         begin, end = self._low[self._first_group], self._high[last]
         self.rows = end - begin
@@ -95,7 +95,7 @@ class DeviceNodes:
             np.column_stack([low, np.minimum(low + PIECE, end[node]), node])
         )
 
-    def add_to(self, scores: Any, pull: Floats, hessian: Any, workers: Workers) -> Any:
+    def add_to(self, scores: Any, pull: Floats, hessian: Any, context: Context) -> Any:
         """Add gradient and Hessian of all rows; gives values and masses of the nodes."""
         first, cells = self._cells(scores)
         found = self._device.zeros(2, cells.size)
@@ -107,7 +107,7 @@ class DeviceNodes:
         for depth in range(len(self._depths)):
             self._read(depth, scores, nodes, local, pull, hessian)
             if not regular[self._depth_start[depth] : self._depth_start[depth + 1]].all():
-                self._leave_to_cpu(depth, regular, scores, pull, hessian, workers, found)
+                self._leave_to_cpu(depth, regular, scores, pull, hessian, context, found)
         return found
 
     def _cells(self, scores: Any) -> tuple[Floats, Integers]:
@@ -141,7 +141,7 @@ class DeviceNodes:
             self._cut_into_blocks()
         self._block_start_of_cells = np.cumsum(cells[self._node_of_block])
         self._blocks[:, 3] = self._block_start_of_cells - cells[self._node_of_block]
-        self._blocks_there = self._device.put(self._blocks)
+        self._blocks_on_device = self._device.put(self._blocks)
         of_groups, of_sides = cells * self._groups, cells * (self._groups - 1)
         self._cells_of_groups, self._cells_of_sides = int(of_groups.sum()), int(of_sides.sum())
         nodes = np.column_stack([
@@ -179,13 +179,14 @@ class DeviceNodes:
         sums = empty((self._cells_of_groups, 2), np.float64)
         held = min(widest, HELD)
         device.launch(
-            "cell_moments", len(self._blocks), 32, self._blocks_there, self._node_there, nodes,
+            "cell_moments", len(self._blocks), 32, self._blocks_on_device, self._node_on_device,
+            nodes,
             scores, self._weight, held, moments, shared=8 * NODES * held,
         )  # fmt: skip
         wide = -(-widest * NODES // THREADS)
         device.launch(
-            "cell_groups", (groups, wide), THREADS, self._blocks_there, self._block_start,
-            self._node_there, nodes, moments, own,
+            "cell_groups", (groups, wide), THREADS, self._blocks_on_device, self._block_start,
+            self._node_on_device, nodes, moments, own,
         )  # fmt: skip
         step = self._cells_of_sides
         device.launch(
@@ -196,7 +197,7 @@ class DeviceNodes:
             factors, far_field,
         )  # fmt: skip
         device.launch(
-            "cell_meet", (groups, -(-widest // 8)), 256, self._node_there, nodes, above, below,
+            "cell_meet", (groups, -(-widest // 8)), 256, self._node_on_device, nodes, above, below,
             own, side, far_field, np.int64(step), local, sums,
         )  # fmt: skip
         device.launch("cell_sums", cells.size, 128, nodes, sums, np.int64(cells.size), found)
@@ -212,12 +213,12 @@ class DeviceNodes:
         if high > low:
             readers = min(READERS, -(-self._most_rows // THREADS))
             self._device.launch(
-                "cell_read", (high - low, readers), THREADS, self._blocks_there[low:high],
-                self._node_there, nodes, scores, self._weight, local, pull, hessian,
+                "cell_read", (high - low, readers), THREADS, self._blocks_on_device[low:high],
+                self._node_on_device, nodes, scores, self._weight, local, pull, hessian,
             )  # fmt: skip
 
     def _leave_to_cpu(
-        self, depth: int, regular: Flags, scores: Any, pull: Floats, hessian: Any, workers: Workers,
+        self, depth: int, regular: Flags, scores: Any, pull: Floats, hessian: Any, context: Context,
         found: Any,
     ) -> None:  # fmt: skip
         """Sum the other nodes of a depth on the CPU."""
@@ -229,7 +230,7 @@ class DeviceNodes:
         there, here = device.put(rows), np.zeros((4, int(end.max())))
         given = [each[there] for each in (scores, self._weight, pull, hessian)]
         here[:, rows] = device.get(device.arrays.stack(given))
-        sums = nodes.add_to(here[0], here[1], here[2], here[3], workers)
+        sums = nodes.add_to(here[0], here[1], here[2], here[3], context)
         pull[there], hessian[there] = device.put(here[2:, rows])
         found[:, device.put(start + chosen)] = device.put(sums.T)
 

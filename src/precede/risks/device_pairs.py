@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
 from precede.engine.cuda import HELD, Device
+from precede.engine.execution import Context
 from precede.engine.portable import log_of
 from precede.engine.pull import Pull
-from precede.engine.workers import Workers
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, State
 from precede.risks.device_cells import DeviceNodes
@@ -25,7 +25,7 @@ from precede.risks.hinge_sweeps import HingeRisk
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.short_queries import EnumeratedRisk
 
-__all__ = ["DeviceEnumeratedRisk", "DeviceHingeRisk", "DeviceLogisticRisk", "PullThere"]
+__all__ = ["DeviceEnumeratedRisk", "DeviceHingeRisk", "DeviceLogisticRisk", "DevicePull"]
 
 # Longer runs are summed on the CPU: some sums of a run are taken by a single thread.
 LONGEST = 8192
@@ -46,20 +46,20 @@ class _Listed:
     by_row: list[Any]
 
 
-def _most_of_a_row(arrangement: Arrangement) -> int:
+def _most_of_a_row(layout: QueryLayout) -> int:
     """Most listed pairs that a single row wins or loses."""
-    sides = arrangement.winner, arrangement.loser
+    sides = layout.winner, layout.loser
     return max(int(np.bincount(side).max(initial=0)) for side in sides)
 
 
-class PullThere(BoundLossRisk):
+class DevicePull(BoundLossRisk):
     """A risk whose pull a search on a device is shown: what goes with it is there as well."""
 
     _device: Device
     _weight: Any  # of every row, on the device
     # Copied when they are first asked for; they are the same in every round.
-    _terms_there: Any = None
-    _totals_there: Any = None
+    _device_terms: Any = None
+    _totals_on_device: Any = None
 
     def pull_of(self, state: State) -> Pull:
         """What a search is shown, with item weights and terms where the scores are."""
@@ -69,20 +69,20 @@ class PullThere(BoundLossRisk):
         return replace(pull, item_weight=self._weight, terms=self._terms_on_device)
 
     def _terms_on_device(self) -> Any:
-        if self._terms_there is None:
-            self._terms_there = self._device.put(self.terms())
-        return self._terms_there
+        if self._device_terms is None:
+            self._device_terms = self._device.put(self.terms())
+        return self._device_terms
 
     def totals(self, state: State) -> Floats:
         """Total weight of the pairs that every row takes part in."""
         if not self._device.holds(state.scores):
             return super().totals(state)
-        if self._totals_there is None:
-            self._totals_there = self._device.put(super().totals(state))
-        return self._totals_there
+        if self._totals_on_device is None:
+            self._totals_on_device = self._device.put(super().totals(state))
+        return self._totals_on_device
 
 
-class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
+class DeviceEnumeratedRisk(DevicePull, EnumeratedRisk):
     """Pairs enumerated on a device, wherever the scores are there; on the CPU otherwise.
 
     `on_device` says whether scores may be there: not with runs of more than `LONGEST` rows that are
@@ -90,27 +90,25 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
     """
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
     ):
-        super().__init__(arrangement, loss, cost, workers)
-        assert self.workers.device is not None
-        self._device = self.workers.device
+        super().__init__(layout, loss, cost, context)
+        assert self.context.device is not None
+        self._device = self.context.device
         self.on_device = (
-            not arrangement.shared
-            and self._longest <= LONGEST
-            and _most_of_a_row(arrangement) <= MOST_LISTED
+            not layout.shared and self._longest <= LONGEST and _most_of_a_row(layout) <= MOST_LISTED
         )
         if self.on_device:
             self._put_on_device()
 
     def _put_on_device(self) -> None:
-        put, arrangement, rows = self._device.put, self.arrangement, self.arrangement.n_arranged
-        needed = OF_ROW * rows + OF_PAIR * arrangement.winner.size
+        put, layout, rows = self._device.put, self.layout, self.layout.n_used_rows
+        needed = OF_ROW * rows + OF_PAIR * layout.winner.size
         self._device.check_room(needed, "the pulls of all pairs")
-        self._weight = put(arrangement.weight)
-        self._read = put(self._runs), put(arrangement.level_start)
-        self._weights = self._weight, put(arrangement.outer)
-        self._grade = put(arrangement.grade[: arrangement.n_graded]) if self.loss.gap else None
+        self._weight = put(layout.weight)
+        self._read = put(self._runs), put(layout.level_start)
+        self._weights = self._weight, put(layout.loser_weight)
+        self._grade = put(layout.grade[: layout.n_graded]) if self.loss.gap else None
         self._held = min(self._longest, HELD)
         self._scratch = self._device.zeros(4, rows)
         self._twos = self._device.zeros(rows, dtype=np.int32)
@@ -120,26 +118,26 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
                 "pair_weights", -(-len(self._runs) // 128), 128, len(self._runs), *self._read,
                 *self._weights, self._totals,
             )  # fmt: skip
-        self._pairs: _Listed | None = self._put_listed() if arrangement.winner.size else None
+        self._pairs: _Listed | None = self._put_listed() if layout.winner.size else None
 
     def _put_listed(self) -> _Listed:
         """Listed pairs, and for every row the numbers of those that it wins and loses."""
-        arrangement, put = self.arrangement, self._device.put
-        asked, rows = arrangement.pair_margin, np.arange(arrangement.n_arranged + 1)
+        layout, put = self.layout, self._device.put
+        asked, rows = layout.pair_margin, np.arange(layout.n_used_rows + 1)
         by_row = []
-        for side in (arrangement.winner, arrangement.loser):
+        for side in (layout.winner, layout.loser):
             order = np.argsort(side, kind="stable")
             by_row += [put(np.searchsorted(side[order], rows)), put(order)]
         return _Listed(
-            put(arrangement.winner), put(arrangement.loser), put(self._pair_weight),
-            put(np.ones(arrangement.winner.size) if asked is None else asked), by_row,
+            put(layout.winner), put(layout.loser), put(self._pair_weight),
+            put(np.ones(layout.winner.size) if asked is None else asked), by_row,
         )  # fmt: skip
 
     def state(self, scores: Any) -> State:
         """Risk, pull and curvature at these scores, where the scores are."""
         if not self._device.holds(scores):
             return super().state(scores)
-        rows = self.arrangement.n_arranged
+        rows = self.layout.n_used_rows
         pull, hessian = self._device.zeros(rows), self._device.zeros(rows)
         at = scores if self._grade is None else scores[: self._grade.size] - self._grade
         sums = self._sum_on_device(at, pull, hessian)
@@ -156,7 +154,7 @@ class DeviceEnumeratedRisk(PullThere, EnumeratedRisk):
 
     def _sum_on_device(self, at: Any, pull: Floats, hessian: Any) -> Any:
         """Add all pairs to pull and curvature; gives values and masses of the runs."""
-        runs, rows = len(self._runs), self.arrangement.n_arranged
+        runs, rows = len(self._runs), self.layout.n_used_rows
         sums = self._device.arrays.full((2, runs), np.nan)
         if not runs:
             return sums
@@ -200,7 +198,7 @@ class DeviceLogisticRisk(DeviceEnumeratedRisk, LogisticRisk):
         sums = super()._sum_on_device(at, pull, hessian)
         if self._nodes is None:
             return sums
-        found = self._nodes.add_to(at, pull, hessian, self.workers)
+        found = self._nodes.add_to(at, pull, hessian, self.context)
         return self._device.arrays.concatenate([sums, found], axis=1)
 
 
@@ -211,7 +209,7 @@ class DeviceHingeRisk(DeviceEnumeratedRisk, HingeRisk):
         super()._put_on_device()
         self._sweeps = None
         if self._depths:
-            graded = self.arrangement.n_graded
+            graded = self.layout.n_graded
             self._device.check_room(OF_SWEPT_ROW * graded, "the pulls of long lists")
             self._sweeps = DeviceSweeps(self._device, self._depths, graded, *self._weights)
 

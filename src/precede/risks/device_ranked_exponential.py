@@ -15,8 +15,8 @@ import numpy as np
 
 from precede.engine.arrays import Floats
 from precede.engine.portable import log_of
-from precede.risks.base import Masses, State
-from precede.risks.device_ranks import THREADS, RanksThere, WeightsThere
+from precede.risks.base import EdgeWeights, State
+from precede.risks.device_ranks import THREADS, DeviceRanks, DeviceWeights
 from precede.risks.rank_weights import RankedExponentialRisk
 from precede.risks.top_exponential import TopExponentialRisk
 
@@ -32,7 +32,7 @@ class _Sums:
     `by_level` are then the sums of the others, by level. `totals` are those of queries by side.
     """
 
-    weights: WeightsThere
+    weights: DeviceWeights
     terms: Any
     far: Any
     by_level: Any
@@ -41,20 +41,20 @@ class _Sums:
     lift: Any
 
 
-class _ExponentialThere(RanksThere, RankedExponentialRisk):
+class _DeviceExponential(DeviceRanks, RankedExponentialRisk):
     """The risk on a device, wherever the scores are there; on the CPU otherwise."""
 
     steps_on_device = True
 
-    def _meet_there(self, sums: _Sums, values: Any, *, losers: bool) -> None:
+    def _meet_on_device(self, sums: _Sums, values: Any, *, losers: bool) -> None:
         """Sums over pairs, apart from queries whose scores are far apart."""
         raise NotImplementedError
 
-    def _spread_there(self, sums: _Sums, log_value: float, *, curved: bool) -> Any:
+    def _spread_on_device(self, sums: _Sums, log_value: float, *, curved: bool) -> Any:
         """The pull, or if `curved` the curvature, over the pair mass."""
         raise NotImplementedError
 
-    def _masses_there(self, sums: _Sums, values: Any, log_value: float) -> Any:
+    def _masses_on_device(self, sums: _Sums, values: Any, log_value: float) -> Any:
         """Masses of pairs in order and reversed, of rows or of queries."""
         raise NotImplementedError
 
@@ -62,21 +62,21 @@ class _ExponentialThere(RanksThere, RankedExponentialRisk):
         """Risk and pull at these scores, where the scores are."""
         if not self._device.holds(scores):
             return super().state(scores)
-        sums, log_value = self._sums_there(scores)
+        sums, log_value = self._sums_on_device(scores)
         if log_value == -np.inf:  # no pair has any weight
-            nothing = self._device.zeros(self.arrangement.n_arranged)
+            nothing = self._device.zeros(self.layout.n_used_rows)
             return State(scores, -np.inf, -np.inf, nothing, sums)
-        pull = self._spread_there(sums, log_value, curved=False)
+        pull = self._spread_on_device(sums, log_value, curved=False)
         return State(scores, log_value, log_value + log_of(self.rate), pull, sums)
 
     def log_value(self, scores: Any) -> float:
         """Logarithm of the risk, without the pull."""
         if not self._device.holds(scores):
             return super().log_value(scores)
-        return self._sums_there(scores, losers=False)[1]
+        return self._sums_on_device(scores, losers=False)[1]
 
-    def _sums_there(
-        self, scores: Any, weights: WeightsThere | None = None, values: Any = None, *,
+    def _sums_on_device(
+        self, scores: Any, weights: DeviceWeights | None = None, values: Any = None, *,
         losers: bool = True,
     ) -> tuple[_Sums, float]:  # fmt: skip
         """Sums over pairs and the logarithm of the risk; with `values`, over pairs they split."""
@@ -92,7 +92,7 @@ class _ExponentialThere(RanksThere, RankedExponentialRisk):
             "ranked_terms", queries, THREADS, self._first, graded, float(self.rate), scores,
             *self._sides, sums.terms, sums.far,
         )  # fmt: skip
-        self._meet_there(sums, values, losers=losers)
+        self._meet_on_device(sums, values, losers=losers)
         device.launch(
             "far_meet", queries, THREADS, *self._levels, self._level_of, graded, float(self.rate),
             float(self.weights.flat), scores, known.scores, self._gain, known.discount, known.tied,
@@ -111,27 +111,27 @@ class _ExponentialThere(RanksThere, RankedExponentialRisk):
         if not self._device.holds(state.scores):
             return super().curvature(state)
         if state.log_value == -np.inf:
-            return self._device.zeros(self.arrangement.n_arranged)
-        return self._spread_there(state.parts, state.log_value, curved=True)
+            return self._device.zeros(self.layout.n_used_rows)
+        return self._spread_on_device(state.parts, state.log_value, curved=True)
 
-    def masses(self, state: State, values: Any) -> Masses:
+    def edge_weights(self, state: State, values: Any) -> EdgeWeights:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
         if not self._device.holds(state.scores):
-            return super().masses(state, values)
+            return super().edge_weights(state, values)
         if state.log_value == -np.inf:
-            return Masses(0.0, 0.0, 0.0)
+            return EdgeWeights(0.0, 0.0, 0.0)
         values = self._device.put(values)
-        sums, _ = self._sums_there(state.scores, state.parts.weights, values, losers=False)
-        parts = self._masses_there(sums, values, state.log_value)
+        sums, _ = self._sums_on_device(state.scores, state.parts.weights, values, losers=False)
+        parts = self._masses_on_device(sums, values, state.log_value)
         right, wrong = self._device.exact_sums([*parts])
-        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+        return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
 
     def search_line(self, state: State, values: Any) -> tuple[float, bool]:
         """As on the CPU, and there, with the weights of this round."""
         if self._device.holds(state.scores):
             get, kept = self._device.get, self._round
-            if self._round_there is not None:
-                self._round = self.weights.at(get(self._round_there.scores))
+            if self._round_on_device is not None:
+                self._round = self.weights.at(get(self._round_on_device.scores))
             try:
                 return super().search_line(super().state(get(state.scores)), get(values))
             finally:
@@ -143,10 +143,10 @@ class _ExponentialThere(RanksThere, RankedExponentialRisk):
         return super().least_margin(self._device.get(values))
 
 
-class DeviceTopExponentialRisk(_ExponentialThere, TopExponentialRisk):
+class DeviceTopExponentialRisk(_DeviceExponential, TopExponentialRisk):
     """Weights that end at a rank."""
 
-    def _meet_there(self, sums: _Sums, values: Any, *, losers: bool) -> None:  # noqa: ARG002
+    def _meet_on_device(self, sums: _Sums, values: Any, *, losers: bool) -> None:  # noqa: ARG002
         known, (queries, graded) = sums.weights, self._counts
         levels = self._level_gain.size
         self._device.launch(
@@ -157,8 +157,8 @@ class DeviceTopExponentialRisk(_ExponentialThere, TopExponentialRisk):
             sums.found, sums.totals,
         )  # fmt: skip
 
-    def _spread_there(self, sums: _Sums, log_value: float, *, curved: bool) -> Any:
-        out, (queries, graded) = self._device.zeros(self.arrangement.n_arranged), self._counts
+    def _spread_on_device(self, sums: _Sums, log_value: float, *, curved: bool) -> Any:
+        out, (queries, graded) = self._device.zeros(self.layout.n_used_rows), self._counts
         rate, sign = (float(self.rate), 1.0) if curved else (1.0, -1.0)
         self._device.launch(
             "top_spread", queries, THREADS, self._first, self._level_of, graded,
@@ -167,34 +167,34 @@ class DeviceTopExponentialRisk(_ExponentialThere, TopExponentialRisk):
         )  # fmt: skip
         return out
 
-    def _masses_there(self, sums: _Sums, values: Any, log_value: float) -> Any:  # noqa: ARG002
+    def _masses_on_device(self, sums: _Sums, values: Any, log_value: float) -> Any:  # noqa: ARG002
         queries = self._counts[0]
         parts = self._device.arrays.empty((2, queries), np.float64)
         self._device.over_rows("top_masses", queries, sums.totals, sums.lift, log_value, *parts)
         return parts
 
 
-class DeviceRankedExponentialRisk(_ExponentialThere):
+class DeviceRankedExponentialRisk(_DeviceExponential):
     """Weights of all ranks, for queries of no more than `FEW` grades."""
 
     needs_order = True
 
-    def _meet_there(self, sums: _Sums, values: Any, *, losers: bool) -> None:
+    def _meet_on_device(self, sums: _Sums, values: Any, *, losers: bool) -> None:
         known, met = sums.weights, self._device.arrays.empty((4, sums.terms.shape[1]), np.float64)
         self._meet_grades(
             known, (known.plain, known.factor), [*sums.terms], values, met, sums.found, sums.totals,
             losers=losers,
         )  # fmt: skip
 
-    def _spread_there(self, sums: _Sums, log_value: float, *, curved: bool) -> Any:
-        out, (queries, graded) = self._device.zeros(self.arrangement.n_arranged), self._counts
+    def _spread_on_device(self, sums: _Sums, log_value: float, *, curved: bool) -> Any:
+        out, (queries, graded) = self._device.zeros(self.layout.n_used_rows), self._counts
         self._device.launch(
             "ranked_spread", queries, THREADS, self._first, graded, sums.found, sums.lift,
             log_value, float(self.rate), int(curved), out,
         )  # fmt: skip
         return out
 
-    def _masses_there(self, sums: _Sums, values: Any, log_value: float) -> Any:
+    def _masses_on_device(self, sums: _Sums, values: Any, log_value: float) -> Any:
         queries, graded = self._counts
         parts = self._device.arrays.empty((2, int(graded)), np.float64)
         self._device.launch(

@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
 from precede.engine.portable import log_of
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import State
-from precede.risks.device_pairs import PullThere
+from precede.risks.device_pairs import DevicePull
 from precede.risks.rank_weights import FEW, RankWeightedRisk, RankWeights, RoundWeights
 from precede.risks.ranked_pairs import CROWD, RankedPairsRisk
 
-__all__ = ["DeviceRankedPairsRisk", "RanksThere", "WeightsThere"]
+__all__ = ["DeviceRankedPairsRisk", "DeviceRanks", "DeviceWeights"]
 
 # Rows of the longest query: every row is compared with all others.
 LONGEST = 8192
@@ -33,7 +33,7 @@ assert FEW <= GRADE_THREADS // 4, "kernels have no room for more grades"
 
 
 @dataclass(frozen=True)
-class WeightsThere:
+class DeviceWeights:
     """What `RoundWeights` and `TopWeights` hold, on the device.
 
     `order` and `ends` are empty where weights end at a rank, and where nothing needs them.
@@ -50,7 +50,7 @@ class WeightsThere:
     ends: Any
 
 
-class RanksThere(PullThere, RankWeightedRisk):
+class DeviceRanks(DevicePull, RankWeightedRisk):
     """A risk whose ranks and weights are on a device, wherever the scores are there.
 
     `on_device` says whether scores may be there: if queries have no more than `LONGEST` rows and,
@@ -60,35 +60,35 @@ class RanksThere(PullThere, RankWeightedRisk):
     # Whether a round needs the rows in ranking order.
     needs_order = False
 
-    def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
-        super().__init__(arrangement, loss, cost, weights)
-        assert self.workers.device is not None
-        self._device = self.workers.device
-        self._round_there: WeightsThere | None = None
-        self._few = int(np.diff(arrangement.query_start).max(initial=0)) <= FEW
+    def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
+        super().__init__(layout, loss, cost, weights)
+        assert self.context.device is not None
+        self._device = self.context.device
+        self._round_on_device: DeviceWeights | None = None
+        self._few = int(np.diff(layout.query_start).max(initial=0)) <= FEW
         self.on_device = bool(
-            self.workers.alone
+            not self.context.is_distributed
             and (weights.top is None or weights.top.pieces.single)
             and int(np.diff(weights.first).max(initial=0)) <= LONGEST
-            and arrangement.n_graded
+            and layout.n_graded
             and (self._few or not self.needs_order)
         )
         if self.on_device:
             self._put_on_device()
 
     def _put_on_device(self) -> None:
-        put, arrangement, weights = self._device.put, self.arrangement, self.weights
-        self._device.check_room(OF_ROW * arrangement.n_graded, "the pulls of all pairs")
+        put, layout, weights = self._device.put, self.layout, self.weights
+        self._device.check_room(OF_ROW * layout.n_graded, "the pulls of all pairs")
         by_rank = weights.by_rank if weights.top is None else weights.top.by_rank
-        self._weight = put(arrangement.weight)
-        self._sides = self._weight, put(arrangement.outer)
-        self._levels = put(arrangement.query_start), put(arrangement.level_start)
-        rows = np.diff(arrangement.level_start)
+        self._weight = put(layout.weight)
+        self._sides = self._weight, put(layout.loser_weight)
+        self._levels = put(layout.query_start), put(layout.level_start)
+        rows = np.diff(layout.level_start)
         self._level_of = put(np.repeat(np.arange(rows.size), rows))
         self._first, self._by_rank = put(weights.first), put(by_rank)
         self._gain, self._level_gain = put(weights.gain), put(weights.level_gain)
         self._scales = put(weights.scale), put(weights.plain_totals)
-        self._counts = weights.first.size - 1, np.int64(arrangement.n_graded)
+        self._counts = weights.first.size - 1, np.int64(layout.n_graded)
 
     # -- weights ---------------------------------------------------------------------------
 
@@ -96,13 +96,13 @@ class RanksThere(PullThere, RankWeightedRisk):
         """Rank the items by these scores and keep the weights until the next round."""
         if not self._device.holds(scores):
             return super().begin_round(scores)
-        self._round_there = self._ranked(scores)
+        self._round_on_device = self._ranked(scores)
         return True
 
-    def _at(self, scores: Any) -> WeightsThere:
-        return self._ranked(scores) if self._round_there is None else self._round_there
+    def _at(self, scores: Any) -> DeviceWeights:
+        return self._ranked(scores) if self._round_on_device is None else self._round_on_device
 
-    def _ranked(self, scores: Any) -> WeightsThere:
+    def _ranked(self, scores: Any) -> DeviceWeights:
         """Weights of a round that begins at these scores; see `RankWeights.at`."""
         device, empty, ranked = self._device, self._device.arrays.empty, self.weights
         queries, graded = self._counts
@@ -112,7 +112,7 @@ class RanksThere(PullThere, RankWeightedRisk):
         total = ranked.top is None and (ranked.balanced or blend > 0)
         ordered = graded if self.needs_order or (total and self._few) else 0
         order, ends = empty(int(ordered), np.int64), empty(int(ordered), np.int64)
-        found = WeightsThere(
+        found = DeviceWeights(
             kept, discount, tied, plain, factor, empty(int(graded), np.uint8),
             empty((queries, 2), np.float64), order, ends,
         )  # fmt: skip
@@ -135,7 +135,7 @@ class RanksThere(PullThere, RankWeightedRisk):
             plain[:], factor[:] = device.put(here.plain), device.put(here.factor)
         return found
 
-    def _weigh(self, weights: WeightsThere, blend: float) -> None:
+    def _weigh(self, weights: DeviceWeights, blend: float) -> None:
         """Weights of queries where they do not end at a rank, by the weight of all pairs."""
         queries, graded = self._counts
         met, found = self._device.zeros(4, int(graded)), self._device.zeros(2, int(graded))
@@ -148,7 +148,7 @@ class RanksThere(PullThere, RankWeightedRisk):
         )  # fmt: skip
 
     def _meet_grades(
-        self, weights: WeightsThere, rule: tuple[Any, Any], terms: Any, values: Any, met: Any,
+        self, weights: DeviceWeights, rule: tuple[Any, Any], terms: Any, values: Any, met: Any,
         found: Any, totals: Any, *, losers: bool,
     ) -> None:  # fmt: skip
         """Sums over pairs of every row and query; see `RankWeights.meet`."""
@@ -165,13 +165,13 @@ class RanksThere(PullThere, RankWeightedRisk):
         """Weight of the pairs that every row takes part in, in this round."""
         if not self._device.holds(state.scores):
             return super().totals(state)
-        found = np.zeros(self.arrangement.n_arranged)
+        found = np.zeros(self.layout.n_used_rows)
         weights = self.weights.at(self._device.get(self._at(state.scores).scores))
-        found[: self.arrangement.n_graded] = self.weights.pair_weights(weights)
+        found[: self.layout.n_graded] = self.weights.pair_weights(weights)
         return self._device.put(found)
 
 
-class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
+class DeviceRankedPairsRisk(DeviceRanks, RankedPairsRisk):
     """Logistic and hinge losses on a device, where the scores are there.
 
     Rounds that begin with a crowd of equal scores in a long list, such as the first one, are
@@ -180,8 +180,8 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
 
     def _put_on_device(self) -> None:
         super()._put_on_device()
-        graded = self.arrangement.n_graded
-        self._grade = self._device.put(self.arrangement.grade[:graded]) if self.loss.gap else None
+        graded = self.layout.n_graded
+        self._grade = self._device.put(self.layout.grade[:graded]) if self.loss.gap else None
         self._scratch, self._turns = self._device.zeros(2, graded), self._device.zeros(4, graded)
 
     def begin_round(self, scores: Any) -> bool:
@@ -205,7 +205,7 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
 
     def _summed_here(self, scores: Any) -> bool:
         """Whether scores that are on the device are summed on the CPU."""
-        known = self._weights_of_crowds(scores) if self._round_there is None else self._round
+        known = self._weights_of_crowds(scores) if self._round_on_device is None else self._round
         return known is not None
 
     def log_value(self, scores: Any) -> float:
@@ -215,7 +215,7 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
         if self._summed_here(scores):
             return super().log_value(self._device.get(scores))
         unused = self._device.zeros(1)
-        value, _ = self._sums_there(scores, unused, unused, value=True, slopes=False)
+        value, _ = self._sums_on_device(scores, unused, unused, value=True, slopes=False)
         return log_of(value) if value > 0 else -np.inf
 
     def first_state(self, scores: Any, *, value: bool) -> State:
@@ -225,10 +225,10 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
         if self._summed_here(scores):
             state = super().first_state(self._device.get(scores), value=value)
             there = self._device.put(state.pull), self._device.put(state.parts)
-            return State(scores, state.log_value, state.log_mass, *there)
-        rows = self.arrangement.n_arranged
+            return State(scores, state.log_value, state.log_gradient_sum, *there)
+        rows = self.layout.n_used_rows
         pull, hessian = self._device.zeros(rows), self._device.zeros(rows)
-        total, mass = self._sums_there(scores, pull, hessian, value=value, slopes=True)
+        total, mass = self._sums_on_device(scores, pull, hessian, value=value, slopes=True)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
             nothing = self._device.zeros(rows), self._device.zeros(rows)
             return State(scores, -np.inf, -np.inf, *nothing)
@@ -236,11 +236,11 @@ class DeviceRankedPairsRisk(RanksThere, RankedPairsRisk):
         log_value = np.nan if not value else log_of(total) if total > 0 else -np.inf
         return State(scores, log_value, log_of(mass), pull, hessian)
 
-    def _sums_there(
+    def _sums_on_device(
         self, scores: Any, pull: Floats, hessian: Any, *, value: bool, slopes: bool
     ) -> list[float]:
         """Value and mass of all queries; `pull` and `hessian` get those of the rows."""
-        graded, weights = self.arrangement.n_graded, self._at(scores)
+        graded, weights = self.layout.n_graded, self._at(scores)
         at = scores[:graded] if self._grade is None else scores[:graded] - self._grade
         queries = self.weights.first.size - 1
         sums = self._device.arrays.empty((2, queries), np.float64)

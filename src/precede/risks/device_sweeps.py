@@ -26,13 +26,13 @@ class DeviceSweeps:
     device : Device
     depths : the splits of each depth, the innermost ones first
     rows : how many rows are in levels
-    weight, outer : of every row as a winner and as a loser, on the device
+    weight, loser_weight : of every row as a winner and as a loser, on the device
     """
 
     def __init__(
-        self, device: Device, depths: Sequence[Splits], rows: int, weight: Any, outer: Any
+        self, device: Device, depths: Sequence[Splits], rows: int, weight: Any, loser_weight: Any
     ):
-        self._device, self._rows, self._weights = device, rows, (weight, outer)
+        self._device, self._rows, self._weights = device, rows, (weight, loser_weight)
         self._depths = []
         for splits in depths:
             # Rows are sorted by side, those outside of all sides as well: they stay where they are.

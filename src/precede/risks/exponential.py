@@ -11,25 +11,25 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.elementary import larger, portable_exp, portable_log, portable_log1p, smaller
 from precede.engine.exact import (
     SCALE,
-    all_true,
+    all_reduce_all,
+    all_reduce_max,
+    all_reduce_sum,
     exact_sums,
-    greatest_of,
     log_total,
-    sum_of,
     sums_at,
     to_integers,
 )
+from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, expm1_of, log, log_of
+from precede.engine.portable_kernels import fmax, fmin, portable_exp, portable_log, portable_log1p
 from precede.engine.pull import decreases
-from precede.engine.workers import Workers, is_small
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
-from precede.risks.base import BoundLossRisk, Masses, State, bound_step
+from precede.risks.base import BoundLossRisk, EdgeWeights, State, bound_step
 from precede.risks.exponential_line import PushLine
 from precede.risks.pieces import Pieces
 
@@ -78,56 +78,56 @@ class SeparableRisk(BoundLossRisk):
     """
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None,
+        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None,
         *, mean: bool = False,
     ):  # fmt: skip
-        super().__init__(arrangement, loss, cost, workers, mean=mean)
+        super().__init__(layout, loss, cost, context, mean=mean)
         if loss.form is None or loss.form.kind != "separable" or cost.power is None:
             raise ValueError("SeparableRisk needs a separable loss and a power as price")
         self.rate = loss.form.rate
         self.power = cost.power
-        self.pieces = Pieces.cut(arrangement)
-        self.small = is_small("exponentials", arrangement.n_graded)
-        weight = arrangement.weight[: arrangement.n_graded]
+        self.pieces = Pieces.cut(layout)
+        self.small = is_small("exponentials", layout.n_graded)
+        weight = layout.weight[: layout.n_graded]
         # Weights join the exponents: a light item with a large term loses no digit to a
         # heavy one with a small term.
-        even = all_true(lambda: bool((weight == 1.0).all()), self.workers)
+        even = all_reduce_all(lambda: bool((weight == 1.0).all()), self.context)
         self.log_weight = np.zeros(0) if even else log(weight)
-        levels = np.diff(arrangement.query_start)
+        levels = np.diff(layout.query_start)
         self._level_query = np.repeat(np.arange(levels.size), levels)
         # What every level is weighed by as losers; levels are shared in an unbalanced list only.
         self.log_balance = np.zeros(self._level_query.size)
         # Sums over queries cross machines, unless all of them know the same query.
-        self.across = None if arrangement.shared else self.workers
-        if not arrangement.shared:
-            first = arrangement.level_start[:-1]
-            of_query = first[arrangement.query_start[:-1]]
-            share = arrangement.outer[of_query] / arrangement.weight[of_query]
+        self.across = None if layout.shared else self.context
+        if not layout.shared:
+            first = layout.level_start[:-1]
+            of_query = first[layout.query_start[:-1]]
+            share = layout.loser_weight[of_query] / layout.weight[of_query]
             if (share != 1).any():  # without a balance there is no logarithm to compile
                 self.log_balance = log(share)[self._level_query]
             if self.mean:
                 self.log_balance += (1.0 - self.power) * self.log_divisors()[first]
-        pair_weight = arrangement.pair_weight * arrangement.weight[arrangement.winner]
-        self._log_pair = log(pair_weight * arrangement.outer[arrangement.loser])
+        pair_weight = layout.pair_weight * layout.weight[layout.winner]
+        self._log_pair = log(pair_weight * layout.loser_weight[layout.loser])
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores, in two passes over the rows."""
         parts, log_value = self._parts(self._margin(scores))
-        pull = np.empty(self.arrangement.n_arranged)
-        pull[self.arrangement.n_graded :] = 0.0
+        pull = np.empty(self.layout.n_used_rows)
+        pull[self.layout.n_graded :] = 0.0
         pieces = self.pieces
-        self.workers.run(
+        self.context.run(
             _pull_of_pieces, pieces.count, pieces.start, pieces.level, parts.terms, parts.levels,
             pull, small=self.small,
         )  # fmt: skip
         if parts.pair_mass.size:
             integers = np.zeros(pull.size, np.int64)
             mass = to_integers(parts.pair_mass)
-            np.add.at(integers, self.arrangement.winner, mass)
-            np.subtract.at(integers, self.arrangement.loser, mass)
+            np.add.at(integers, self.layout.winner, mass)
+            np.subtract.at(integers, self.layout.loser, mass)
             pull += integers / SCALE
-        log_mass = log_value + log_of(self.power * self.rate)
-        return State(scores, log_value, log_mass, pull, parts)
+        log_gradient_sum = log_value + log_of(self.power * self.rate)
+        return State(scores, log_value, log_gradient_sum, pull, parts)
 
     def growth(self, state: State) -> float:  # noqa: ARG002
         """Pair mass over risk, which is the same at all scores."""
@@ -147,10 +147,10 @@ class SeparableRisk(BoundLossRisk):
         since a loser pays for all of its winners together,
         ``p (p - 1) a_i² sum_{l below} A(l)^(p-2) sum_{k in l} b_k^p``.
         """
-        parts, query_start = state.parts, self.arrangement.query_start
+        parts, query_start = state.parts, self.layout.query_start
         price_curvature = np.zeros(parts.levels.shape[1])
         if self.power != 1:
-            self.workers.run(
+            self.context.run(
                 _price_curvatures_of_queries, query_start.size - 1, query_start, parts.levels,
                 *parts.ends, self.power, self.log_balance, state.log_value, price_curvature,
                 small=self.small,
@@ -164,32 +164,32 @@ class SeparableRisk(BoundLossRisk):
     def _hessian(self, state: State, price_curvature: Floats, power: float) -> Floats:
         """Winner mass and `power` times the loser mass of every row, and what the price adds."""
         parts, pieces = state.parts, self.pieces
-        hessian = np.zeros(self.arrangement.n_arranged)
-        self.workers.run(
+        hessian = np.zeros(self.layout.n_used_rows)
+        self.context.run(
             _hessian_of_pieces, pieces.count, pieces.start, pieces.level, parts.terms, parts.levels,
             price_curvature, power, hessian, small=self.small,
         )  # fmt: skip
-        for side in (self.arrangement.winner, self.arrangement.loser):
+        for side in (self.layout.winner, self.layout.loser):
             hessian += sums_at(side, parts.pair_mass, hessian.size)
         return self.rate * hessian
 
-    def masses(self, state: State, values: Bytes) -> Masses:
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Shares of the pair mass ordered rightly, wrongly, not at all: O(n)."""
         parts = state.parts
         right, wrong = self._query_masses(parts, self.split(state, values))
         if parts.pair_mass.size:
-            winner, loser = self.arrangement.winner, self.arrangement.loser
+            winner, loser = self.layout.winner, self.layout.loser
             listed = values[winner].astype(np.int8) - values[loser]
             right = np.append(right, parts.pair_mass[listed > 0])
             wrong = np.append(wrong, parts.pair_mass[listed < 0])
         in_order, reversed_ = exact_sums([right, wrong], self.across, few=True)
-        return Masses(in_order, reversed_, max(0.0, 1.0 - in_order - reversed_))
+        return EdgeWeights(in_order, reversed_, max(0.0, 1.0 - in_order - reversed_))
 
     def split(self, state: State, values: Bytes) -> Array:
         """Sums of the terms over the rows where a ranker is 1, by level, as integers."""
         pieces = self.pieces
         words = np.zeros((pieces.count, 4), np.int64)
-        self.workers.run(
+        self.context.run(
             _split_of_pieces, pieces.count, pieces.start, state.parts.terms, values, words,
             small=self.small,
         )  # fmt: skip
@@ -198,12 +198,12 @@ class SeparableRisk(BoundLossRisk):
     def sums_of_levels(self, by_piece: Array) -> Array:
         """Integers summed over the pieces of every level, whoever holds them."""
         sums = self.pieces.by_level(np.add, by_piece, 0)
-        return sum_of(lambda: sums, self.workers) if self.arrangement.shared else sums
+        return all_reduce_sum(lambda: sums, self.context) if self.layout.shared else sums
 
     def greatest_of_levels(self, by_piece: Floats) -> Floats:
         """Greatest over the pieces of every level, whoever holds them."""
         most = self.pieces.by_level(np.maximum, by_piece, -np.inf)
-        return greatest_of(lambda: most, self.workers) if self.arrangement.shared else most
+        return all_reduce_max(lambda: most, self.context) if self.layout.shared else most
 
     def factors(self, state: State, *, bound: bool = False) -> Factors | None:
         """The masses behind the pull; with a push there is no search by largest decrease."""
@@ -213,10 +213,10 @@ class SeparableRisk(BoundLossRisk):
         """For values 0 and 1 a closed form, or a search on the masses of levels."""
         if values.dtype != np.uint8:
             return self.search_line(state, values)
-        masses = self.masses(state, values)
-        right, wrong = masses.right, masses.wrong
+        edge_weights = self.edge_weights(state, values)
+        right, wrong = edge_weights.right, edge_weights.wrong
         if self.power > 1:
-            line = self._line(state, values, masses)
+            line = self._line(state, values, edge_weights)
             if line.bounded:
                 return line.least(), False
             right, wrong = (right, 0.0) if right > wrong else (0.0, wrong)
@@ -224,20 +224,20 @@ class SeparableRisk(BoundLossRisk):
             return log_of(right / wrong) / (1 + self.power) / self.rate, False
         return self.smoothed_step(state, right, wrong), True
 
-    def _line(self, state: State, values: Bytes, masses: Masses) -> PushLine:
-        return PushLine(self, state, values, masses)
+    def _line(self, state: State, values: Bytes, edge_weights: EdgeWeights) -> PushLine:
+        return PushLine(self, state, values, edge_weights)
 
     def _query_masses(self, parts: SeparableParts, words: Integers) -> tuple[Floats, Floats]:
-        queries = self.arrangement.query_start.size - 1
+        queries = self.layout.query_start.size - 1
         right, wrong = np.zeros(queries), np.zeros(queries)
-        self.workers.run(
-            _masses_of_queries, queries, self.arrangement.query_start, words, parts.words - words,
+        self.context.run(
+            _masses_of_queries, queries, self.layout.query_start, words, parts.words - words,
             parts.levels, right, wrong, small=self.small,
         )  # fmt: skip
         return right, wrong
 
     def _parts(self, margin: Floats) -> tuple[SeparableParts, float]:
-        pieces, run, power = self.pieces, self.workers.run, self.power
+        pieces, run, power = self.pieces, self.context.run, self.power
         ends_of_pieces = np.zeros((pieces.count, 2))
         find, weights = (
             (_weighted_ends_of_pieces, [self.log_weight])
@@ -250,7 +250,7 @@ class SeparableRisk(BoundLossRisk):
         )  # fmt: skip
         ends = self.greatest_of_levels(ends_of_pieces)
         low, high = -ends[:, 0], np.ascontiguousarray(ends[:, 1])
-        graded = self.arrangement.n_graded
+        graded = self.layout.n_graded
         terms = np.empty((2, graded))
         words = np.zeros((pieces.count, 4), np.int64)
         run(
@@ -258,16 +258,16 @@ class SeparableRisk(BoundLossRisk):
             power, low, high, terms, words, small=self.small,
         )  # fmt: skip
         words = self.sums_of_levels(words)
-        queries = self.arrangement.query_start.size - 1
+        queries = self.layout.query_start.size - 1
         levels = np.zeros((6, low.size))
         log_query = np.zeros(queries)
         run(
-            _levels_of_queries, queries, self.arrangement.query_start, words, low, high, power,
+            _levels_of_queries, queries, self.layout.query_start, words, low, high, power,
             self.log_balance, levels, np.empty(low.size), log_query, small=self.small,
         )  # fmt: skip
         log_all, log_pair = log_query, self._log_pair
         if log_pair.size:
-            winner, loser = self.arrangement.winner, self.arrangement.loser
+            winner, loser = self.layout.winner, self.layout.loser
             log_pair = log_pair - (margin[winner] - margin[loser])
             log_all = np.append(log_query, log_pair)
         log_value = log_total(log_all, self.across)
@@ -282,7 +282,7 @@ class Factors:
 
     Attributes
     ----------
-    level_start, query_start : the runs of the arrangement
+    level_start, query_start : the runs of the layout
     terms, levels, pair_mass : see `SeparableParts`
     pairs : rows of the winners (row 0) and losers (row 1) of the listed pairs
     smoothing : the smoothing mass of a step that would be infinite
@@ -292,9 +292,9 @@ class Factors:
     def __init__(self, risk: SeparableRisk, state: State, *, bound: bool = False):
         self.bound = bound
         self._risk, self._state = risk, state
-        self.level_start = risk.arrangement.level_start
-        self.query_start = risk.arrangement.query_start
-        self.pairs = np.stack([risk.arrangement.winner, risk.arrangement.loser])
+        self.level_start = risk.layout.level_start
+        self.query_start = risk.layout.query_start
+        self.pairs = np.stack([risk.layout.winner, risk.layout.loser])
         self.terms = state.parts.terms
         self.levels = state.parts.levels
         self.pair_mass = state.parts.pair_mass
@@ -303,9 +303,11 @@ class Factors:
     def decrease(self, values: Array) -> tuple[float, float]:
         """Edge of a ranker, and the share by which its step lowers the risk."""
         if values.dtype == np.uint8:
-            masses = self._risk.masses(self._state, values)
-            share = decreases(masses.right, masses.wrong, self.smoothing, bound=self.bound)
-            return masses.edge, float(share)
+            edge_weights = self._risk.edge_weights(self._state, values)
+            share = decreases(
+                edge_weights.right, edge_weights.wrong, self.smoothing, bound=self.bound
+            )
+            return edge_weights.edge, float(share)
         edge = self._risk.edge(self._state, values)
         if edge == 0:
             return 0.0, 0.0
@@ -331,8 +333,8 @@ def _ends_of_pieces(
     for piece in range(low, high):
         least, most = np.inf, -np.inf
         for row in range(start[piece], start[piece + 1]):
-            least = smaller(least, margin[row])
-            most = larger(most, margin[row])
+            least = fmin(least, margin[row])
+            most = fmax(most, margin[row])
         ends[piece, 0] = -least
         ends[piece, 1] = most * power
 
@@ -346,8 +348,8 @@ def _weighted_ends_of_pieces(
     for piece in range(low, high):
         least, most = np.inf, -np.inf
         for row in range(start[piece], start[piece + 1]):
-            least = smaller(least, margin[row] - log_weight[row])
-            most = larger(most, power * margin[row] + log_weight[row])
+            least = fmin(least, margin[row] - log_weight[row])
+            most = fmax(most, power * margin[row] + log_weight[row])
         ends[piece, 0] = -least
         ends[piece, 1] = most
 
@@ -397,7 +399,7 @@ def _complements(
         product = portable_exp(low[level[piece]] - high[level[piece]])
         if product > 1e-280:
             for row in range(begin, end):
-                terms[1, row] = smaller(product / terms[0, row], 1.0)
+                terms[1, row] = fmin(product / terms[0, row], 1.0)
         else:
             _exps(terms[1, begin:end])
 

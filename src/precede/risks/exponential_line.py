@@ -19,10 +19,10 @@ from numba import njit
 
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.elementary import portable_exp, portable_log1p
-from precede.engine.exact import exact_sum, exact_sums, from_words, greatest_of
+from precede.engine.exact import all_reduce_max, exact_sum, exact_sums, from_words
 from precede.engine.portable import exp, log
-from precede.risks.base import Masses, State
+from precede.engine.portable_kernels import portable_exp, portable_log1p
+from precede.risks.base import EdgeWeights, State
 
 if TYPE_CHECKING:
     from precede.risks.exponential import SeparableRisk
@@ -52,14 +52,14 @@ class PushLine:
     of the rows or of the queries.
     """
 
-    def __init__(self, risk: SeparableRisk, state: State, values: Bytes, masses: Masses):
+    def __init__(self, risk: SeparableRisk, state: State, values: Bytes, edge_weights: EdgeWeights):
         self._risk = risk
-        self._query_start = risk.arrangement.query_start
-        faint = min(masses.right, masses.wrong) < FAINT
+        self._query_start = risk.layout.query_start
+        faint = min(edge_weights.right, edge_weights.wrong) < FAINT
         self._logs = _own_scale(risk, state, values) if faint else _shared(risk, state, values)
         # Logarithms of A0 and A1 above every level, the same for all steps.
         self._above = np.full((2, self._logs.shape[1]), -np.inf)
-        risk.workers.run(
+        risk.context.run(
             _sums_above, self._query_start.size - 1, self._query_start, self._logs, self._above,
             small=risk.small,
         )  # fmt: skip
@@ -67,7 +67,7 @@ class PushLine:
     @property
     def bounded(self) -> bool:
         """Whether some pair is in order and some other reversed, so that there is a least."""
-        sides = greatest_of(
+        sides = all_reduce_max(
             lambda: np.array(_any_pair(self._logs, self._query_start)), self._risk.across
         )
         return bool(sides.all())
@@ -109,11 +109,11 @@ class PushLine:
         power = self._risk.power
         levels = self._logs.shape[1]
         log_term, slope, curvature = np.full(levels, -np.inf), np.zeros(levels), np.zeros(levels)
-        self._risk.workers.run(
+        self._risk.context.run(
             _along, levels, self._logs, self._above, step, float(power), log_term, slope, curvature,
             small=self._risk.small,
         )  # fmt: skip
-        share = exp(log_term - greatest_of(log_term.max, self._risk.across))
+        share = exp(log_term - all_reduce_max(log_term.max, self._risk.across))
         total, falling = exact_sums([share, share * slope], self._risk.across)
         mean = falling / total
         total_curvature = exact_sum(
@@ -138,10 +138,10 @@ def _own_scale(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
     pieces, margin = risk.pieces, risk.rate * state.scores
     ends = np.empty((pieces.count, 4))
     common = (pieces.start, margin, risk.log_weight, values, risk.power)
-    risk.workers.run(_split_ends, pieces.count, *common, ends, small=risk.small)
+    risk.context.run(_split_ends, pieces.count, *common, ends, small=risk.small)
     of_level = risk.greatest_of_levels(ends)
     words = np.zeros((pieces.count, 8), np.int64)
-    risk.workers.run(
+    risk.context.run(
         _split_sums, pieces.count, *common, pieces.level, of_level, words, small=risk.small
     )
     whole = risk.sums_of_levels(words)

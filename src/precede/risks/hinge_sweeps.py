@@ -25,10 +25,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.workers import Workers, is_small
+from precede.engine.execution import Context, is_small
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.short_queries import EnumeratedRisk, sizes_of_runs
 from precede.risks.sweeps import order_of
@@ -50,10 +50,10 @@ class HingeRisk(EnumeratedRisk):
     """
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
     ):
-        super().__init__(arrangement, loss, cost, workers)
-        runs, self._depths = _plan(arrangement)
+        super().__init__(layout, loss, cost, context)
+        runs, self._depths = _plan(layout)
         self._set_runs(runs)
 
     def _sum_graded(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
@@ -62,7 +62,7 @@ class HingeRisk(EnumeratedRisk):
         if self._depths:
             scores = scores + 0.0  # without -0, which would be sorted before 0
         for splits in self._depths:
-            before = splits.sort(scores, before, self.workers)
+            before = splits.sort(scores, before, self.context)
             sums.append(self._sweep(splits, *before, pull, hessian))
         return np.concatenate(sums)
 
@@ -73,13 +73,13 @@ class HingeRisk(EnumeratedRisk):
         blocks, sides = splits.blocks, splits.sides
         moments, carry = np.empty((order.size, 3)), np.zeros((len(blocks), 3))
         sums, small = np.zeros((len(blocks), 2)), is_small("heavy rows", splits.rows)
-        weights = self.arrangement.weight, self.arrangement.outer
-        self.workers.run(
+        weights = self.layout.weight, self.layout.loser_weight
+        self.context.run(
             _moments_of_blocks, len(blocks), blocks, order, ranked, self._knot, *weights, moments,
             small=small,
         )  # fmt: skip
         _carry_sides(sides, blocks, ranked, self._knot, moments, carry)
-        self.workers.run(
+        self.context.run(
             _read_blocks, len(blocks), blocks, sides, order, ranked, splits.bits, self._knot,
             self._degree, moments, carry, *weights, pull, hessian, sums, small=small,
         )  # fmt: skip
@@ -110,7 +110,7 @@ class Splits:
         return int((self.sides[:, 1] - self.sides[:, 0]).sum())
 
     def sort(
-        self, scores: Floats, before: tuple[Integers, Floats] | None, workers: Workers
+        self, scores: Floats, before: tuple[Integers, Floats] | None, context: Context
     ) -> tuple[Integers, Floats]:
         """Rows of every side by rising score, equal ones as they stand; and their scores.
 
@@ -129,13 +129,13 @@ class Splits:
                 found = order_of(here) if here.size >= DIGITS else np.argsort(here, kind="stable")
                 order[begin:end], ranked[begin:end] = found + begin, here[found]
 
-        workers.run(sort, len(self.sides), small=is_small("heavy rows", self.rows))
+        context.run(sort, len(self.sides), small=is_small("heavy rows", self.rows))
         return order, ranked
 
 
-def _plan(arrangement: Arrangement) -> tuple[Integers, list[Splits]]:
+def _plan(layout: QueryLayout) -> tuple[Integers, list[Splits]]:
     """Runs of levels to enumerate, and the splits, the innermost ones first."""
-    level_start, query_start = arrangement.level_start, arrangement.query_start
+    level_start, query_start = layout.level_start, layout.query_start
     open_ = np.column_stack([query_start[:-1], query_start[1:]])
     runs: list[Integers] = []
     depths: list[Integers] = []
@@ -192,7 +192,7 @@ def _merge(
 @njit(cache=True, nogil=True)
 def _moments_of_blocks(
     begin: int, end: int, blocks: Integers, order: Integers, ranked: Floats, knot: float,
-    weight: Floats, outer: Floats, moments: Floats,
+    weight: Floats, loser_weight: Floats, moments: Floats,
 ) -> None:  # fmt: skip
     """Moments of the rows of a block up to each, about it; losers are counted from the right."""
     for block in range(begin, end):
@@ -206,7 +206,7 @@ def _moments_of_blocks(
             by = point - before if winners else before - point
             second += by * (2.0 * first + by * zeroth)
             first += by * zeroth
-            zeroth += weight[order[at]] if winners else outer[order[at]]
+            zeroth += weight[order[at]] if winners else loser_weight[order[at]]
             moments[at, 0], moments[at, 1], moments[at, 2] = zeroth, first, second
             before = point
 
@@ -244,7 +244,7 @@ def _carry_sides(
 def _read_blocks(
     begin: int, end: int, blocks: Integers, sides: Integers, order: Integers, ranked: Floats,
     bits: int, knot: float, degree: int, moments: Floats, carry: Floats, weight: Floats,
-    outer: Floats, pull: Floats, hessian: Floats, sums: Floats,
+    loser_weight: Floats, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
     """Add to pull and curvature of every row; value and mass of the losers of every block."""
     for block in range(begin, end):
@@ -277,7 +277,7 @@ def _read_blocks(
                 zeroth, once, twice = zeroth + more[0], once + more[1], twice + more[2]
             slope = zeroth if degree == 1 else 2.0 * once
             curvature = 0.0 if degree == 1 else 2.0 * zeroth
-            own = weight[row] if winners else outer[row]
+            own = weight[row] if winners else loser_weight[row]
             hessian[row] += own * curvature
             if winners:
                 pull[row] += own * slope

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
-from precede.engine.exact import exact_sum, exact_sums, greatest_of
+from precede.engine.exact import all_reduce_max, exact_sum, exact_sums
+from precede.engine.execution import Context
 from precede.engine.portable import exp, log_of
-from precede.engine.workers import Workers
+from precede.engine.query_layout import QueryLayout
 
 __all__ = ["ADABOOST", "Link", "fit_intercept", "probability"]
 
@@ -22,7 +22,7 @@ SETTLED = 1e-9
 class Link:
     """``P(second class) = 1 / (1 + exp(-scale (s + b)))`` with an intercept b.
 
-    A risk has a link if the scores that minimise its expectation are a constant plus a multiple
+    A risk has a link if the scores that minimize its expectation are a constant plus a multiple
     of the log-odds of the second class.
 
     Parameters
@@ -58,37 +58,37 @@ def probability(decision: Floats, scale: float) -> Floats:
     return np.exp(-np.logaddexp(0.0, -scale * decision))
 
 
-def fit_intercept(link: Link, scores: Floats, arrangement: Arrangement, workers: Workers) -> float:
+def fit_intercept(link: Link, scores: Floats, layout: QueryLayout, context: Context) -> float:
     """Return the intercept of a list of two classes; one score for each arranged row. O(n).
 
     >>> from precede import Judgments
-    >>> arranged = Judgments([1, 0, 0, 0]).arrange()
-    >>> at_zero = [fit_intercept(link, np.zeros(4), arranged, Workers(1))
+    >>> arranged = Judgments([1, 0, 0, 0]).to_layout()
+    >>> at_zero = [fit_intercept(link, np.zeros(4), arranged, Context(1))
     ...            for link in (Link(1.0), Link(2.0, 1.0))]
     >>> [round(float(probability(b, scale)), 6) for b, scale in zip(at_zero, (1, 2))]
     [0.25, 0.25]
     """
-    middle, end = arrangement.level_start[1:3]
-    weight = arrangement.weight
+    middle, end = layout.level_start[1:3]
+    weight = layout.weight
     if link.rate is None:
         total = [
-            exact_sum(weight[first:last], workers) for first, last in ((0, middle), (middle, end))
+            exact_sum(weight[first:last], context) for first, last in ((0, middle), (middle, end))
         ]
         log_odds = log_of(total[1]) - log_of(total[0])
-        return _shift_to(log_odds, link.scale * scores[:end], weight[:end], workers) / link.scale
-    log_positive = _log_sum_exp(-link.rate * scores[middle:end], weight[middle:end], workers)
+        return _shift_to(log_odds, link.scale * scores[:end], weight[:end], context) / link.scale
+    log_positive = _log_sum_exp(-link.rate * scores[middle:end], weight[middle:end], context)
     other = (link.scale - link.rate) * scores[:middle]
-    return (log_positive - _log_sum_exp(other, weight[:middle], workers)) / link.scale
+    return (log_positive - _log_sum_exp(other, weight[:middle], context)) / link.scale
 
 
-def _shift_to(log_odds: float, scores: Floats, weight: Floats, workers: Workers) -> float:
+def _shift_to(log_odds: float, scores: Floats, weight: Floats, context: Context) -> float:
     """Shift after which the weighted mean of ``1 / (1 + exp(-s))`` has the given log-odds.
 
     Newton's method on the log-odds of the mean, which rise by at most 1 for a unit of the shift,
     in a bracket that is halved where a step leaves it.
     """
-    ends = greatest_of(
-        lambda: np.array([scores.max(initial=-np.inf), -scores.min(initial=np.inf)]), workers
+    ends = all_reduce_max(
+        lambda: np.array([scores.max(initial=-np.inf), -scores.min(initial=np.inf)]), context
     )
     low, high = log_odds - float(ends[0]), log_odds + float(ends[1])
     shift = low + 0.5 * (high - low)
@@ -100,7 +100,7 @@ def _shift_to(log_odds: float, scores: Floats, weight: Floats, workers: Workers)
         total, rest, slope = exact_sums(
             [np.where(at >= 0, likelier, rarer), np.where(at >= 0, rarer, likelier),
              rarer / (1.0 + tail)],
-            workers,
+            context,
         )  # fmt: skip
         short = log_odds - log_of(total) + log_of(rest)
         low, high = (shift, high) if short > 0 else (low, shift)
@@ -113,6 +113,6 @@ def _shift_to(log_odds: float, scores: Floats, weight: Floats, workers: Workers)
     return shift
 
 
-def _log_sum_exp(values: Floats, weight: Floats, workers: Workers) -> float:
-    largest = float(greatest_of(lambda: values.max(initial=-np.inf), workers))
-    return largest + log_of(exact_sum(weight * exp(values - largest), workers))
+def _log_sum_exp(values: Floats, weight: Floats, context: Context) -> float:
+    largest = float(all_reduce_max(lambda: values.max(initial=-np.inf), context))
+    return largest + log_of(exact_sum(weight * exp(values - largest), context))

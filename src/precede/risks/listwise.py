@@ -8,14 +8,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.elementary import portable_exp, portable_log, portable_log1p
 from precede.engine.exact import exact_sum, exact_sums
+from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, exp2, log, log_of
-from precede.engine.workers import Workers, is_small
-from precede.risks.base import BoundRisk, Masses, Risk, State, pair_totals
+from precede.engine.portable_kernels import portable_exp, portable_log, portable_log1p
+from precede.engine.query_layout import QueryLayout
+from precede.risks.base import BoundRisk, EdgeWeights, Risk, State, pair_totals
 from precede.risks.links import Link
 
 __all__ = ["LISTWISE", "BoundListRisk", "ListRisk"]
@@ -88,39 +88,39 @@ class ListRisk(Risk):
         """That of logistic regression for "query_cross_entropy"; the others have none."""
         return Link(1.0) if self.kind == "query_cross_entropy" else None
 
-    def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> BoundListRisk:
+    def bind(self, layout: QueryLayout, context: Context | None = None) -> BoundListRisk:
         """Prepare the risk for the loop."""
-        return BoundListRisk(self.kind, arrangement, workers)
+        return BoundListRisk(self.kind, layout, context)
 
     def __repr__(self) -> str:
         return f"ListRisk({self.kind!r}, balance={self.balance!r})"
 
 
 class BoundListRisk(BoundRisk):
-    """`ListRisk` on the rows of an arrangement; half the sum of absolute pulls is its mass.
+    """`ListRisk` on the rows of a layout; half the sum of absolute pulls is its mass.
 
     `State.parts` holds the curvature, divided by the mass as the pull is.
     """
 
     negligible = 1e-12
 
-    def __init__(self, kind: str, arrangement: Arrangement, workers: Workers | None = None):
-        super().__init__(arrangement, workers)
-        if arrangement.winner.size:
+    def __init__(self, kind: str, layout: QueryLayout, context: Context | None = None):
+        super().__init__(layout, context)
+        if layout.winner.size:
             raise ValueError(
                 f"loss={kind!r} reads the grades of whole lists, but there are listed pairs; use "
                 "a pair loss such as 'logistic'"
             )
         self.kind = kind
-        graded = arrangement.n_graded
-        self._first = arrangement.level_start[arrangement.query_start]
+        graded = layout.n_graded
+        self._first = layout.level_start[layout.query_start]
         self._small = is_small("exponentials", graded)
         sizes = np.diff(self._first)
-        totals = 0.5 * pair_totals(arrangement)[:graded]
+        totals = 0.5 * pair_totals(layout)[:graded]
         self._weight_of_query = np.add.reduceat(totals, self._first[:-1]) if sizes.size else totals
-        self._log_queries = float(np.log(exact_sum(self._weight_of_query, self.workers)))
-        self._log_weight = log(arrangement.weight[:graded])
-        self._target = arrangement.grade[:graded].copy()
+        self._log_queries = float(np.log(exact_sum(self._weight_of_query, self.context)))
+        self._log_weight = log(layout.weight[:graded])
+        self._target = layout.grade[:graded].copy()
         if kind == "query_cross_entropy":
             self._target = self._chances()
         elif kind != "query_rmse":
@@ -128,8 +128,8 @@ class BoundListRisk(BoundRisk):
 
     def _distribution(self, sizes: Integers) -> Floats:
         """The distribution p of every query."""
-        arrangement, graded = self.arrangement, self.arrangement.n_graded
-        grade, weight = arrangement.grade[:graded], arrangement.weight[:graded]
+        layout, graded = self.layout, self.layout.n_graded
+        grade, weight = layout.grade[:graded], layout.weight[:graded]
         # Grades rise within a query; relative to the largest nothing overflows.
         top = np.repeat(grade[self._first[1:] - 1], sizes)
         if self.kind == "softmax":
@@ -146,9 +146,9 @@ class BoundListRisk(BoundRisk):
 
     def _chances(self) -> Floats:
         """The grades, which must be chances; two other classes of one list are 0 and 1."""
-        grade = self.arrangement.grade[: self.arrangement.n_graded]
+        grade = self.layout.grade[: self.layout.n_graded]
         wrong = grade[(grade < 0) | (grade > 1)]
-        if wrong.size and self.queries == 1 and self.arrangement.level_start.size == 3:
+        if wrong.size and self.queries == 1 and self.layout.level_start.size == 3:
             return (grade == grade[-1]).astype(np.float64)
         if wrong.size:
             raise ValueError(
@@ -159,21 +159,23 @@ class BoundListRisk(BoundRisk):
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores."""
-        arrangement, queries = self.arrangement, self._first.size - 1
-        pull, hessian = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
+        layout, queries = self.layout, self._first.size - 1
+        pull, hessian = np.zeros(layout.n_used_rows), np.zeros(layout.n_used_rows)
         values = np.zeros(queries)
         kernel = KERNELS.get(self.kind, _entropies_of_queries)
         more = [self._log_weight] if kernel is _entropies_of_queries else []
-        self.workers.run(
-            kernel, queries, self._first, scores, arrangement.weight, self._target,
+        self.context.run(
+            kernel, queries, self._first, scores, layout.weight, self._target,
             self._weight_of_query, values, pull, hessian, *more, small=self._small,
         )  # fmt: skip
-        value, twice = exact_sums([values, np.abs(pull)], self.workers)
+        value, twice = exact_sums([values, np.abs(pull)], self.context)
         mass = 0.5 * twice
-        log_value, log_mass = (-np.inf if x <= 0 else log_of(x) for x in (value, mass))
+        log_value, log_gradient_sum = (-np.inf if x <= 0 else log_of(x) for x in (value, mass))
         if mass <= 0:
-            return State(scores, log_value, log_mass, np.zeros_like(pull), np.zeros_like(hessian))
-        return State(scores, log_value, log_mass, pull / mass, hessian / mass)
+            return State(
+                scores, log_value, log_gradient_sum, np.zeros_like(pull), np.zeros_like(hessian)
+            )
+        return State(scores, log_value, log_gradient_sum, pull / mass, hessian / mass)
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the mass: known with the state."""
@@ -182,15 +184,15 @@ class BoundListRisk(BoundRisk):
 
     def terms(self) -> Floats:
         """One term for every row."""
-        return np.ones(self.arrangement.n_arranged)
+        return np.ones(self.layout.n_used_rows)
 
     def log_mean_payment(self, log_value: float) -> float:
         """Logarithm of the mean loss of a query, by the weights of the queries."""
         return log_value - self._log_queries
 
-    def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:  # noqa: ARG002
         """Not known: a list is no set of pairs."""
-        raise ValueError(f"loss={self.kind!r} has no masses; use rankers='trees'")
+        raise ValueError(f"loss={self.kind!r} has no masses; use weak_rankers='trees'")
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -31,12 +31,12 @@ from itertools import pairwise
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.elementary import portable_exp
+from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, log1p
-from precede.engine.workers import Workers, is_small
+from precede.engine.portable_kernels import portable_exp
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import State
 from precede.risks.short_queries import EnumeratedRisk, sizes_of_runs
@@ -76,21 +76,21 @@ class LogisticRisk(EnumeratedRisk):
     """Logistic loss with a linear price: long lists by cells, what is left by enumeration.
 
     With L grades in a list of n rows O(n log L) time, and O(n log n) where scores are far apart.
-    As in all arrangements, `outer` must be `weight` times a factor of the query.
+    As in all layouts, `outer` must be `weight` times a factor of the query.
     """
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
     ):
-        super().__init__(arrangement, loss, cost, workers)
-        runs, self._depths = _plan(arrangement)
+        super().__init__(layout, loss, cost, context)
+        runs, self._depths = _plan(layout)
         self._set_runs(runs)
 
     def _sum_graded(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
         """Add what is enumerated, then the nodes depth by depth, where no row is in two of them."""
-        weight, sums = self.arrangement.weight, [super()._sum_graded(scores, pull, hessian)]
+        weight, sums = self.layout.weight, [super()._sum_graded(scores, pull, hessian)]
         for nodes in self._depths:
-            sums.append(nodes.add_to(scores, weight, pull, hessian, self.workers))
+            sums.append(nodes.add_to(scores, weight, pull, hessian, self.context))
         return np.concatenate(sums)
 
     def search_line(self, state: State, values: Array) -> tuple[float, bool]:
@@ -115,13 +115,13 @@ class Nodes:
     factor: Floats
 
     def add_to(
-        self, scores: Floats, weight: Floats, pull: Floats, hessian: Floats, workers: Workers
+        self, scores: Floats, weight: Floats, pull: Floats, hessian: Floats, context: Context
     ) -> Floats:
         """Add gradient and Hessian of all rows; gives value and mass of every node."""
         sums = np.zeros((self.factor.size, 2))
         rows = self.bounds[self.start[1:] - 1] - self.bounds[self.start[:-1]]
         small, tables = np.flatnonzero(rows < LARGE), cell_tables()
-        workers.run(
+        context.run(
             _sum_nodes, small.size, small, self.start, self.bounds, self.factor, scores, weight,
             tables.powers, tables.above, tables.below, pull, hessian, sums,
             small=is_small("heavy rows", int(rows[small].sum())),
@@ -129,7 +129,7 @@ class Nodes:
         for node in np.flatnonzero(rows >= LARGE):
             bounds = self.bounds[self.start[node] : self.start[node + 1]]
             factor = self.factor[node]
-            sums[node] = _sum_large_node(bounds, scores, weight, factor, pull, hessian, workers)
+            sums[node] = _sum_large_node(bounds, scores, weight, factor, pull, hessian, context)
         return sums
 
     def some(self, chosen: Integers) -> Nodes:
@@ -141,11 +141,11 @@ class Nodes:
 
 def _sum_large_node(
     bounds: Integers, scores: Floats, weight: Floats, factor: float, pull: Floats, hessian: Floats,
-    workers: Workers,
+    context: Context,
 ) -> Floats:  # fmt: skip
     """One node by all threads: its value and mass."""
     here = scores[bounds[0] : bounds[-1]]
-    ends = workers.run(
+    ends = context.run(
         lambda low, high: (here[low:high].min(), here[low:high].max()),
         here.size,
         small=is_small("rows", here.size),
@@ -155,26 +155,26 @@ def _sum_large_node(
     if len(bounds) > 3 and numbers.size * (len(bounds) - 1) > MOST_CELLS:
         middle = len(bounds) // 2
         parts = [bounds[[0, middle, -1]], bounds[: middle + 1], bounds[middle:]]
-        rest = scores, weight, factor, pull, hessian, workers
+        rest = scores, weight, factor, pull, hessian, context
         return np.sum([_sum_large_node(each, *rest) for each in parts if len(each) > 2], axis=0)
     blocks, block_start, moments, own, sides, far_field, local, sums = _room(bounds, numbers.size)
     tables = cell_tables()
-    workers.run(_moments_of_blocks, len(blocks), blocks, scores, weight, numbers, moments)
+    context.run(_moments_of_blocks, len(blocks), blocks, scores, weight, numbers, moments)
     _gather(moments, block_start, numbers, tables.powers, own, sides, far_field)
-    workers.run(
+    context.run(
         _meet, len(sums), numbers, tables.above, tables.below, own, sides, far_field, local, sums,
         small=is_small("heavy rows", 8 * len(sums)),
     )  # fmt: skip
-    workers.run(
+    context.run(
         _read_blocks, len(blocks), blocks, block_start, scores, weight, numbers, factor, local,
         pull, hessian,
     )  # fmt: skip
     return factor * _in_order(sums)
 
 
-def _plan(arrangement: Arrangement) -> tuple[Integers, list[Nodes]]:
+def _plan(layout: QueryLayout) -> tuple[Integers, list[Nodes]]:
     """Runs of levels to enumerate, and the nodes by depth."""
-    level_start, query_start = arrangement.level_start, arrangement.query_start
+    level_start, query_start = layout.level_start, layout.query_start
     open_ = np.column_stack([query_start[:-1], query_start[1:]])
     runs, depths = [], []
     while len(open_):
@@ -184,18 +184,18 @@ def _plan(arrangement: Arrangement) -> tuple[Integers, list[Nodes]]:
         cuts = [_groups(level_start, int(bottom), int(top)) for bottom, top in open_[long]]
         runs.append(open_[~long])
         if cuts:
-            depths.append(_nodes([level_start[each] for each in cuts], arrangement))
+            depths.append(_nodes([level_start[each] for each in cuts], layout))
         inner = [pair for each in cuts for pair in pairwise(each) if pair[1] - pair[0] > 1]
         open_ = np.array(inner, np.int64).reshape(-1, 2)
     return np.concatenate([np.zeros((0, 2), np.int64), *runs]), depths
 
 
-def _nodes(bounds: list[Integers], arrangement: Arrangement) -> Nodes:
-    heaviest = [b[0] + int(np.argmax(arrangement.weight[b[0] : b[-1]])) for b in bounds]
+def _nodes(bounds: list[Integers], layout: QueryLayout) -> Nodes:
+    heaviest = [b[0] + int(np.argmax(layout.weight[b[0] : b[-1]])) for b in bounds]
     return Nodes(
         start=np.cumsum([0, *map(len, bounds)]),
         bounds=np.concatenate(bounds),
-        factor=arrangement.outer[heaviest] / arrangement.weight[heaviest],
+        factor=layout.loser_weight[heaviest] / layout.weight[heaviest],
     )
 
 

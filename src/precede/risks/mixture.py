@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from precede import risks  # the one on a device is loaded when it is chosen
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats
 from precede.engine.exact import exact_sum, exact_sums
+from precede.engine.execution import Context
 from precede.engine.portable import exp_of, log_of
-from precede.engine.workers import Workers
+from precede.engine.query_layout import QueryLayout
 from precede.losses import SquaredHinge
-from precede.risks.base import BoundLossRisk, Masses, Risk, State, pair_totals
+from precede.risks.base import BoundLossRisk, EdgeWeights, Risk, State, pair_totals
 from precede.risks.pair_risk import PairRisk
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class QuadraticMixture(Risk):
 
     distributable = True  # no annotation: no field of the dataclass
 
-    def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> MixtureRisk:
+    def bind(self, layout: QueryLayout, context: Context | None = None) -> MixtureRisk:
         """Prepare the risk for one set of judgments."""
-        on_device = workers is not None and workers.device is not None
+        on_device = context is not None and context.device is not None
         mixture = risks.DeviceMixtureRisk if on_device else MixtureRisk
-        return mixture(self, arrangement, workers)
+        return mixture(self, layout, context)
 
 
 class Labels(NamedTuple):
@@ -58,28 +58,28 @@ class Labels(NamedTuple):
 
 
 class MixtureRisk(BoundLossRisk):
-    """`QuadraticMixture` on the rows of an arrangement; its mass is that of the pulls."""
+    """`QuadraticMixture` on the rows of a layout; its mass is that of the pulls."""
 
     def __init__(
-        self, mixture: QuadraticMixture, arrangement: Arrangement, workers: Workers | None = None
+        self, mixture: QuadraticMixture, layout: QueryLayout, context: Context | None = None
     ):
         self._pairs = PairRisk(
             SquaredHinge(mixture.margin), balance=mixture.balance, rank_weight=mixture.rank_weight
-        ).bind(arrangement, workers)
-        super().__init__(arrangement, self._pairs.loss, self._pairs.price, workers)
-        label = arrangement.label
-        label = np.full(arrangement.n_arranged, np.nan) if label is None else label
+        ).bind(layout, context)
+        super().__init__(layout, self._pairs.loss, self._pairs.price, context)
+        label = layout.label
+        label = np.full(layout.n_used_rows, np.nan) if label is None else label
         known = ~np.isnan(label)
-        weight = (1 - mixture.weight) * np.where(known, arrangement.weight, 0.0)
+        weight = (1 - mixture.weight) * np.where(known, layout.weight, 0.0)
         self._labels = Labels(np.where(known, label, 0.0), known.astype(np.float64), weight)
         self._share = mixture.weight  # of the pairs
-        self._totals = pair_totals(arrangement)
-        self._label_total = exact_sum(weight, workers)
-        terms = mixture.weight * arrangement.total + self._label_total
+        self._totals = pair_totals(layout)
+        self._label_total = exact_sum(weight, context)
+        terms = mixture.weight * layout.total + self._label_total
         if terms <= 0:
             raise ValueError(
                 f"weight={mixture.weight:g} leaves nothing to learn from: there are "
-                f"{'no pairs' if arrangement.total <= 0 else 'no labels'} of positive weight"
+                f"{'no pairs' if layout.total <= 0 else 'no labels'} of positive weight"
             )
         self._log_terms = float(np.log(terms))
 
@@ -95,14 +95,14 @@ class MixtureRisk(BoundLossRisk):
         """Risk, pull and curvature at these scores."""
         pairs, (label, known, weight) = self._pairs.state(scores), self._labels_at(scores)
         short = known * (label - scores)
-        pair_mass = 0.5 * self._share * exp_of(pairs.log_mass)
+        pair_mass = 0.5 * self._share * exp_of(pairs.log_gradient_sum)
         pull = pair_mass * pairs.pull + weight * short
         value = 0.5 * self._share * exp_of(pairs.log_value)
-        squares, pulls = exact_sums([weight * (short * short), np.abs(pull)], self.workers)
+        squares, pulls = exact_sums([weight * (short * short), np.abs(pull)], self.context)
         value += 0.5 * squares
         mass = 0.5 * pulls
-        log_value, log_mass = (log_of(x) for x in (value, mass))
-        return State(scores, log_value, log_mass, pull / mass if mass > 0 else pull, pairs)
+        log_value, log_gradient_sum = (log_of(x) for x in (value, mass))
+        return State(scores, log_value, log_gradient_sum, pull / mass if mass > 0 else pull, pairs)
 
     def log_mean_payment(self, log_value: float) -> float:
         """R over the weight of all its terms."""
@@ -111,9 +111,11 @@ class MixtureRisk(BoundLossRisk):
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative: pairs within their margin, and labels."""
         pairs, hessian = state.parts, self._labels_at(state.scores).weight.copy()
-        if pairs.log_mass > -np.inf:
-            hessian += 0.5 * self._share * exp_of(pairs.log_mass) * self._pairs.curvature(pairs)
-        return hessian * exp_of(-state.log_mass)
+        if pairs.log_gradient_sum > -np.inf:
+            hessian += (
+                0.5 * self._share * exp_of(pairs.log_gradient_sum) * self._pairs.curvature(pairs)
+            )
+        return hessian * exp_of(-state.log_gradient_sum)
 
     def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
         """``factor·w`` for every pair, within its margin or not, and ``1 - w`` for a label.
@@ -122,19 +124,19 @@ class MixtureRisk(BoundLossRisk):
         the weights of algorithm 2.
         """
         totals, labels = self._pairs.totals(state.parts), self._labels_at(state.scores)
-        return (factor * self._share * totals + labels.weight) * exp_of(-state.log_mass)
+        return (factor * self._share * totals + labels.weight) * exp_of(-state.log_gradient_sum)
 
     def terms(self) -> Floats:
         """Pairs of a row, and one more for its label; an item of weight 2 is two items."""
-        return np.maximum(self._totals / self.arrangement.weight + self._labels.known, LEAST_TERMS)
+        return np.maximum(self._totals / self.layout.weight + self._labels.known, LEAST_TERMS)
 
     def offset(self, state: State) -> float:
         """What to add to all scores so that the labels are met on average."""
         if self._label_total <= 0:
             return 0.0
         label, _, weight = self._labels_at(state.scores)
-        return exact_sum(weight * (label - state.scores), self.workers) / self._label_total
+        return exact_sum(weight * (label - state.scores), self.context) / self._label_total
 
-    def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:  # noqa: ARG002
         """Not known: labels have no order."""
-        raise ValueError("QBRank has no masses; use rankers='trees'")
+        raise ValueError("QBRank has no masses; use weak_rankers='trees'")

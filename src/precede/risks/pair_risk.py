@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from precede import risks  # how to sum; loaded when it is chosen
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Floats
-from precede.engine.workers import Workers
+from precede.engine.execution import Context
+from precede.engine.query_layout import QueryLayout
 from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, pair_loss, price
-from precede.risks.base import BoundLossRisk, Masses, Risk
+from precede.risks.base import BoundLossRisk, EdgeWeights, Risk
 from precede.risks.links import Link
 
 if TYPE_CHECKING:
@@ -96,46 +96,44 @@ class PairRisk(Risk):
         return Link(loss.log_odds) if loss.log_odds is not None and cost.power == 1 else None
 
     def bind(
-        self, judgments: Judgments | Arrangement, workers: Workers | None = None
+        self, judgments: Judgments | QueryLayout, context: Context | None = None
     ) -> BoundLossRisk:
         """Prepare the risk for one set of judgments, in the order of its rows."""
         if isinstance(judgments, Judgments):
-            judgments = judgments.arrange(self.balance)
+            judgments = judgments.to_layout(self.balance)
         loss, cost = pair_loss(self.loss), price(self.price)
         power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.any_listed)
         separable = loss.form is not None and loss.form.kind == "separable"
         mean = self.balance != "pairs"  # without effect on a linear price
-        on_device = workers is not None and workers.device is not None
+        on_device = context is not None and context.device is not None
         if self.rank_weight is not None:
-            return self._bind_ranked(judgments, workers or Workers(1))
+            return self._bind_ranked(judgments, context or Context(1))
         if separable and power_of_sum and not loss.gap:
             exponential = risks.DeviceSeparableRisk if on_device else risks.SeparableRisk
-            return exponential(judgments, loss, cost, workers, mean=mean)
+            return exponential(judgments, loss, cost, context, mean=mean)
         if loss.pair_kernel is None or cost.power != 1 or judgments.shared:
-            return risks.GeneralRisk(judgments, loss, cost, workers, mean=mean)
+            return risks.GeneralRisk(judgments, loss, cost, context, mean=mean)
         if loss.pair_kernel == "logistic":
             logistic = risks.DeviceLogisticRisk if on_device else risks.LogisticRisk
-            return logistic(judgments, loss, cost, workers)
+            return logistic(judgments, loss, cost, context)
         hinge = risks.DeviceHingeRisk if on_device else risks.HingeRisk
-        return hinge(judgments, loss, cost, workers)
+        return hinge(judgments, loss, cost, context)
 
-    def _bind_ranked(self, arrangement: Arrangement, workers: Workers) -> BoundLossRisk:
+    def _bind_ranked(self, layout: QueryLayout, context: Context) -> BoundLossRisk:
         """Prepare the risk with weights of pairs that follow the ranking."""
         loss, cost = pair_loss(self.loss), price(self.price)
         rule = risks.rank_weight(self.rank_weight)
         assert rule is not None
-        weights = risks.RankWeights(
-            rule, arrangement, balanced=self.balance != "pairs", workers=workers
-        )
-        on_device = workers.device is not None
+        weights = risks.RankWeights(rule, layout, balanced=self.balance != "pairs", context=context)
+        on_device = context.device is not None
         if loss.form is None or loss.form.kind != "separable" or loss.gap:
             pairs = risks.DeviceRankedPairsRisk if on_device else risks.RankedPairsRisk
-            return pairs(arrangement, loss, cost, weights)
+            return pairs(layout, loss, cost, weights)
         if weights.top is None:
             ranks = risks.DeviceRankedExponentialRisk if on_device else risks.RankedExponentialRisk
-            return ranks(arrangement, loss, cost, weights)
+            return ranks(layout, loss, cost, weights)
         top = risks.DeviceTopExponentialRisk if on_device else risks.TopExponentialRisk
-        return top(arrangement, loss, cost, weights)
+        return top(layout, loss, cost, weights)
 
     def value(self, judgments: Judgments, scores: ArrayLike) -> float:
         """Sum the price of every loser: R; infinity beyond the range of floats."""
@@ -147,34 +145,36 @@ class PairRisk(Risk):
         """``-dR/ds`` for every row, in the order of the rows."""
         bound, arranged = self._at(judgments, scores)
         state = bound.state(arranged)
-        return bound.to_rows(_of_mass(state.pull, state.log_mass))
+        return bound.to_rows(_of_mass(state.pull, state.log_gradient_sum))
 
     def curvature(self, judgments: Judgments, scores: ArrayLike) -> Floats:
         """``d²R/ds²``, the diagonal of the second derivative, in the order of the rows."""
         bound, arranged = self._at(judgments, scores)
         state = bound.state(arranged)
-        return bound.to_rows(_of_mass(bound.curvature(state), state.log_mass))
+        return bound.to_rows(_of_mass(bound.curvature(state), state.log_gradient_sum))
 
-    def masses(self, judgments: Judgments, scores: ArrayLike, ranker: ArrayLike) -> Masses:
+    def edge_weights(
+        self, judgments: Judgments, scores: ArrayLike, weak_ranker: ArrayLike
+    ) -> EdgeWeights:
         """Give the shares of the pair mass ordered rightly, wrongly and not at all."""
         bound, arranged = self._at(judgments, scores)
-        values = np.asarray(ranker)
+        values = np.asarray(weak_ranker)
         if values.shape != (len(judgments),) or not np.isin(values, (0, 1)).all():
             raise ValueError("ranker must be 0 or 1 for every row; masses are for such rankers")
-        at = values[bound.arrangement.order].astype(np.uint8)
-        return bound.masses(bound.state(arranged), at)
+        at = values[bound.layout.order].astype(np.uint8)
+        return bound.edge_weights(bound.state(arranged), at)
 
     def _at(self, judgments: Judgments, scores: ArrayLike) -> tuple[BoundLossRisk, Floats]:
         values = check_column(scores, "scores", len(judgments))
         bound = self.bind(judgments)
-        return bound, values[bound.arrangement.order]
+        return bound, values[bound.layout.order]
 
     def __repr__(self) -> str:
         ranked = "" if self.rank_weight is None else f", rank_weight={self.rank_weight!r}"
         return f"PairRisk({self.loss!r}, {self.price!r}, balance={self.balance!r}{ranked})"
 
 
-def _of_mass(shares: Floats, log_mass: float) -> Floats:
+def _of_mass(shares: Floats, log_gradient_sum: float) -> Floats:
     """Shares of a mass, which may be beyond the range of floats."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.where(shares == 0, 0.0, shares * np.exp(log_mass))
+        return np.where(shares == 0, 0.0, shares * np.exp(log_gradient_sum))

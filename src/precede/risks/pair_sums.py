@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats
-from precede.engine.exact import exact_sums, greatest_of, log_total, log_totals
-from precede.engine.workers import Workers, is_small
+from precede.engine.exact import all_reduce_max, exact_sums, log_total, log_totals
+from precede.engine.execution import Context, is_small
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price, logarithm
-from precede.risks.base import BoundLossRisk, Masses, State
+from precede.risks.base import BoundLossRisk, EdgeWeights, State
 from precede.risks.smooth_line import least_on_points
 from precede.risks.sweeps import PairSums
 
@@ -28,20 +28,18 @@ class GeneralRisk(BoundLossRisk):
     """
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None,
+        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None,
         *, mean: bool = False,
     ):  # fmt: skip
-        super().__init__(arrangement, loss, cost, workers, mean=mean)
-        self._small = is_small("exponentials", arrangement.n_arranged)
-        self._sums = PairSums(arrangement, loss, self.workers)
+        super().__init__(layout, loss, cost, context, mean=mean)
+        self._small = is_small("exponentials", layout.n_used_rows)
+        self._sums = PairSums(layout, loss, self.context)
         with np.errstate(divide="ignore"):
-            self._log_weight = np.log(arrangement.weight)
-            self._log_outer = np.log(arrangement.outer)
+            self._log_weight = np.log(layout.weight)
+            self._log_outer = np.log(layout.loser_weight)
         self._log_divisor = self.log_divisors()
-        self._heaviest = float(
-            greatest_of(lambda: arrangement.weight.max(initial=0.0), self.workers)
-        )
-        self.share = arrangement.weight / self._heaviest
+        self._heaviest = float(all_reduce_max(lambda: layout.weight.max(initial=0.0), self.context))
+        self.share = layout.weight / self._heaviest
         self._log_outer_of_losers = np.where(self._sums.is_loser, self._log_outer, -np.inf)
         self._linear_price_slopes: tuple[Floats, float, Floats] | None = None
 
@@ -61,11 +59,13 @@ class GeneralRisk(BoundLossRisk):
         log_price_slope += self._log_outer
         (log_won,) = self._sums.over_losers(scores, log_price_slope, ("slope",))
         log_loss, log_win = log_price_slope + log_slope, log_won + self._log_weight
-        log_value, log_mass = log_totals([log_price + self._log_outer, log_loss], self.workers)
-        if log_mass == -np.inf:  # every pair is beyond its margin: nothing pulls
-            return State(scores, log_value, log_mass, np.zeros(scores.size))
-        pull = np.exp(log_win - log_mass) - np.exp(log_loss - log_mass)
-        return State(scores, log_value, log_mass, pull, (log_loss_sum, log_price_slope))
+        log_value, log_gradient_sum = log_totals(
+            [log_price + self._log_outer, log_loss], self.context
+        )
+        if log_gradient_sum == -np.inf:  # every pair is beyond its margin: nothing pulls
+            return State(scores, log_value, log_gradient_sum, np.zeros(scores.size))
+        pull = np.exp(log_win - log_gradient_sum) - np.exp(log_loss - log_gradient_sum)
+        return State(scores, log_value, log_gradient_sum, pull, (log_loss_sum, log_price_slope))
 
     def _state_of_levels(self, scores: Floats) -> State:
         """The same without listed pairs, in plain numbers relative to the largest.
@@ -85,10 +85,10 @@ class GeneralRisk(BoundLossRisk):
         else:
             log_price = self.price.log_value(logarithm(loss_sum) + (unit - self._log_divisor))
             log_price += self._log_divisor + self._log_outer_of_losers
-            log_value = log_total(log_price, self.workers)
+            log_value = log_total(log_price, self.context)
         if mass == 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, log_value, -np.inf, np.zeros(scores.size))
-        self.workers.run(_pull_of_rows, won.size, won, self.share, loss, mass, small=self._small)
+        self.context.run(_pull_of_rows, won.size, won, self.share, loss, mass, small=self._small)
         return State(
             scores, log_value, float(np.log(mass)) + most + unit, won, (None, log_price_slope)
         )
@@ -96,10 +96,10 @@ class GeneralRisk(BoundLossRisk):
     def _weigh(self, price_slope: Floats, slope: Floats, loss_sum: Floats) -> tuple[float, float]:
         """Sums of ``price_slope·slope``, which replaces the slopes, and ``price_slope·sum``."""
         costs = np.empty_like(loss_sum)
-        self.workers.run(
+        self.context.run(
             _weighed, price_slope.size, price_slope, slope, loss_sum, costs, small=self._small
         )
-        mass, total = exact_sums([slope, costs], self.workers)
+        mass, total = exact_sums([slope, costs], self.context)
         return mass, total
 
     def _price_slopes(self, loss_sum: Floats | None) -> tuple[Floats, float, Floats]:
@@ -115,7 +115,7 @@ class GeneralRisk(BoundLossRisk):
             if linear or loss_sum is None
             else self._log_price_slopes(loss_sum)
         )
-        most = float(greatest_of(lambda: log_price_slope.max(initial=-np.inf), self.workers))
+        most = float(all_reduce_max(lambda: log_price_slope.max(initial=-np.inf), self.context))
         found = (
             log_price_slope,
             most,
@@ -135,7 +135,7 @@ class GeneralRisk(BoundLossRisk):
                 self.price.log_slope(part) + self._log_outer_of_losers[first:last]
             )
 
-        self.workers.run(chunk, loss_sum.size, small=self._small)
+        self.context.run(chunk, loss_sum.size, small=self._small)
         return log_price_slope
 
     def _exp(self, values: Floats, most: float) -> Floats:
@@ -144,7 +144,7 @@ class GeneralRisk(BoundLossRisk):
         def chunk(first: int, last: int) -> None:
             np.exp(values[first:last] - most, out=result[first:last])
 
-        self.workers.run(chunk, values.size, small=self._small)
+        self.context.run(chunk, values.size, small=self._small)
         return result
 
     def search_line(self, state: State, values: Array) -> tuple[float, bool]:
@@ -159,7 +159,7 @@ class GeneralRisk(BoundLossRisk):
         losers of ``g''(u_k) (w l')² + g'(u_k) w l''``.
         """
         sums = self._sums
-        if state.log_mass == -np.inf:  # every pair is beyond its margin
+        if state.log_gradient_sum == -np.inf:  # every pair is beyond its margin
             return np.zeros(state.scores.size)
         if self.price.power == 1 and sums.by_levels_only:
             return self._curvature_of_levels(state)
@@ -167,7 +167,7 @@ class GeneralRisk(BoundLossRisk):
 
     def half_bound(self, state: State) -> Floats:
         """The same with ``g''(u_k) w |l'| S_k`` for a winner; see `curvature_bound`."""
-        if state.log_mass == -np.inf:
+        if state.log_gradient_sum == -np.inf:
             return np.zeros(state.scores.size)
         return self._second_derivatives(state, bound=True)
 
@@ -198,20 +198,20 @@ class GeneralRisk(BoundLossRisk):
             won_curvature + weight,
             won,
         )
-        return sum((np.exp(term - state.log_mass) for term in terms), np.zeros(scores.size))
+        return sum((np.exp(term - state.log_gradient_sum) for term in terms), np.zeros(scores.size))
 
     def _curvature_of_levels(self, state: State) -> Floats:
         """The same with a linear price and without listed pairs, in plain numbers."""
         _, most, price_slope = self._price_slopes(None)
         (lost,) = self._sums.linear(state.scores, self.share, ("curvature",), winners=True)
         (won,) = self._sums.linear(state.scores, price_slope, ("curvature",), winners=False)
-        scale = np.exp(most + np.log(self._heaviest) - state.log_mass)
+        scale = np.exp(most + np.log(self._heaviest) - state.log_gradient_sum)
         return (lost * price_slope + won * self.share) * scale
 
-    def masses(self, state: State, values: Bytes) -> Masses:
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
-        if state.log_mass == -np.inf:
-            return Masses(0.0, 0.0, 0.0)
+        if state.log_gradient_sum == -np.inf:
+            return EdgeWeights(0.0, 0.0, 0.0)
         # With a linear price the state of another risk for the same pairs will do.
         log_price_slope = self._log_outer_of_losers if self.price.power == 1 else state.parts[1]
         above = np.where(values == 1, self._log_weight, -np.inf)
@@ -219,13 +219,13 @@ class GeneralRisk(BoundLossRisk):
         (up,) = self._sums.over_winners(state.scores, above, ("slope",))
         (down,) = self._sums.over_winners(state.scores, below, ("slope",))
         mass_up, mass_down = (
-            log_price_slope + up - state.log_mass,
-            log_price_slope + down - state.log_mass,
+            log_price_slope + up - state.log_gradient_sum,
+            log_price_slope + down - state.log_gradient_sum,
         )
         right, wrong = exact_sums(
-            [np.exp(mass_up[values == 0]), np.exp(mass_down[values == 1])], self.workers
+            [np.exp(mass_up[values == 0]), np.exp(mass_down[values == 1])], self.context
         )
-        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+        return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
 
 
 # -- kernels ---------------------------------------------------------------------------------

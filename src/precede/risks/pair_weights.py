@@ -17,13 +17,13 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.elementary import portable_exp
 from precede.engine.exact import SCALE, exact_sum
+from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, log
-from precede.engine.workers import Workers, is_small
+from precede.engine.portable_kernels import portable_exp
+from precede.engine.query_layout import QueryLayout
 
 __all__ = ["DroppedWeights", "PairWeights", "free_memory", "pair_factors"]
 
@@ -94,33 +94,33 @@ class PairWeights:
     Sums inside a piece have a fixed order, sums over pieces are sums of integers.
     """
 
-    def __init__(self, arrangement: Arrangement, workers: Workers):
-        self._arrangement, self._workers = arrangement, workers
-        self._count, self._start = _rows(arrangement)
+    def __init__(self, layout: QueryLayout, context: Context):
+        self._arrangement, self._context = layout, context
+        self._count, self._start = _rows(layout)
         self._weights = np.empty(int(self._start[-1]))
-        self._pieces, self._first_piece = _pieces(arrangement, self._count, self._start)
+        self._pieces, self._first_piece = _pieces(layout, self._count, self._start)
         self._column_start = np.concatenate([[0], np.cumsum(self._pieces[:, 3])])
         self._columns = np.empty(int(self._column_start[-1]))
         self._small = is_small("pairs", self._weights.size)
-        listed = arrangement.pair_weight * arrangement.weight[arrangement.winner]
-        self._listed = listed * arrangement.outer[arrangement.loser] / arrangement.total
-        self.pull = np.zeros(arrangement.n_arranged)
+        listed = layout.pair_weight * layout.weight[layout.winner]
+        self._listed = listed * layout.loser_weight[layout.loser] / layout.total
+        self.pull = np.zeros(layout.n_used_rows)
         self.log_risk = 0.0
         self.tied = 1.0
         self._mass = 1.0  # what the weights sum to; the next factors bring it back to 1
         self._run(
-            _fill, self._pieces, self._count, self._start, arrangement.weight, arrangement.outer,
-            1 / arrangement.total, self._weights,
+            _fill, self._pieces, self._count, self._start, layout.weight, layout.loser_weight,
+            1 / layout.total, self._weights,
         )  # fmt: skip
-        self._multiply(np.zeros(arrangement.n_arranged, np.uint8), 1.0, 1.0, 1.0)
+        self._multiply(np.zeros(layout.n_used_rows, np.uint8), 1.0, 1.0, 1.0)
 
     @staticmethod
-    def bytes_needed(arrangement: Arrangement) -> int:
+    def bytes_needed(layout: QueryLayout) -> int:
         """Memory of the weights and of what goes with them, before any of it is taken."""
-        graded = arrangement.count_graded_pairs()
+        graded = layout.count_graded_pairs()
         # Sums by column of the pieces are at most a sixteenth of the pairs: see `_pieces`.
-        pairs = 8 * graded + 8 * graded // 16 + 40 * arrangement.winner.size
-        return pairs + 8 * (7 + ABREAST) * arrangement.n_arranged
+        pairs = 8 * graded + 8 * graded // 16 + 40 * layout.winner.size
+        return pairs + 8 * (7 + ABREAST) * layout.n_used_rows
 
     def advance(self, values: Bytes, *, before: float, step: float) -> None:
         """Add `step` to the accumulated weight `before` of a ranker (C19 eqs. 25 and 26)."""
@@ -130,9 +130,9 @@ class PairWeights:
 
     def _multiply(self, values: Bytes, right: float, wrong: float, tied: float) -> None:
         """Multiply the weights and take the sums anew."""
-        arrangement, pieces = self._arrangement, self._pieces
-        row = np.zeros(arrangement.n_arranged)
-        column = np.zeros(arrangement.n_arranged)
+        layout, pieces = self._arrangement, self._pieces
+        row = np.zeros(layout.n_used_rows)
+        column = np.zeros(layout.n_used_rows)
         sums = np.zeros((2, len(pieces)))
         one = values.astype(np.float64)
         # What the weight of a pair is multiplied by, by the value of the winner (0 or 1).
@@ -141,31 +141,31 @@ class PairWeights:
             _advance, pieces, self._column_start, self._count, self._start, values, one, by_loser,
             self._weights, row, self._columns, sums,
         )  # fmt: skip
-        self._workers.run(
+        self._context.run(
             _add_columns, self._first_piece.size - 1, self._first_piece, pieces,
             self._column_start, self._columns, column, small=self._small,
         )  # fmt: skip
         mass, ties = exact_sum(sums[0]), exact_sum(sums[1])
         listed_pull = np.zeros(row.size)
         if self._listed.size:
-            above, below = values[arrangement.winner], values[arrangement.loser]
+            above, below = values[layout.winner], values[layout.loser]
             self._listed *= np.where(above == below, tied, np.where(above > below, right, wrong))
             mass += exact_sum(self._listed)
             ties += exact_sum(self._listed[above == below])
             integers = np.zeros(row.size, np.int64)
             # Shares, not weights: after a large step the weights themselves could overflow.
-            _add_listed(arrangement.winner, arrangement.loser, self._listed / mass, integers)
+            _add_listed(layout.winner, layout.loser, self._listed / mass, integers)
             listed_pull = integers / SCALE
         self._mass = mass
         self.pull = (row - column) / mass + listed_pull
         self.tied = min(max(ties / mass, 0.0), 1.0)
 
-    def ties(self, rankers: Sequence[Bytes]) -> Floats:
+    def ties(self, weak_rankers: Sequence[Bytes]) -> Floats:
         """Shares of the weight of the pairs that each ranker ties: a product by blocks."""
         found = []
-        for first in range(0, len(rankers), ABREAST):
-            batch = rankers[first : first + ABREAST]
-            one = np.zeros((self._arrangement.n_arranged, ABREAST))
+        for first in range(0, len(weak_rankers), ABREAST):
+            batch = weak_rankers[first : first + ABREAST]
+            one = np.zeros((self._arrangement.n_used_rows, ABREAST))
             for j, values in enumerate(batch):
                 one[:, j] = values
             sums = np.zeros((ABREAST, len(self._pieces)))
@@ -176,7 +176,7 @@ class PairWeights:
         return np.array(found)
 
     def along(
-        self, rankers: Sequence[Bytes], before: Floats, direction: Floats, step: float
+        self, weak_rankers: Sequence[Bytes], before: Floats, direction: Floats, step: float
     ) -> tuple[float, float]:
         """Factor by which E2 changes ``step`` along a direction of weights, and its slope."""
         after = before + step * direction
@@ -186,7 +186,7 @@ class PairWeights:
             direction,
             direction * np.tanh(after),
         ])  # fmt: skip
-        values = np.stack(rankers, axis=1)
+        values = np.stack(weak_rankers, axis=1)
         sums = np.zeros((2, len(self._pieces)))
         self._run(_line, self._pieces, self._count, self._start, values, table, self._weights, sums)
         listed = np.zeros((2, self._listed.size))
@@ -197,34 +197,32 @@ class PairWeights:
         return factor / self._mass, slope / self._mass
 
     def _run(self, kernel: object, *arguments: object) -> None:
-        self._workers.run(kernel, len(self._pieces), *arguments, small=self._small)  # type: ignore[arg-type]
+        self._context.run(kernel, len(self._pieces), *arguments, small=self._small)  # type: ignore[arg-type]
 
 
 def _log_cosh(x: Floats) -> Floats:
     return np.logaddexp(x, -x) - np.log(2.0)
 
 
-def _rows(arrangement: Arrangement) -> tuple[Integers, Integers]:
+def _rows(layout: QueryLayout) -> tuple[Integers, Integers]:
     """How many losers every row has below it, and where its row of weights starts."""
-    level_start, query_start = arrangement.level_start, arrangement.query_start
+    level_start, query_start = layout.level_start, layout.query_start
     first_level = np.repeat(query_start[:-1], np.diff(query_start))
     below = level_start[:-1] - level_start[first_level]
-    count = np.zeros(arrangement.n_arranged, np.int64)
-    count[: arrangement.n_graded] = np.repeat(below, np.diff(level_start))
+    count = np.zeros(layout.n_used_rows, np.int64)
+    count[: layout.n_graded] = np.repeat(below, np.diff(level_start))
     return count, np.concatenate([[0], np.cumsum(count)])
 
 
-def _pieces(
-    arrangement: Arrangement, count: Integers, start: Integers
-) -> tuple[Integers, Integers]:
+def _pieces(layout: QueryLayout, count: Integers, start: Integers) -> tuple[Integers, Integers]:
     """Cut queries into pieces: first row of the query, winners from and to, most losers.
 
     Gives also the first piece of every query, and the end.
     """
-    query_bounds = arrangement.level_start[arrangement.query_start]
+    query_bounds = layout.level_start[layout.query_start]
     bottom, top = query_bounds[:-1], query_bounds[1:]
     # The lowest level wins nothing; the highest row has the most losers.
-    low = arrangement.level_start[arrangement.query_start[:-1] + 1]
+    low = layout.level_start[layout.query_start[:-1] + 1]
     whole = np.stack([bottom, low, top, count[top - 1]], axis=1).reshape(-1, 4)
     # Every piece has sums by column of its own: they must stay few beside the pairs.
     size = np.maximum(PIECE, 16 * whole[:, 3])
@@ -253,7 +251,7 @@ class DroppedWeights:
     a number of the loser, and its sums over pairs are products of sums: RankBoost in which
     winners keep a random half of the rankers and losers the other half.
 
-    The estimates of E2, of the (unnormalised) pull and of the ties are unbiased. Coins are
+    The estimates of E2, of the (unnormalized) pull and of the ties are unbiased. Coins are
     tossed anew in every round; every mask is used with its complement; queries fall into
     groups with masks of their own.
 
@@ -270,33 +268,33 @@ class DroppedWeights:
 
     def __init__(
         self,
-        arrangement: Arrangement,
+        layout: QueryLayout,
         codes: Bytes,
-        workers: Workers,
+        context: Context,
         *,
         masks: int,
         seed: int,
     ):
-        self._arrangement, self._codes, self._workers = arrangement, codes, workers
+        self._arrangement, self._codes, self._context = layout, codes, context
         self._masks, self._seed, self._round = masks, seed, 0
-        queries = arrangement.query_start.size - 1
+        queries = layout.query_start.size - 1
         # A pair must see one mask, and a listed pair may join two queries.
-        self._groups = 1 if arrangement.winner.size else max(1, min(GROUPS, queries))
-        query_bounds = arrangement.level_start[arrangement.query_start]
-        self._group = np.zeros(arrangement.n_arranged, np.int64)
+        self._groups = 1 if layout.winner.size else max(1, min(GROUPS, queries))
+        query_bounds = layout.level_start[layout.query_start]
+        self._group = np.zeros(layout.n_used_rows, np.int64)
         if self._groups > 1:
             self._group[:] = np.repeat(np.arange(queries) % self._groups, np.diff(query_bounds))
         self._feature: list[int] = []
         self._first: list[int] = []
         self._eta: list[float] = []
-        self._small = is_small("pairs", arrangement.n_arranged * masks)
+        self._small = is_small("pairs", layout.n_used_rows * masks)
         self._toss()
 
     @staticmethod
-    def bytes_needed(arrangement: Arrangement, masks: int, features: int) -> int:
+    def bytes_needed(layout: QueryLayout, masks: int, features: int) -> int:
         """Memory of the estimate, before any of it is taken."""
         tables = 8 * 256 * features * GROUPS * (masks // 2 + 1)
-        return (24 * masks + 64) * arrangement.n_arranged + tables + 40 * arrangement.winner.size
+        return (24 * masks + 64) * layout.n_used_rows + tables + 40 * layout.winner.size
 
     def advance(self, feature: int, first: int, *, step: float) -> None:
         """Add `step` to the accumulated weight of the ranker that is 1 from code `first` up."""
@@ -313,13 +311,13 @@ class DroppedWeights:
 
     def _toss(self) -> None:
         """Draw masks and take the sums."""
-        arrangement, masks = self._arrangement, self._masks
-        shape = (masks // 2, arrangement.n_arranged)
+        layout, masks = self._arrangement, self._masks
+        shape = (masks // 2, layout.n_used_rows)
         kept, total = np.zeros(shape), np.zeros(shape[1])
         used = sorted(set(self._feature))
         if used:
             tables, totals = self._tables(used)
-            self._workers.run(
+            self._context.run(
                 _kept_scores, shape[1], self._codes, np.array(used), self._group, tables, totals,
                 kept, total, small=self._small,
             )  # fmt: skip
@@ -348,22 +346,22 @@ class DroppedWeights:
 
     def _sum_up(self, up: Floats, down: Floats) -> None:
         """Take the sums over pairs of ``exp(up of the winner + down of the loser)``."""
-        arrangement, masks = self._arrangement, self._masks
-        winner, loser = arrangement.winner, arrangement.loser
-        weight = arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
+        layout, masks = self._arrangement, self._masks
+        winner, loser = layout.winner, layout.loser
+        weight = layout.pair_weight * layout.weight[winner] * layout.loser_weight[loser]
         listed = log(weight) + up[:, winner] + down[:, loser]
-        queries = arrangement.query_start.size - 1
+        queries = layout.query_start.size - 1
         scale = np.full((masks, queries), -np.inf)
-        self._workers.run(
-            _scale_terms, queries, arrangement.level_start[arrangement.query_start],
-            arrangement.weight, arrangement.outer, up, down, scale, small=self._small,
+        self._context.run(
+            _scale_terms, queries, layout.level_start[layout.query_start],
+            layout.weight, layout.loser_weight, up, down, scale, small=self._small,
         )  # fmt: skip
         shift = max(scale.max(initial=-np.inf), listed.max(initial=-np.inf))
         self._up, self._down, self._factor = up, down, exp(scale - shift)
-        row, column = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
+        row, column = np.zeros(layout.n_used_rows), np.zeros(layout.n_used_rows)
         mass = np.zeros(queries)
-        self._workers.run(
-            _dropped_sums, queries, arrangement.query_start, arrangement.level_start, up, down,
+        self._context.run(
+            _dropped_sums, queries, layout.query_start, layout.level_start, up, down,
             self._factor, row, column, mass, small=self._small,
         )  # fmt: skip
         self._listed = exp(listed - shift).sum(axis=0)
@@ -371,25 +369,25 @@ class DroppedWeights:
         integers = np.zeros(row.size, np.int64)
         _add_listed(winner, loser, self._listed / self._total, integers)
         self.pull = (row - column) / self._total + integers / SCALE
-        self.log_risk = float(shift + np.log(self._total / masks / arrangement.total))
+        self.log_risk = float(shift + np.log(self._total / masks / layout.total))
 
-    def ties(self, rankers: Sequence[Bytes]) -> Floats:
+    def ties(self, weak_rankers: Sequence[Bytes]) -> Floats:
         """Estimated shares of the weight of the pairs that each ranker ties."""
-        arrangement = self._arrangement
-        queries = arrangement.query_start.size - 1
+        layout = self._arrangement
+        queries = layout.query_start.size - 1
         found = []
-        for first in range(0, len(rankers), ABREAST):
-            batch = rankers[first : first + ABREAST]
-            one = np.zeros((arrangement.n_arranged, ABREAST))
+        for first in range(0, len(weak_rankers), ABREAST):
+            batch = weak_rankers[first : first + ABREAST]
+            one = np.zeros((layout.n_used_rows, ABREAST))
             for j, values in enumerate(batch):
                 one[:, j] = values
             sums = np.zeros((ABREAST, queries))
-            self._workers.run(
-                _dropped_ties, queries, arrangement.query_start, arrangement.level_start, one,
+            self._context.run(
+                _dropped_ties, queries, layout.query_start, layout.level_start, one,
                 self._up, self._down, self._factor, sums, small=self._small,
             )  # fmt: skip
             for j, values in enumerate(batch):
-                same = values[arrangement.winner] == values[arrangement.loser]
+                same = values[layout.winner] == values[layout.loser]
                 tied = exact_sum(sums[j]) + exact_sum(self._listed[same])
                 found.append(tied / self._total)
         return np.array(found)
@@ -401,14 +399,14 @@ class DroppedWeights:
 @njit(cache=True, nogil=True)
 def _fill(
     low: int, high: int, pieces: Integers, count: Integers, start: Integers, weight: Floats,
-    outer: Floats, share: float, weights: Floats,
+    loser_weight: Floats, share: float, weights: Floats,
 ) -> None:  # fmt: skip
     for piece in range(low, high):
         bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
         for item in range(begin, end):
             row = weights[start[item] : start[item] + count[item]]
             for k in range(row.size):
-                row[k] = weight[item] * outer[bottom + k] * share
+                row[k] = weight[item] * loser_weight[bottom + k] * share
 
 
 @njit(cache=True, nogil=True)
@@ -583,7 +581,7 @@ def _kept_scores(
 
 @njit(cache=True, nogil=True)
 def _scale_terms(
-    low: int, high: int, query_bounds: Integers, weight: Floats, outer: Floats, up: Floats,
+    low: int, high: int, query_bounds: Integers, weight: Floats, loser_weight: Floats, up: Floats,
     down: Floats,
     scale: Floats,
 ) -> None:  # fmt: skip
@@ -595,7 +593,7 @@ def _scale_terms(
             most_down = down[mask, bottom:top].max()
             for row in range(bottom, top):
                 up[mask, row] = weight[row] * portable_exp(up[mask, row] - most_up)
-                down[mask, row] = outer[row] * portable_exp(down[mask, row] - most_down)
+                down[mask, row] = loser_weight[row] * portable_exp(down[mask, row] - most_down)
             scale[mask, query] = most_up + most_down
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Integers
+from precede.engine.query_layout import QueryLayout
 
 __all__ = ["Pieces"]
 
@@ -31,15 +31,15 @@ class Pieces:
         return int(self.level.size)
 
     @classmethod
-    def cut(cls, arrangement: Arrangement, size: int | None = None) -> Pieces:
-        """Cut the levels of an arrangement into pieces of at most `size` rows."""
+    def cut(cls, layout: QueryLayout, size: int | None = None) -> Pieces:
+        """Cut the levels of a layout into pieces of at most `size` rows."""
         size = size or PIECE
-        sizes = np.diff(arrangement.level_start)
+        sizes = np.diff(layout.level_start)
         per_level = -(-sizes // size)
         first = np.concatenate([[0], np.cumsum(per_level)]).astype(np.int64)
         level = np.repeat(np.arange(sizes.size), per_level)
         within = np.arange(level.size) - first[level]
-        start = np.append(arrangement.level_start[level] + within * size, arrangement.n_graded)
+        start = np.append(layout.level_start[level] + within * size, layout.n_graded)
         single = bool((per_level == 1).all())
         return cls(start.astype(np.int64), level.astype(np.int64), first, single)
 

@@ -1,7 +1,7 @@
 """The risk of a classifier: one exponential loss for each row instead of each pair.
 
 ``R(s) = sum_i w_i exp(-y_i s_i)`` over rows of two classes, y = 1 for the second of them and
--1 for the first: what AdaBoost minimises. With ``F+ = sum over y = 1`` and ``F- = sum over
+-1 for the first: what AdaBoost minimizes. With ``F+ = sum over y = 1`` and ``F- = sum over
 y = -1`` it is ``F+ + F-``, where `PairRisk` with the same loss is ``F+ · F-`` (RS09 section 5).
 """
 
@@ -12,14 +12,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats
 from precede.engine.exact import exact_sum, log_total
+from precede.engine.execution import Context
 from precede.engine.portable import exp, log
-from precede.engine.workers import Workers
+from precede.engine.query_layout import QueryLayout
 from precede.judgments import Judgments, check_column
 from precede.losses import Exponential, Power
-from precede.risks.base import BoundLossRisk, Masses, State
+from precede.risks.base import BoundLossRisk, EdgeWeights, State
 from precede.risks.pair_risk import PairRisk
 
 __all__ = ["BoundPointRisk", "PointRisk"]
@@ -54,12 +54,12 @@ class PointRisk(PairRisk):
         super().__init__("exponential", "linear", balance="pairs")
 
     def bind(
-        self, judgments: Judgments | Arrangement, workers: Workers | None = None
+        self, judgments: Judgments | QueryLayout, context: Context | None = None
     ) -> BoundPointRisk:
         """Prepare the risk for one set of judgments, in the order of its rows."""
         if isinstance(judgments, Judgments):
-            judgments = judgments.arrange("pairs")
-        return BoundPointRisk(judgments, workers)
+            judgments = judgments.to_layout("pairs")
+        return BoundPointRisk(judgments, context)
 
     def skew(self, judgments: Judgments, scores: ArrayLike) -> float:
         """F-skew, ``F+ - F-``: what is left when the classes do not weigh the same (RS09 eq. 15).
@@ -69,7 +69,7 @@ class PointRisk(PairRisk):
         -1.0
         """
         bound = self.bind(judgments)
-        at = check_column(scores, "scores", len(judgments))[bound.arrangement.order]
+        at = check_column(scores, "scores", len(judgments))[bound.layout.order]
         return bound.skew(bound.state(at))
 
     def __repr__(self) -> str:
@@ -77,22 +77,22 @@ class PointRisk(PairRisk):
 
 
 class BoundPointRisk(BoundLossRisk):
-    """`PointRisk` bound to an arrangement.
+    """`PointRisk` bound to a layout.
 
     The pull of a row is ``y_i w_i exp(-y_i s_i)``; divided by the risk, its absolute values
     are AdaBoost's weights of the rows.
     """
 
-    def __init__(self, arrangement: Arrangement, workers: Workers | None = None):
-        super().__init__(arrangement, Exponential(), Power(1), workers)
-        if arrangement.level_start.size != 3 or arrangement.winner.size:
+    def __init__(self, layout: QueryLayout, context: Context | None = None):
+        super().__init__(layout, Exponential(), Power(1), context)
+        if layout.level_start.size != 3 or layout.winner.size:
             raise ValueError(
                 "PointRisk needs two classes in one list, and no listed pairs; use PairRisk for "
                 "grades, queries and pairs"
             )
-        self._sign = np.where(np.arange(arrangement.n_arranged) < arrangement.level_start[1], -1, 1)
-        self._log_weight = log(arrangement.weight)
-        self._log_rows = math.log(math.fsum(np.sort(arrangement.weight)))
+        self._sign = np.where(np.arange(layout.n_used_rows) < layout.level_start[1], -1, 1)
+        self._log_weight = log(layout.weight)
+        self._log_rows = math.log(math.fsum(np.sort(layout.weight)))
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
@@ -104,16 +104,16 @@ class BoundPointRisk(BoundLossRisk):
         """Share of the risk that each row has."""
         return np.abs(state.pull)
 
-    def masses(self, state: State, values: Bytes) -> Masses:
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Shares of the risk where a ranker is 1 and right, 1 and wrong, and 0 (no opinion)."""
         voted = state.pull[values == 1]
         right, wrong = exact_sum(voted[voted > 0]), -exact_sum(voted[voted < 0])
-        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+        return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
 
     @property
     def smoothing(self) -> float:
         """Half a row's share of the weight, a row of weight 2 being two rows."""
-        weight = self.arrangement.weight
+        weight = self.layout.weight
         return 0.5 / max(exact_sum(weight), weight.size)
 
     @property
@@ -143,6 +143,6 @@ class BoundPointRisk(BoundLossRisk):
 
     def error(self, state: State) -> float:
         """Share of the weight of the rows on the wrong side of 0; a score of 0 is wrong."""
-        weight = self.arrangement.weight
+        weight = self.layout.weight
         wrong = self._sign * state.scores <= 0
         return exact_sum(weight[wrong]) / exact_sum(weight)

@@ -19,16 +19,16 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
-from precede.engine.elementary import portable_exp
 from precede.engine.exact import exact_sums, log_total
+from precede.engine.execution import Context, is_small
 from precede.engine.parameters import whole_number
 from precede.engine.portable import exp, exp2, log, log_of
-from precede.engine.workers import Workers, is_small
+from precede.engine.portable_kernels import portable_exp
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
-from precede.risks.base import BoundLossRisk, Masses, State, pair_totals
+from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_totals
 from precede.risks.top_ranks import DEEPEST, TopRanks, TopWeights
 
 __all__ = [
@@ -268,45 +268,43 @@ class RoundWeights:
 
 
 class RankWeights:
-    """`RankWeight` on the rows of an arrangement: gives the weights of a round.
+    """`RankWeight` on the rows of a layout: gives the weights of a round.
 
     `balanced` says whether the total weight of a query is kept as it is without ranks.
     """
 
-    def __init__(
-        self, rule: RankWeight, arrangement: Arrangement, *, balanced: bool, workers: Workers
-    ):
-        if arrangement.winner.size:
+    def __init__(self, rule: RankWeight, layout: QueryLayout, *, balanced: bool, context: Context):
+        if layout.winner.size:
             raise ValueError(
                 "rank_weight needs the grades of both items of a pair, but there are listed "
                 "pairs, which have none; use rank_weight=None"
             )
-        self.rule, self.arrangement, self.workers = rule, arrangement, workers
+        self.rule, self.layout, self.context = rule, layout, context
         self.balanced = balanced
-        count = arrangement.n_graded
-        self.first = arrangement.level_start[arrangement.query_start]
+        count = layout.n_graded
+        self.first = layout.level_start[layout.query_start]
         sizes = np.diff(self.first)
         self.flat = 1.0 if rule.discount is None else 0.0
-        self.gain = rule.gains(arrangement.grade[:count])
+        self.gain = rule.gains(layout.grade[:count])
         self.by_rank = rule.discounts(int(sizes.max(initial=0)))
         self.small = is_small("heavy rows", count)
-        levels = np.arange(arrangement.level_start.size - 1)
+        levels = np.arange(layout.level_start.size - 1)
         self.level = np.repeat(
-            levels - np.repeat(arrangement.query_start[:-1], np.diff(arrangement.query_start)),
-            np.diff(arrangement.level_start),
+            levels - np.repeat(layout.query_start[:-1], np.diff(layout.query_start)),
+            np.diff(layout.level_start),
         )
         self.scale = np.ones(sizes.size)
         if rule.by_ideal and not balanced and not self.flat:
             self.scale = 1.0 / self._ideals(sizes)
-        self.level_gain = self.gain[arrangement.level_start[:-1]]
-        self.plain_totals = sums_of_queries(0.5 * pair_totals(arrangement)[:count], self.first)
+        self.level_gain = self.gain[layout.level_start[:-1]]
+        self.plain_totals = sums_of_queries(0.5 * pair_totals(layout)[:count], self.first)
         self.top: TopRanks | None = None
         if rule.discount is not None and rule.k is not None and rule.k <= DEEPEST:
-            self.top = TopRanks(arrangement, self.by_rank, rule.k, self.level_gain, workers)
+            self.top = TopRanks(layout, self.by_rank, rule.k, self.level_gain, context)
 
     def _ideals(self, sizes: Integers) -> Floats:
         """``sum G D`` of every query in its ideal order."""
-        rank = np.repeat(self.first[1:], sizes) - np.arange(self.arrangement.n_graded)
+        rank = np.repeat(self.first[1:], sizes) - np.arange(self.layout.n_graded)
         ideal = sums_of_queries(self.gain * self.by_rank[rank - 1], self.first)
         if (ideal <= 0).any():
             raise ValueError(
@@ -320,7 +318,7 @@ class RankWeights:
         """Weights of a round that begins at these scores: O(n log n), or O(n) with a cut-off."""
         queries = self.first.size - 1
         blend, scale = float(self.rule.blend), self.scale
-        kept = scores[: self.arrangement.n_graded].copy()
+        kept = scores[: self.layout.n_graded].copy()
         found = self._ranked(kept, np.zeros(queries), (1.0 - blend) * scale)
         if not self.balanced and blend == 0:
             return found
@@ -345,7 +343,7 @@ class RankWeights:
             if not _sort_by_cells(scores, low, order[low:high]):
                 order[low:high] = low + np.argsort(-scores[low:high])
         ranked = np.empty(graded, np.int64), np.empty(graded), np.empty(graded)
-        self.workers.run(
+        self.context.run(
             _ranks_of_queries, queries, LONG, self.first, scores, self.by_rank, self.level, order,
             ends, discount, tied, *ranked, small=self.small,
         )  # fmt: skip
@@ -353,7 +351,7 @@ class RankWeights:
 
     def _totals(self, weights: RoundWeights) -> Floats:
         """Weight of all pairs of every query."""
-        winner, loser = self.arrangement.weight, self.arrangement.outer
+        winner, loser = self.layout.weight, self.layout.loser_weight
         if self.top is None or weights.top is None:
             return sums_of_queries(self.meet(weights, winner, loser)[0], self.first)
         met = self.top.meet(
@@ -363,7 +361,7 @@ class RankWeights:
 
     def pair_weights(self, weights: RoundWeights) -> Floats:
         """Weight of the pairs that every row takes part in."""
-        winner, loser = self.arrangement.weight, self.arrangement.outer
+        winner, loser = self.layout.weight, self.layout.loser_weight
         if self.top is None or weights.top is None:
             up, down = self.meet(weights, winner, loser, losers=True)
             return up + down
@@ -387,10 +385,10 @@ class RankWeights:
         level, discount, tied = weights.ranked
         # From the top down and from the bottom up: two threads can share a single list.
         up, down = np.empty((2, order.size)), np.empty((2, order.size if losers else 0))
-        few = int(np.diff(self.arrangement.query_start).max(initial=0)) <= FEW
-        self.workers.run(
+        few = int(np.diff(self.layout.query_start).max(initial=0)) <= FEW
+        self.context.run(
             _meet_few_grades if few else _meet_many_grades, 2 * queries, self.first, weights.ends,
-            self.arrangement.query_start, self.level_gain, tied, weights.plain, weights.factor,
+            self.layout.query_start, self.level_gain, tied, weights.plain, weights.factor,
             self.flat, level, discount, winner[order], loser[order], sides, losers, up, down,
             small=self.small,
         )  # fmt: skip
@@ -418,13 +416,13 @@ class RankWeightedRisk(BoundLossRisk):
     Before the first `begin_round` the weights are those of whatever scores are asked about.
     """
 
-    def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
+    def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
         if cost.power != 1:
             raise ValueError(
                 f"rank_weight={weights.rule!r} weighs pairs one by one, but price={cost!r} is paid "
                 "for all pairs of a loser together; use price=1 ('linear'), or rank_weight=None"
             )
-        super().__init__(arrangement, loss, cost, weights.workers)
+        super().__init__(layout, loss, cost, weights.context)
         self.weights = weights
         self._round: RoundWeights | None = None
 
@@ -443,8 +441,8 @@ class RankWeightedRisk(BoundLossRisk):
 
     def totals(self, state: State) -> Floats:
         """Weight of the pairs that every row takes part in, in this round."""
-        found = np.zeros(self.arrangement.n_arranged)
-        found[: self.arrangement.n_graded] = self.weights.pair_weights(self.at(state.scores))
+        found = np.zeros(self.layout.n_used_rows)
+        found[: self.layout.n_graded] = self.weights.pair_weights(self.at(state.scores))
         return found
 
 
@@ -455,29 +453,29 @@ class RankedExponentialRisk(RankWeightedRisk):
     `RankWeights.meet`. `State.parts` holds the mass of every row as winner and as loser.
     """
 
-    def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
-        super().__init__(arrangement, loss, cost, weights)
+    def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
+        super().__init__(layout, loss, cost, weights)
         assert loss.form is not None
         assert loss.form.kind == "separable"
         self.rate = loss.form.rate
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
-        weights, arrangement = self.at(scores), self.arrangement
+        weights, layout = self.at(scores), self.layout
         up, down, lift, log_query = self._sums(weights, scores)
-        log_value = log_total(log_query, self.workers)
-        pull, parts = np.zeros(arrangement.n_arranged), np.zeros((2, arrangement.n_arranged))
+        log_value = log_total(log_query, self.context)
+        pull, parts = np.zeros(layout.n_used_rows), np.zeros((2, layout.n_used_rows))
         if log_value == -np.inf:  # no pair has any weight
             return State(scores, -np.inf, -np.inf, pull, (weights, parts))
         parts[0, : up.size], parts[1, : up.size] = up, down
         parts[:, : up.size] *= self._share(lift, log_value)
         pull = parts[0] - parts[1]
-        log_mass = log_value + log_of(self.rate)
-        return State(scores, log_value, log_mass, pull, (weights, parts))
+        log_gradient_sum = log_value + log_of(self.rate)
+        return State(scores, log_value, log_gradient_sum, pull, (weights, parts))
 
     def log_value(self, scores: Floats) -> float:
         """Logarithm of the risk, without the pull."""
-        return log_total(self._sums(self.at(scores), scores, losers=False)[3], self.workers)
+        return log_total(self._sums(self.at(scores), scores, losers=False)[3], self.context)
 
     def _sums(
         self, weights: RoundWeights, scores: Floats, apart: Bytes | None = None, *,
@@ -488,8 +486,8 @@ class RankedExponentialRisk(RankWeightedRisk):
         Those of a row are relative to exp(lift) of its query, the third array; those of
         queries are logarithms. `apart` and `losers` are as for `RankWeights.meet`.
         """
-        winner, loser = self.arrangement.weight, self.arrangement.outer
-        first, graded = self.weights.first, self.arrangement.n_graded
+        winner, loser = self.layout.weight, self.layout.loser_weight
+        first, graded = self.weights.first, self.layout.n_graded
         margin = self.rate * scores[:graded]
         if not graded:
             return margin, margin, np.zeros(0), np.zeros(0)
@@ -514,11 +512,11 @@ class RankedExponentialRisk(RankWeightedRisk):
     ) -> None:  # fmt: skip
         """Replace the sums of the rows of some queries, whose exponentials are beyond floats."""
         sides = np.zeros(0, np.uint8) if apart is None else apart
-        ranked, arrangement = self.weights, self.arrangement
+        ranked, layout = self.weights, self.layout
         _meet_far_apart(
             queries, ranked.first, ranked.level, self.rate * scores, weights.scores, ranked.gain,
             weights.discount, weights.tied, weights.plain, weights.factor, ranked.flat,
-            arrangement.weight, arrangement.outer, sides, up, down, lift,
+            layout.weight, layout.loser_weight, sides, up, down, lift,
         )  # fmt: skip
 
     def _share(self, lift: Floats, log_value: float) -> Floats:
@@ -534,24 +532,24 @@ class RankedExponentialRisk(RankWeightedRisk):
         parts: Floats = state.parts[1]
         return self.rate * (parts[0] + parts[1])
 
-    def masses(self, state: State, values: Bytes) -> Masses:
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
         if state.log_value == -np.inf:  # no pair has any weight
-            return Masses(0.0, 0.0, 0.0)
+            return EdgeWeights(0.0, 0.0, 0.0)
         up, _, lift, _ = self._sums(state.parts[0], state.scores, values, losers=False)
         up *= self._share(lift, state.log_value)
         above = values[: up.size] == 1
-        right, wrong = exact_sums([up[above], up[~above]], self.workers)
-        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+        right, wrong = exact_sums([up[above], up[~above]], self.context)
+        return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
 
     def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
         """For values 0 and 1 ``log(d+ / d-) / 2``, by the masses of this round."""
         if values.dtype != np.uint8:
             return self.search_line(state, values)
-        masses = self.masses(state, values)
-        if min(masses.right, masses.wrong) > 0:
-            return 0.5 * log_of(masses.right / masses.wrong) / self.rate, False
-        return self.smoothed_step(state, masses.right, masses.wrong), True
+        edge_weights = self.edge_weights(state, values)
+        if min(edge_weights.right, edge_weights.wrong) > 0:
+            return 0.5 * log_of(edge_weights.right / edge_weights.wrong) / self.rate, False
+        return self.smoothed_step(state, edge_weights.right, edge_weights.wrong), True
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Logistic and hinge risks with weights by rank: every pair once, none stored.
 
 As in `precede.risks.short_queries` the losers of a winner are the rows before its level, its
-winners those after it, and the inner loops run over neighbours. With a cut-off at rank k only rows
+winners those after it, and the inner loops run over neighbors. With a cut-off at rank k only rows
 within the first k ranks have a discount, and only their pairs are enumerated: O(k) pairs per row.
 
 Tied rows share their ranks. In the first round all rows are tied, so all of them have a discount,
@@ -17,14 +17,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER
-from precede.engine.elementary import portable_exp, portable_log1p
-from precede.engine.exact import exact_sums, sum_of
+from precede.engine.exact import all_reduce_sum, exact_sums
 from precede.engine.portable import exp_of, log_of
+from precede.engine.portable_kernels import portable_exp, portable_log1p
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
-from precede.risks.base import Masses, State
+from precede.risks.base import EdgeWeights, State
 from precede.risks.rank_weights import RankWeightedRisk, RankWeights, RoundWeights
 from precede.risks.short_queries import DEGREES
 
@@ -46,8 +46,8 @@ class RankedPairsRisk(RankWeightedRisk):
     `State.parts` holds the curvature, divided by the mass as the pull is.
     """
 
-    def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
-        super().__init__(arrangement, loss, cost, weights)
+    def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
+        super().__init__(layout, loss, cost, weights)
         if loss.pair_kernel not in DEGREES:
             raise ValueError(
                 f"rank_weight={weights.rule!r} is for the exponential, the logistic and the two "
@@ -64,9 +64,9 @@ class RankedPairsRisk(RankWeightedRisk):
             self._refuse_many_pairs()
 
     def _refuse_many_pairs(self) -> None:
-        arrangement = self.arrangement
-        count = np.array([arrangement.count_graded_pairs(), arrangement.n_arranged], np.float64)
-        pairs, rows = sum_of(lambda: count, self.workers)
+        layout = self.layout
+        count = np.array([layout.count_graded_pairs(), layout.n_used_rows], np.float64)
+        pairs, rows = all_reduce_sum(lambda: count, self.context)
         if pairs > MOST_PAIRS * rows:
             raise ValueError(
                 f"rank_weight={self.weights.rule!r} with {self.loss!r} goes through all "
@@ -76,11 +76,11 @@ class RankedPairsRisk(RankWeightedRisk):
 
     def log_value(self, scores: Floats) -> float:
         """Logarithm of the risk, without the pull."""
-        arrangement, unused = self.arrangement, np.zeros(0)
+        layout, unused = self.layout, np.zeros(0)
         sums = self._sums(
-            self.at(scores), scores, arrangement.weight, arrangement.outer, unused, unused
+            self.at(scores), scores, layout.weight, layout.loser_weight, unused, unused
         )
-        (value,) = exact_sums([sums[:, 0]], self.workers)
+        (value,) = exact_sums([sums[:, 0]], self.context)
         return log_of(value) if value > 0 else -np.inf
 
     def state(self, scores: Floats) -> State:
@@ -89,13 +89,13 @@ class RankedPairsRisk(RankWeightedRisk):
 
     def first_state(self, scores: Floats, *, value: bool) -> State:
         """The same; most of the time goes into the logarithms of the value."""
-        arrangement = self.arrangement
-        pull, hessian = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
+        layout = self.layout
+        pull, hessian = np.zeros(layout.n_used_rows), np.zeros(layout.n_used_rows)
         sums = self._sums(
-            self.at(scores), scores, arrangement.weight, arrangement.outer, pull, hessian,
+            self.at(scores), scores, layout.weight, layout.loser_weight, pull, hessian,
             value=value,
         )  # fmt: skip
-        total, mass = exact_sums([sums[:, 0], sums[:, 1]], self.workers)
+        total, mass = exact_sums([sums[:, 0], sums[:, 1]], self.context)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
         log_value = np.nan if not value else log_of(total) if total > 0 else -np.inf
@@ -106,18 +106,18 @@ class RankedPairsRisk(RankWeightedRisk):
         pull: Floats, hessian: Floats, *, value: bool = True,
     ) -> Floats:  # fmt: skip
         """Value and mass of every query; pull and curvature are added to the arrays, if any."""
-        arrangement, ranked = self.arrangement, self.weights
-        at = scores[: arrangement.n_graded]
+        layout, ranked = self.layout, self.weights
+        at = scores[: layout.n_graded]
         if self.loss.gap:
-            at = at - arrangement.grade[: arrangement.n_graded]
+            at = at - layout.grade[: layout.n_graded]
         queries = ranked.first.size - 1
         sums = np.zeros((queries, 2))
         alone, crowds = None, self._crowds(weights, at)
         if crowds:
             alone = weights.discount > 0
             alone[np.concatenate([rows for each in crowds.values() for rows in each])] = False
-        self.workers.run(
-            _pairs_of_queries, queries, arrangement.level_start, arrangement.query_start,
+        self.context.run(
+            _pairs_of_queries, queries, layout.level_start, layout.query_start,
             self._longest, self._degree, self._knot, self._sparse, at, weights.scores,
             ranked.gain, weights.discount, weights.tied, weights.plain, weights.factor, ranked.flat,
             winner, loser, value, alone, pull, hessian, sums, small=ranked.small,
@@ -135,15 +135,15 @@ class RankedPairsRisk(RankWeightedRisk):
 
         `sides` are the weights of rows as winners and losers, and whether they are in no crowd.
         """
-        ranked, arrangement = self.weights, self.arrangement
+        ranked, layout = self.weights, self.layout
         for query, classes in crowds.items():
-            bottom, top = arrangement.query_start[query : query + 2]
+            bottom, top = layout.query_start[query : query + 2]
             size = ranked.first[query + 1] - ranked.first[query]
             for part in np.array_split(np.arange(len(classes)), 1 + len(classes) * size // CALL):
                 rows = [classes[each] for each in part]
                 _meet_classes(
                     np.cumsum([0, *map(len, rows)]), np.concatenate(rows), bottom, top,
-                    arrangement.level_start, self._degree, self._knot, at, weights.scores,
+                    layout.level_start, self._degree, self._knot, at, weights.scores,
                     ranked.gain, weights.discount, weights.tied, weights.factor[query], *sides,
                     *slopes, sums[query],
                 )  # fmt: skip
@@ -181,20 +181,20 @@ class RankedPairsRisk(RankWeightedRisk):
         hessian: Floats = state.parts
         return hessian
 
-    def masses(self, state: State, values: Bytes) -> Masses:
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
-        arrangement, weights = self.arrangement, self.at(state.scores)
-        if state.log_mass == -np.inf:
-            return Masses(0.0, 0.0, 0.0)
-        unused = np.zeros((2, arrangement.n_arranged))
+        layout, weights = self.layout, self.at(state.scores)
+        if state.log_gradient_sum == -np.inf:
+            return EdgeWeights(0.0, 0.0, 0.0)
+        unused = np.zeros((2, layout.n_used_rows))
         found = []
         for above in (1, 0):
-            winner = np.where(values == above, arrangement.weight, 0.0)
-            loser = np.where(values == above, 0.0, arrangement.outer)
+            winner = np.where(values == above, layout.weight, 0.0)
+            loser = np.where(values == above, 0.0, layout.loser_weight)
             sums = self._sums(weights, state.scores, winner, loser, *unused)
-            found.append(sums[:, 1] * exp_of(-state.log_mass))
-        right, wrong = exact_sums(found, self.workers)
-        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+            found.append(sums[:, 1] * exp_of(-state.log_gradient_sum))
+        right, wrong = exact_sums(found, self.context)
+        return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -216,7 +216,8 @@ def _pairs_of_queries(
     low: int, high: int, level_start: Integers, query_start: Integers, longest: int,
     degree: int, knot: float, sparse: bool, scores: Floats, ranked: Floats, gain: Floats,
     discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats,
-    outer: Floats, valued: bool, alone: Flags | None, pull: Floats, hessian: Floats, sums: Floats,
+    loser_weight: Floats, valued: bool, alone: Flags | None, pull: Floats, hessian: Floats,
+    sums: Floats,
 ) -> None:  # fmt: skip
     """Value and mass of every query into `sums`; pull and curvature of its rows, if wanted.
 
@@ -231,7 +232,7 @@ def _pairs_of_queries(
         items[_GAIN, : last - first] = gain[first:last]
         items[_DISCOUNT, : last - first] = discount[first:last]
         items[_TIED, : last - first] = tied[first:last]
-        items[_LOSE, : last - first] = outer[first:last]
+        items[_LOSE, : last - first] = loser_weight[first:last]
         items[_WIN, : last - first] = weight[first:last]
         items[_DOWN:, : last - first] = 0.0
         kind = _read_scores(scores, first, last, degree, items)

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats
 from precede.engine.exact import exact_sum
+from precede.engine.execution import Context
 from precede.engine.portable import exp_of, log_of
-from precede.engine.workers import Workers
+from precede.engine.query_layout import QueryLayout
 from precede.judgments import Judgments
 from precede.losses import PAIR_LOSSES, PairLoss, Price
 from precede.losses import price as cost
-from precede.risks.base import BoundRisk, Masses, Risk, State
+from precede.risks.base import BoundRisk, EdgeWeights, Risk, State
 from precede.risks.listwise import LISTWISE, ListRisk
 from precede.risks.pair_risk import PairRisk
 
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
 
-__all__ = ["BoundScoreRisk", "ScoreRisk", "arranged_judgments", "risk_of"]
+__all__ = ["BoundScoreRisk", "ScoreRisk", "judgments_of_layout", "risk_of"]
 
 
 class ScoreRisk(Risk):
@@ -62,21 +62,21 @@ class ScoreRisk(Risk):
         """Give the diagonal of the second derivative, or numbers above it; optional."""
         raise NotImplementedError(f"{type(self).__name__} has no curvature(judgments, scores)")
 
-    def bind(self, arrangement: Arrangement, workers: Workers | None = None) -> BoundScoreRisk:
+    def bind(self, layout: QueryLayout, context: Context | None = None) -> BoundScoreRisk:
         """Prepare the risk for the loop."""
-        return BoundScoreRisk(self, arrangement, workers)
+        return BoundScoreRisk(self, layout, context)
 
 
 class BoundScoreRisk(BoundRisk):
-    """A `ScoreRisk` on the rows of an arrangement; half the sum of absolute pulls is its mass."""
+    """A `ScoreRisk` on the rows of a layout; half the sum of absolute pulls is its mass."""
 
     # How a risk written by hand behaves far away is not known: it need not even be defined there.
     negligible = 1e-12
 
-    def __init__(self, risk: ScoreRisk, arrangement: Arrangement, workers: Workers | None = None):
-        super().__init__(arrangement, workers)
+    def __init__(self, risk: ScoreRisk, layout: QueryLayout, context: Context | None = None):
+        super().__init__(layout, context)
         self.risk = risk
-        self._judgments = arranged_judgments(arrangement)
+        self._judgments = judgments_of_layout(layout)
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
@@ -88,31 +88,33 @@ class BoundScoreRisk(BoundRisk):
                 f"{pull.shape}; a risk is not negative and has one finite pull for each row"
             )
         mass = 0.5 * exact_sum(np.abs(pull))
-        log_value, log_mass = (log_of(x) for x in (value, mass))
-        return State(scores, log_value, log_mass, pull / mass if mass > 0 else np.zeros_like(pull))
+        log_value, log_gradient_sum = (log_of(x) for x in (value, mass))
+        return State(
+            scores, log_value, log_gradient_sum, pull / mass if mass > 0 else np.zeros_like(pull)
+        )
 
     def curvature(self, state: State) -> Floats:
         """Divide the user's curvature by the mass."""
         hessian = np.asarray(self.risk.curvature(self._judgments, state.scores), np.float64)
-        return hessian * exp_of(-state.log_mass)
+        return hessian * exp_of(-state.log_gradient_sum)
 
-    def masses(self, state: State, values: Bytes) -> Masses:  # noqa: ARG002
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:  # noqa: ARG002
         """Not known: a risk written by hand says nothing about pairs."""
-        raise ValueError(f"{type(self.risk).__name__} has no masses; use rankers='trees'")
+        raise ValueError(f"{type(self.risk).__name__} has no masses; use weak_rankers='trees'")
 
 
-def arranged_judgments(arrangement: Arrangement) -> Judgments:
-    """The rows of an arrangement as judgments of their own, in arranged order."""
-    first = arrangement.level_start[arrangement.query_start]
+def judgments_of_layout(layout: QueryLayout) -> Judgments:
+    """The rows of a layout as judgments of their own, in arranged order."""
+    first = layout.level_start[layout.query_start]
     query = np.repeat(np.arange(first.size - 1), np.diff(first))
-    alone = np.arange(arrangement.n_arranged - query.size) + first.size
+    alone = np.arange(layout.n_used_rows - query.size) + first.size
     return Judgments(
-        arrangement.grade,
+        layout.grade,
         np.concatenate([query, alone]),
-        pairs=np.stack([arrangement.winner, arrangement.loser], axis=1),
-        pair_weight=arrangement.pair_weight,
-        pair_margin=arrangement.pair_margin,
-        weight=arrangement.weight,
+        pairs=np.stack([layout.winner, layout.loser], axis=1),
+        pair_weight=layout.pair_weight,
+        pair_margin=layout.pair_margin,
+        weight=layout.weight,
     )
 
 

@@ -3,7 +3,7 @@
 For lists of up to some hundred items it is quicker to go through the pairs, without storing one,
 than to sort or to interpolate. Value, pull and curvature come from the same pass. The items
 of a query stand by rising grade, so the losers of a winner are the rows before its level:
-the inner loop runs over neighbours and the processor takes several at a time.
+the inner loop runs over neighbors and the processor takes several at a time.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.elementary import larger, portable_exp, portable_log, portable_log1p, smaller
 from precede.engine.exact import exact_sums, sums_at
+from precede.engine.execution import Context, is_small
 from precede.engine.portable import log_of
-from precede.engine.workers import Workers, is_small
+from precede.engine.portable_kernels import fmax, fmin, portable_exp, portable_log, portable_log1p
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
-from precede.risks.base import BoundLossRisk, Masses, State
+from precede.risks.base import BoundLossRisk, EdgeWeights, State
 from precede.risks.pair_sums import GeneralRisk
 
 __all__ = ["DEGREES", "EnumeratedRisk", "sizes_of_runs"]
@@ -36,71 +36,69 @@ class EnumeratedRisk(BoundLossRisk):
     """
 
     def __init__(
-        self, arrangement: Arrangement, loss: PairLoss, cost: Price, workers: Workers | None = None
+        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
     ):
-        super().__init__(arrangement, loss, cost, workers)
+        super().__init__(layout, loss, cost, context)
         assert loss.pair_kernel is not None
         self._degree = DEGREES[loss.pair_kernel]
         self._knot = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
-        winner, loser = arrangement.winner, arrangement.loser
-        self._pair_weight = (
-            arrangement.pair_weight * arrangement.weight[winner] * arrangement.outer[loser]
-        )
+        winner, loser = layout.winner, layout.loser
+        self._pair_weight = layout.pair_weight * layout.weight[winner] * layout.loser_weight[loser]
         self._general: GeneralRisk | None = None
-        query_start = arrangement.query_start
+        query_start = layout.query_start
         self._set_runs(np.column_stack([query_start[:-1], query_start[1:]]))
 
     def _set_runs(self, runs: Integers) -> None:
         """Enumerate the pairs of runs of levels, each from its first level to its end."""
-        ends = self.arrangement.level_start[runs]
+        ends = self.layout.level_start[runs]
         sizes = ends[:, 1] - ends[:, 0]
         self._runs, self._longest = runs, int(sizes.max(initial=0))
         self._small = is_small("heavy rows", int(sizes.sum()))
 
     def state(self, scores: Floats) -> State:
         """Risk, pull and curvature at these scores, in one pass."""
-        arrangement = self.arrangement
-        pull, hessian = np.zeros(arrangement.n_arranged), np.zeros(arrangement.n_arranged)
-        at = scores[: arrangement.n_graded]
+        layout = self.layout
+        pull, hessian = np.zeros(layout.n_used_rows), np.zeros(layout.n_used_rows)
+        at = scores[: layout.n_graded]
         if self.loss.gap:
-            at = at - arrangement.grade[: arrangement.n_graded]
+            at = at - layout.grade[: layout.n_graded]
         sums = self._sum_graded(at, pull, hessian)
         listed = self._listed(scores, pull, hessian)
         terms = np.ascontiguousarray(sums.T)
         if listed[0].size:
             terms = np.concatenate([terms, listed], axis=1)
-        value, mass = exact_sums([*terms], self.workers)
+        value, mass = exact_sums([*terms], self.context)
         if mass <= 0:  # every pair is beyond its margin: nothing pulls
             return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
         log_value = log_of(value) if value > 0 else -np.inf
-        self.workers.run(_divide, pull.size, mass, pull, hessian, small=is_small("rows", pull.size))
+        self.context.run(_divide, pull.size, mass, pull, hessian, small=is_small("rows", pull.size))
         return State(scores, log_value, log_of(mass), pull, hessian)
 
     def _sum_graded(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
         """Add the pairs of the grades to pull and curvature; gives value and mass of each run."""
-        arrangement, sums = self.arrangement, np.full((len(self._runs), 2), np.nan)
-        known = (scores, arrangement.weight, arrangement.outer, pull, hessian)
+        layout, sums = self.layout, np.full((len(self._runs), 2), np.nan)
+        known = (scores, layout.weight, layout.loser_weight, pull, hessian)
         if self._degree == 0:
-            given = self._runs, arrangement.level_start, *known, sums
+            given = self._runs, layout.level_start, *known, sums
 
             def narrow(low: int, high: int) -> None:
                 # For what losers gather from winners (slope, curvature, loss) and exponentials.
                 _narrow_runs(low, high, np.empty((4, self._longest)), *given)
 
-            self.workers.run(narrow, len(sums), small=self._small)
+            self.context.run(narrow, len(sums), small=self._small)
             far = np.flatnonzero(sums[:, 0] < 0)
             if far.size:
                 losses = np.empty(far.size)
-                self.workers.run(
-                    _small_losses, far.size, self._runs[far], arrangement.level_start,
+                self.context.run(
+                    _small_losses, far.size, self._runs[far], layout.level_start,
                     self._longest, *known[:3], losses, small=self._small,
                 )  # fmt: skip
                 sums[far, 0] = losses
         left = np.flatnonzero(np.isnan(sums[:, 1]))  # all, or those too far apart
         if left.size:
             found = np.empty((left.size, 2))
-            self.workers.run(
-                _plain_runs, left.size, self._runs[left], arrangement.level_start, self._longest,
+            self.context.run(
+                _plain_runs, left.size, self._runs[left], layout.level_start, self._longest,
                 self._degree, self._knot, *known, found, small=self._small,
             )  # fmt: skip
             sums[left] = found
@@ -108,12 +106,12 @@ class EnumeratedRisk(BoundLossRisk):
 
     def _listed(self, scores: Floats, pull: Floats, hessian: Floats) -> tuple[Floats, Floats]:
         """Add the listed pairs; gives their values and masses."""
-        winner, loser, weight = self.arrangement.winner, self.arrangement.loser, self._pair_weight
+        winner, loser, weight = self.layout.winner, self.layout.loser, self._pair_weight
         if not winner.size:
             return np.zeros(0), np.zeros(0)
-        margin = self.arrangement.listed_margin(scores, gap=self.loss.gap)
+        margin = self.layout.listed_margin(scores, gap=self.loss.gap)
         value, mass, curve = np.empty((3, winner.size))
-        self.workers.run(
+        self.context.run(
             _listed_pairs, winner.size, self._degree, self._knot, margin, weight, value, mass,
             curve, small=is_small("exponentials", winner.size),
         )  # fmt: skip
@@ -126,11 +124,11 @@ class EnumeratedRisk(BoundLossRisk):
         """Diagonal of the second derivative over the pair mass: known with the state."""
         return state.parts
 
-    def masses(self, state: State, values: Bytes) -> Masses:
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
         if self._general is None:
-            self._general = GeneralRisk(self.arrangement, self.loss, self.price, self.workers)
-        return self._general.masses(state, values)
+            self._general = GeneralRisk(self.layout, self.loss, self.price, self.context)
+        return self._general.edge_weights(state, values)
 
 
 def sizes_of_runs(level_start: Integers, runs: Integers) -> tuple[Floats, Floats]:
@@ -157,7 +155,7 @@ def _divide(low: int, high: int, mass: float, pull: Floats, hessian: Floats) -> 
 @njit(cache=True, nogil=True)
 def _narrow_runs(
     low: int, high: int, gathered: Floats, runs: Integers, level_start: Integers, scores: Floats,
-    weight: Floats, outer: Floats, pull: Floats, hessian: Floats, sums: Floats,
+    weight: Floats, loser_weight: Floats, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
     """Logistic value and mass of every run of levels into `sums`; pull and curvature of its rows.
 
@@ -170,10 +168,10 @@ def _narrow_runs(
         bottom, top = runs[run, 0], runs[run, 1]
         first, last = level_start[bottom], level_start[top]
         size = last - first
-        share = outer[first:last]
+        share = loser_weight[first:last]
         least, most = scores[first], scores[first]
         for row in range(first, last):
-            least, most = smaller(least, scores[row]), larger(most, scores[row])
+            least, most = fmin(least, scores[row]), fmax(most, scores[row])
         wide, middle = most - least, 0.5 * (most + least)
         if not wide < 80.0:
             continue
@@ -193,7 +191,8 @@ def _narrow_runs(
 @njit(cache=True, nogil=True)
 def _plain_runs(
     low: int, high: int, runs: Integers, level_start: Integers, longest: int, degree: int,
-    knot: float, scores: Floats, weight: Floats, outer: Floats, pull: Floats, hessian: Floats,
+    knot: float, scores: Floats, weight: Floats, loser_weight: Floats, pull: Floats,
+    hessian: Floats,
     sums: Floats,
 ) -> None:  # fmt: skip
     """The same of hinges, or of logistic losses at any distance."""
@@ -201,7 +200,7 @@ def _plain_runs(
     for run in range(low, high):
         bottom, top = runs[run, 0], runs[run, 1]
         first, last = level_start[bottom], level_start[top]
-        here, share = scores[first:last], outer[first:last]
+        here, share = scores[first:last], loser_weight[first:last]
         for k in range(last - first):
             gathered[0, k] = 0.0
             gathered[1, k] = 0.0
@@ -225,7 +224,7 @@ def _settle(share: Floats, gathered: Floats, pull: Floats, hessian: Floats) -> f
 @njit(cache=True, nogil=True)
 def _small_losses(
     low: int, high: int, runs: Integers, level_start: Integers, longest: int, scores: Floats,
-    weight: Floats, outer: Floats, losses: Floats,
+    weight: Floats, loser_weight: Floats, losses: Floats,
 ) -> None:  # fmt: skip
     """Logistic losses of runs whose pairs are all far in order.
 
@@ -237,7 +236,7 @@ def _small_losses(
         first, last = level_start[bottom], level_start[top]
         least, most = scores[first], scores[first]
         for row in range(first, last):
-            least, most = smaller(least, scores[row]), larger(most, scores[row])
+            least, most = fmin(least, scores[row]), fmax(most, scores[row])
         for row in range(first, last):
             at[row - first] = portable_exp(scores[row] - 0.5 * (most + least))
         value = 0.0
@@ -245,7 +244,7 @@ def _small_losses(
             for row in range(level_start[level], level_start[level + 1]):
                 loss = 0.0
                 for k in range(level_start[level] - first):
-                    loss += outer[first + k] * portable_log1p(at[k] / at[row - first])
+                    loss += loser_weight[first + k] * portable_log1p(at[k] / at[row - first])
                 value += weight[row] * loss
         losses[run] = value
 
@@ -404,7 +403,7 @@ def _wide_pairs(
         small = portable_exp(-abs(margin))
         chance = (small if margin > 0 else 1.0) / (1.0 + small)
         curvature = small / ((1.0 + small) * (1.0 + small))
-        loss[k] += own * (portable_log1p(small) + larger(-margin, 0.0))
+        loss[k] += own * (portable_log1p(small) + fmax(-margin, 0.0))
         down[k] += own * chance
         curve[k] += own * curvature
         terms[0, k], terms[1, k] = chance, curvature
@@ -422,9 +421,9 @@ def _listed_pairs(
             small = portable_exp(-abs(here))
             chance = (small if here > 0 else 1.0) / (1.0 + small)
             curvature = small / ((1.0 + small) * (1.0 + small))
-            loss = portable_log1p(small) + larger(-here, 0.0)
+            loss = portable_log1p(small) + fmax(-here, 0.0)
         else:
-            lacking, within = larger(knot - here, 0.0), 1.0 if here < knot else 0.0
+            lacking, within = fmax(knot - here, 0.0), 1.0 if here < knot else 0.0
             loss = lacking if degree == 1 else lacking * lacking
             chance = within if degree == 1 else 2.0 * lacking
             curvature = 0.0 if degree == 1 else 2.0 * within

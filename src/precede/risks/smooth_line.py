@@ -44,8 +44,8 @@ class _Grid:
     def points(self) -> Floats:
         """Scores of the points, cell by cell."""
         at, _ = chebyshev(self.nodes)
-        centre = self.origin + (np.arange(self.cells) + 0.5) * self.width
-        return centre[:, None] + self.width / 2 * at[None, :]
+        center = self.origin + (np.arange(self.cells) + 0.5) * self.width
+        return center[:, None] + self.width / 2 * at[None, :]
 
 
 class SmoothLine:
@@ -57,11 +57,11 @@ class SmoothLine:
 
     def __init__(self, risk: BoundLossRisk, state: State, values: Bytes):
         self._risk, self._values = risk, values
-        arrangement, cost, form = risk.arrangement, risk.price, risk.loss.form
+        layout, cost, form = risk.layout, risk.price, risk.loss.form
         assert cost.power is not None
         assert form is not None
         assert form.kind == "smooth"
-        scores = state.scores - arrangement.grade if risk.loss.gap else state.scores
+        scores = state.scores - layout.grade if risk.loss.gap else state.scores
         origin, end = float(scores.min()), float(scores.max())
         coarse = _halved(form)
         cells = int((end - origin) / coarse.width) + 1
@@ -71,14 +71,12 @@ class SmoothLine:
         fine = coarse.width / self._parts
         self._losers = _Grid(origin, fine, cells * self._parts, coarse.nodes)
         self._power = cost.power
-        share = arrangement.weight / arrangement.weight.max()
-        outer_share = arrangement.outer / arrangement.outer.max()
+        share = layout.weight / layout.weight.max()
+        outer_share = layout.loser_weight / layout.loser_weight.max()
         if risk.mean:
             log_share = (1.0 - cost.power) * risk.log_divisors()
-            outer_share = outer_share * np.exp(
-                log_share - log_share[arrangement.level_start[-2] - 1]
-            )
-        levels = list(pairwise(arrangement.level_start))
+            outer_share = outer_share * np.exp(log_share - log_share[layout.level_start[-2] - 1])
+        levels = list(pairwise(layout.level_start))
         # Weights of the points that stand for all grades above each level but the top.
         self._above = [self._weights(scores, share, self._winners, run) for run in levels[1:]]
         for level in range(len(self._above) - 2, -1, -1):
@@ -89,17 +87,15 @@ class SmoothLine:
     @staticmethod
     def fits(risk: BoundLossRisk, state: State) -> bool:
         """Whether the line of such a risk is to be had from points, and worth it."""
-        arrangement, form = risk.arrangement, risk.loss.form
+        layout, form = risk.layout, risk.loss.form
         if form is None or form.kind != "smooth":
             return False
-        if risk.price.power is None or arrangement.any_listed:
+        if risk.price.power is None or layout.any_listed:
             return False
-        levels = arrangement.level_start.size - 1
-        if risk.queries != 1 or arrangement.n_graded < ROWS_FOR_EACH_LEVEL * levels:
+        levels = layout.level_start.size - 1
+        if risk.queries != 1 or layout.n_graded < ROWS_FOR_EACH_LEVEL * levels:
             return False
-        span = float(np.ptp(state.scores)) + (
-            float(np.ptp(arrangement.grade)) if risk.loss.gap else 0.0
-        )
+        span = float(np.ptp(state.scores)) + (float(np.ptp(layout.grade)) if risk.loss.gap else 0.0)
         half = _halved(form)
         parts = max(1.0, risk.price.power * half.width / 2)
         return (span / half.width + 1) * half.nodes * parts <= MOST_POINTS
@@ -160,7 +156,7 @@ class SmoothLine:
         first, last = run
         blocks = -(-(last - first) // BLOCK)
         moments = np.zeros((blocks, 2, grid.cells, grid.nodes))
-        self._risk.workers.run(
+        self._risk.context.run(
             _moments, blocks, scores[first:last], mass[first:last], self._values[first:last],
             grid.origin, grid.width, moments, small=blocks == 1,
         )  # fmt: skip

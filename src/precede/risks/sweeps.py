@@ -20,12 +20,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.exact import greatest_of, sums_at
+from precede.engine.exact import all_reduce_max, sums_at
+from precede.engine.execution import Context, is_small
 from precede.engine.portable import cosines
-from precede.engine.workers import Workers, is_small
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Separable, Smooth, logarithm
 
 __all__ = ["PairSums", "chebyshev", "finer", "order_of"]
@@ -42,27 +42,27 @@ LONG = 1 << 13  # a split of so many rows is sorted digit by digit, once for bot
 
 
 class PairSums:
-    """Sums over the pairs of an arrangement for one loss.
+    """Sums over the pairs of a layout for one loss.
 
     The kernels K are named ``"value"`` (l), ``"slope"`` (-l'), ``"curvature"`` (l'') and
     ``"square"`` (l'²); all are non-negative.
     """
 
-    def __init__(self, arrangement: Arrangement, loss: PairLoss, workers: Workers | None = None):
-        self.arrangement = arrangement
+    def __init__(self, layout: QueryLayout, loss: PairLoss, context: Context | None = None):
+        self.layout = layout
         self.loss = loss
-        self.workers = workers or Workers(1)
-        self.is_loser = _losers(arrangement)
+        self.context = context or Context(1)
+        self.is_loser = _losers(layout)
         # Of all machines, which must ask each other for the same sums.
-        self._any_graded = bool(greatest_of(lambda: arrangement.n_graded > 0, self.workers))
+        self._any_graded = bool(all_reduce_max(lambda: layout.n_graded > 0, self.context))
         self._graded: _Separable | _Blocks
         form = loss.form
         if form is not None and form.kind == "separable":
-            self._graded = _Separable(arrangement, form)
+            self._graded = _Separable(layout, form)
         else:
             blocks = {"spline": _SplineBlocks, "smooth": _SmoothBlocks}
             by_form = _Tiles if form is None else blocks[form.kind]
-            self._graded = by_form(arrangement, loss, self.workers)
+            self._graded = by_form(layout, loss, self.context)
 
     def over_winners(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str]
@@ -79,7 +79,7 @@ class PairSums:
     @property
     def by_levels_only(self) -> bool:
         """Whether there is no listed pair, and the sums are plain numbers before their log."""
-        return not self.arrangement.any_listed and isinstance(self._graded, _Blocks)
+        return not self.layout.any_listed and isinstance(self._graded, _Blocks)
 
     def linear(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
@@ -87,7 +87,7 @@ class PairSums:
         """The sums themselves, where `by_levels_only`; sources should be at most 1 or so."""
         assert isinstance(self._graded, _Blocks)
         if self.loss.gap:
-            scores = scores - self.arrangement.grade
+            scores = scores - self.layout.grade
         return self._graded.linear(scores, source, kernels, winners=winners)
 
     def squared_slopes(self, scores: Floats, log_source: Floats) -> Floats:
@@ -95,19 +95,19 @@ class PairSums:
 
         A pair that is both graded and listed pays twice before the square is taken.
         """
-        largest = greatest_of(lambda: log_source.max(initial=-np.inf), self.workers)
+        largest = all_reduce_max(lambda: log_source.max(initial=-np.inf), self.context)
         if largest == -np.inf:  # a linear price: nothing is squared
             return np.full(scores.size, -np.inf)
         graded = self._graded_sums(scores, log_source, ("square",), winners=False)[0]
         winner, loser, weight = self._listed()
         if not winner.size:
             return graded
-        grade, query = self.arrangement.grade, _query_of_row(self.arrangement)
+        grade, query = self.layout.grade, _query_of_row(self.layout)
         both = (query[winner] == query[loser]) & (query[winner] >= 0)
         both &= grade[winner] > grade[loser]
         if self.loss.gap:
             # The margins of such a pair differ, and so do the slopes, as do those of a pair
-            # listed with several margins, whose entries are neighbours.
+            # listed with several margins, whose entries are neighbors.
             first = np.ones(winner.size, bool)
             first[1:] = (np.diff(winner) != 0) | (np.diff(loser) != 0)
             start = np.flatnonzero(first)
@@ -141,25 +141,25 @@ class PairSums:
     def _graded_sums(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> list[Floats]:
-        count = self.arrangement.n_graded
+        count = self.layout.n_graded
         sums = [np.full(scores.size, -np.inf) for _ in kernels]
         if self._any_graded:
             graded = scores[:count]
             if self.loss.gap:
-                graded = graded - self.arrangement.grade[:count]
+                graded = graded - self.layout.grade[:count]
             found = self._graded.sums(graded, log_source[:count], kernels, winners=winners)
             for whole, part in zip(sums, found, strict=True):
                 whole[:count] = part
         return sums
 
     def _listed(self) -> tuple[Integers, Integers, Floats]:
-        return self.arrangement.winner, self.arrangement.loser, self.arrangement.pair_weight
+        return self.layout.winner, self.layout.loser, self.layout.pair_weight
 
     def _listed_margin(self, scores: Floats) -> Floats:
-        return self.arrangement.listed_margin(scores, gap=self.loss.gap)
+        return self.layout.listed_margin(scores, gap=self.loss.gap)
 
     def _graded_margin(self, scores: Floats, winner: Integers, loser: Integers) -> Floats:
-        grade = self.arrangement.grade
+        grade = self.layout.grade
         return scores[winner] - scores[loser] - (grade[winner] - grade[loser])
 
     def _kernel(self, name: str) -> Kernel:
@@ -179,22 +179,22 @@ class PairSums:
 class _Separable:
     """Exponential loss: one logarithmic sum per level, cumulated inside each query."""
 
-    def __init__(self, arrangement: Arrangement, form: Separable):
-        self._arrangement = arrangement
+    def __init__(self, layout: QueryLayout, form: Separable):
+        self._arrangement = layout
         self._form = form
 
     def sums(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> list[Floats]:
-        arrangement = self._arrangement
+        layout = self._arrangement
         sign = -1.0 if winners else 1.0
         results = []
         for name in kernels:
             rate, constant = _exponent(self._form, name)
             by_row = _log_sums_of_levels(
                 log_source + sign * rate * scores,
-                arrangement.level_start,
-                arrangement.query_start,
+                layout.level_start,
+                layout.query_start,
                 winners,
             )
             results.append(by_row - sign * rate * scores + constant)
@@ -218,19 +218,19 @@ class _Blocks:
     A split is a row (low, middle, high) of positions: losers low..middle, winners middle..high.
     """
 
-    def __init__(self, arrangement: Arrangement, loss: PairLoss, workers: Workers):
+    def __init__(self, layout: QueryLayout, loss: PairLoss, context: Context):
         self.loss = loss
-        self.workers = workers
-        self.split, self.split_start = _splits(arrangement.level_start, arrangement.query_start)
-        self.small = is_small("heavy rows", arrangement.n_graded)
+        self.context = context
+        self.split, self.split_start = _splits(layout.level_start, layout.query_start)
+        self.small = is_small("heavy rows", layout.n_graded)
         # Of all machines: it decides how finely the scores are cut.
         sizes = self.split[:, 2] - self.split[:, 0]
-        self.largest = int(greatest_of(lambda: sizes.max(initial=0), workers))
+        self.largest = int(all_reduce_max(lambda: sizes.max(initial=0), context))
 
     def sums(
         self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> list[Floats]:
-        largest = greatest_of(lambda: log_source.max(initial=-np.inf), self.workers)
+        largest = all_reduce_max(lambda: log_source.max(initial=-np.inf), self.context)
         if largest == -np.inf:
             return [np.full(scores.size, -np.inf) for _ in kernels]
         source = np.exp(log_source - largest)
@@ -258,8 +258,8 @@ class _SplineBlocks(_Blocks):
     opposite sign the result is kept from falling below 0 by rounding.
     """
 
-    def __init__(self, arrangement: Arrangement, loss: PairLoss, workers: Workers):
-        super().__init__(arrangement, loss, workers)
+    def __init__(self, layout: QueryLayout, loss: PairLoss, context: Context):
+        super().__init__(layout, loss, context)
         self._long = np.flatnonzero(self.split[:, 2] - self.split[:, 0] >= LONG)
         self._sorted = np.empty(0)
         self._orders: list[tuple[Integers, Integers]] = []
@@ -276,7 +276,7 @@ class _SplineBlocks(_Blocks):
             shapes = [_monomial(degree, name) for name in kernels]
             powers = np.array([power for _, power in shapes])
             part = np.zeros_like(totals)
-            self.workers.run(
+            self.context.run(
                 _polynomial_of_queries, self.split_start.size - 1, self.split_start, self.split,
                 LONG, scores, source, winners, knot, powers, part, small=self.small,
             )  # fmt: skip
@@ -301,7 +301,7 @@ class _SplineBlocks(_Blocks):
         def sort(first: int, last: int) -> list[Integers]:
             return [order_of(scores[low:high]) for low, high in sides[first:last]]
 
-        orders = [order for part in self.workers.run(sort, len(sides)) for order in part]
+        orders = [order for part in self.context.run(sort, len(sides)) for order in part]
         self._sorted = scores.copy()
         self._orders = list(zip(orders[::2], orders[1::2], strict=True))
 
@@ -336,9 +336,9 @@ class _SmoothBlocks(_Blocks):
         form = self.loss.form
         assert form is not None
         assert form.kind == "smooth"
-        ends = greatest_of(
+        ends = all_reduce_max(
             lambda: np.array([scores.max(initial=-np.inf), -scores.min(initial=np.inf)]),
-            self.workers,
+            self.context,
         )
         origin, end = -float(ends[1]), float(ends[0])
         if (end - origin) / form.width > MOST_CELLS:
@@ -353,7 +353,7 @@ class _SmoothBlocks(_Blocks):
         small, large = self._by_size(cells, form.nodes)
         if small.any():
             near = np.stack([_piecewise(k, form, cells) for k in functions])
-            self.workers.run(
+            self.context.run(
                 _enumerated_queries, self.split_start.size - 1, self.split_start, self.split,
                 small, scores, source, winners, form.width, near, totals, small=self.small,
             )  # fmt: skip
@@ -387,12 +387,12 @@ class _SmoothBlocks(_Blocks):
         size = from_[1] - from_[0]
         blocks = -(-size // (1 << 15))
         moments = np.zeros((blocks, cells, nodes))
-        self.workers.run(
+        self.context.run(
             _moments_of_blocks, blocks, 1 << 15, scores[from_[0] : from_[1]],
             source[from_[0] : from_[1]], origin, density, moments,
         )  # fmt: skip
         local = _meet(moments.sum(axis=0), far, winners)
-        self.workers.run(
+        self.context.run(
             _read_locals, to[1] - to[0], scores[to[0] : to[1]], origin, density, local,
             totals[:, to[0] : to[1]],
         )  # fmt: skip
@@ -428,8 +428,8 @@ def _cell_matrices(kernel: Kernel, form: Smooth, cells: int) -> Floats:
 def _piecewise(kernel: Kernel, form: Smooth, cells: int) -> Floats:
     """Chebyshev coefficients of ``K(m)`` on cells that cover every possible margin."""
     points, to_coefficients = chebyshev(form.nodes)
-    centre = (np.arange(-cells - 1, cells + 1) + 0.5) * form.width
-    return kernel(centre[:, None] + form.width / 2 * points[None, :]) @ to_coefficients.T
+    center = (np.arange(-cells - 1, cells + 1) + 0.5) * form.width
+    return kernel(center[:, None] + form.width / 2 * points[None, :]) @ to_coefficients.T
 
 
 def chebyshev(nodes: int) -> tuple[Floats, Floats]:
@@ -499,20 +499,20 @@ def _kernel_of(loss: PairLoss, name: str) -> Kernel:
     return kernels[name]
 
 
-def _losers(arrangement: Arrangement) -> Flags:
+def _losers(layout: QueryLayout) -> Flags:
     """Which rows have somebody who should rank above them."""
-    loses = np.zeros(arrangement.n_arranged, bool)
-    loses[: arrangement.n_graded] = True
-    for level in arrangement.query_start[1:] - 1:
-        loses[arrangement.level_start[level] : arrangement.level_start[level + 1]] = False
-    loses[arrangement.loser] = True
+    loses = np.zeros(layout.n_used_rows, bool)
+    loses[: layout.n_graded] = True
+    for level in layout.query_start[1:] - 1:
+        loses[layout.level_start[level] : layout.level_start[level + 1]] = False
+    loses[layout.loser] = True
     return loses
 
 
-def _query_of_row(arrangement: Arrangement) -> Integers:
-    first = arrangement.level_start[arrangement.query_start]
+def _query_of_row(layout: QueryLayout) -> Integers:
+    first = layout.level_start[layout.query_start]
     query = np.repeat(np.arange(first.size - 1), np.diff(first))
-    return np.concatenate([query, np.full(arrangement.n_arranged - query.size, -1)])
+    return np.concatenate([query, np.full(layout.n_used_rows - query.size, -1)])
 
 
 def _scatter_log(log_values: Floats, target: Integers, size: int) -> Floats:

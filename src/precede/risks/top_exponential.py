@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.exact import exact_sums, log_total
 from precede.engine.portable import exp, exp_within, log, log_of
+from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
-from precede.risks.base import Masses, State
+from precede.risks.base import EdgeWeights, State
 from precede.risks.rank_weights import (
     WIDEST,
     RankedExponentialRisk,
@@ -45,18 +45,18 @@ class _Parts:
 class TopExponentialRisk(RankedExponentialRisk):
     """Exponential loss, weights that end at a rank: O(n)."""
 
-    def __init__(self, arrangement: Arrangement, loss: PairLoss, cost: Price, weights: RankWeights):
-        super().__init__(arrangement, loss, cost, weights)
+    def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
+        super().__init__(layout, loss, cost, weights)
         assert weights.top is not None
         self._ranks: TopRanks = weights.top
         self._piece_query = self._ranks.level_query[self._ranks.pieces.level]
-        self._first_piece = self._ranks.pieces.first[arrangement.query_start[:-1]]
+        self._first_piece = self._ranks.pieces.first[layout.query_start[:-1]]
 
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
         parts = self._parts(self.at(scores), scores)
-        log_value = log_total(parts.log_query, self.workers)
-        pull = np.zeros(self.arrangement.n_arranged)
+        log_value = log_total(parts.log_query, self.context)
+        pull = np.zeros(self.layout.n_used_rows)
         if log_value == -np.inf:  # no pair has any weight
             return State(scores, -np.inf, -np.inf, pull, parts)
         self._spread(parts, exp(parts.lift - log_value), -1.0, pull)
@@ -64,32 +64,32 @@ class TopExponentialRisk(RankedExponentialRisk):
 
     def log_value(self, scores: Floats) -> float:
         """Logarithm of the risk, without the pull."""
-        return log_total(self._parts(self.at(scores), scores).log_query, self.workers)
+        return log_total(self._parts(self.at(scores), scores).log_query, self.context)
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the pair mass: the masses of a row's pairs."""
-        hessian = np.zeros(self.arrangement.n_arranged)
+        hessian = np.zeros(self.layout.n_used_rows)
         if state.log_value > -np.inf:
             scale = self.rate * exp(state.parts.lift - state.log_value)
             self._spread(state.parts, scale, 1.0, hessian)
         return hessian
 
-    def masses(self, state: State, values: Bytes) -> Masses:
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
         if state.log_value == -np.inf:  # no pair has any weight
-            return Masses(0.0, 0.0, 0.0)
+            return EdgeWeights(0.0, 0.0, 0.0)
         parts: _Parts = state.parts
         by_side = self._meet(parts.weights, parts.terms, values).totals
         lift = np.zeros(len(by_side))
         if parts.far.size:
-            up, down = np.zeros((2, self.arrangement.n_graded))
+            up, down = np.zeros((2, self.layout.n_graded))
             self._meet_far_apart(parts.weights, parts.far, state.scores, values, up, down, lift)
             for side in (0, 1):
                 of_side = np.where(values[: up.size] == side, up, 0.0)
                 by_side[parts.far, side] = sums_of_queries(of_side, self.weights.first)[parts.far]
         by_side *= exp(lift - state.log_value)[:, None]
-        right, wrong = exact_sums([by_side[:, 1], by_side[:, 0]], self.workers)
-        return Masses(right, wrong, max(0.0, 1.0 - right - wrong))
+        right, wrong = exact_sums([by_side[:, 1], by_side[:, 0]], self.context)
+        return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
 
     def _rows(self, query: int) -> slice:
         return slice(self.weights.first[query], self.weights.first[query + 1])
@@ -107,14 +107,14 @@ class TopExponentialRisk(RankedExponentialRisk):
         """Terms of all rows and their sums over pairs."""
         ranks, pieces = self._ranks, self._ranks.pieces
         middle, far = self._ends(scores)
-        terms = np.empty((2, self.arrangement.n_graded))
-        self.workers.run(
+        terms = np.empty((2, self.layout.n_graded))
+        self.context.run(
             lambda first, last: self._fill(first, last, scores, middle, terms), pieces.count,
             small=ranks.small,
         )  # fmt: skip
         sums = self._meet(weights, terms)
         total, lift = sums.totals[:, 0], np.zeros(middle.size)
-        far_sums = np.zeros((2, self.arrangement.n_graded if far.size else 0))
+        far_sums = np.zeros((2, self.layout.n_graded if far.size else 0))
         if far.size:
             up, down = far_sums
             self._meet_far_apart(weights, far, scores, None, up, down, lift)
@@ -124,7 +124,7 @@ class TopExponentialRisk(RankedExponentialRisk):
     def _ends(self, scores: Floats) -> tuple[Floats, Integers]:
         """Middle of the margins of every query, and the queries whose margins are far apart."""
         ends = np.empty((2, self._piece_query.size))
-        self.workers.run(
+        self.context.run(
             _ends_of_pieces, self._piece_query.size, self._ranks.pieces.start, scores, ends,
             small=self._ranks.small,
         )  # fmt: skip
@@ -139,10 +139,10 @@ class TopExponentialRisk(RankedExponentialRisk):
         start = self._ranks.pieces.start
         rows = slice(start[first], start[last])
         winner, loser = terms[:, rows]
-        _centre(first, last, start, self._piece_query, scores, self.rate, middle, terms[1])
+        _center(first, last, start, self._piece_query, scores, self.rate, middle, terms[1])
         exp_within(loser)
-        np.divide(self.arrangement.weight[rows], loser, out=winner)
-        loser *= self.arrangement.outer[rows]
+        np.divide(self.layout.weight[rows], loser, out=winner)
+        loser *= self.layout.loser_weight[rows]
 
     def _meet(self, weights: RoundWeights, terms: Floats, apart: Bytes | None = None) -> TopSums:
         return self._ranks.meet(
@@ -169,12 +169,12 @@ def _ends_of_pieces(first: int, last: int, start: Integers, scores: Floats, ends
 
 
 @njit(cache=True, nogil=True)
-def _centre(
+def _center(
     first: int, last: int, start: Integers, piece_query: Integers, scores: Floats, rate: float,
     middle: Floats, out: Floats,
 ) -> None:  # fmt: skip
     """Margins less the middle of their query, no further from it than exponentials allow."""
     for piece in range(first, last):
-        centre = middle[piece_query[piece]]
+        center = middle[piece_query[piece]]
         for row in range(start[piece], start[piece + 1]):
-            out[row] = min(max(rate * scores[row] - centre, -300.0), 300.0)
+            out[row] = min(max(rate * scores[row] - center, -300.0), 300.0)

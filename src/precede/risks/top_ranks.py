@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from precede.engine.arrangement import Arrangement
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
-from precede.engine.workers import Workers, is_small
+from precede.engine.execution import Context, is_small
+from precede.engine.query_layout import QueryLayout
 from precede.risks.pieces import Pieces
 
 __all__ = ["DEEPEST", "TopRanks", "TopSums", "TopWeights"]
@@ -67,36 +67,36 @@ class TopSums:
 
 
 class TopRanks:
-    """Weights that end at rank k, on the rows of an arrangement.
+    """Weights that end at rank k, on the rows of a layout.
 
     `by_rank` holds the discounts of all ranks, of which `depth` may be above 0.
     """
 
     def __init__(
-        self, arrangement: Arrangement, by_rank: Floats, depth: int, gain: Floats, workers: Workers
+        self, layout: QueryLayout, by_rank: Floats, depth: int, gain: Floats, context: Context
     ):
-        self.arrangement, self.workers = arrangement, workers
+        self.layout, self.context = layout, context
         self.by_rank = by_rank[:depth]
-        self.first = arrangement.level_start[arrangement.query_start]
+        self.first = layout.level_start[layout.query_start]
         sizes = np.minimum(np.diff(self.first), self.by_rank.size)
         self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.pieces = Pieces.cut(arrangement)
+        self.pieces = Pieces.cut(layout)
         self.gain = gain  # of levels
-        levels = np.diff(arrangement.query_start)
+        levels = np.diff(layout.query_start)
         self.level_query = np.repeat(np.arange(levels.size), levels)
         self.most_levels = int(levels.max(initial=0))
-        rows = np.diff(arrangement.level_start)
+        rows = np.diff(layout.level_start)
         self.level = np.repeat(np.arange(rows.size), rows)
-        self.small = is_small("exponentials", arrangement.n_graded)
+        self.small = is_small("exponentials", layout.n_graded)
 
     def at(self, scores: Floats) -> TopWeights:
         """Who is at the top at these scores: O(n)."""
-        graded, queries = self.arrangement.n_graded, self.first.size - 1
+        graded, queries = self.layout.n_graded, self.first.size - 1
         found = TopWeights(
             np.zeros(graded), np.zeros(graded), np.zeros(graded, np.uint8),
             np.empty(self.start[-1], np.int64), np.empty(queries, np.int64), np.empty((queries, 2)),
         )  # fmt: skip
-        self.workers.run(
+        self.context.run(
             _tops_of_queries, queries, self.first, scores, self.by_rank, self.start, found.group,
             found.above, found.count, found.edge, found.discount, found.tied, small=self.small,
         )  # fmt: skip
@@ -109,7 +109,7 @@ class TopRanks:
         of the second side.
         """
         sums = np.zeros((self.pieces.count, 8))
-        self.workers.run(
+        self.context.run(
             _sum_pieces, self.pieces.count, self.pieces.start, top.group, winner, loser, sides,
             sums, small=self.small,
         )  # fmt: skip
@@ -132,8 +132,8 @@ class TopRanks:
             np.zeros((queries, 2)), np.zeros((4, levels)), np.zeros((2, levels)),
             np.zeros(top.above.size), np.zeros(top.above.size),
         )  # fmt: skip
-        self.workers.run(
-            _meet_in_queries, queries, self.most_levels, self.arrangement.query_start,
+        self.context.run(
+            _meet_in_queries, queries, self.most_levels, self.layout.query_start,
             self.pieces.first, self.gain, self.level, self.start, top.above, top.count, top.edge,
             top.discount, top.tied, scores, *weights, winner, loser, sides, sums, found.totals,
             found.up, found.down, found.own_up, found.own_down, small=self.small,
@@ -145,7 +145,7 @@ class TopRanks:
         scale: Floats, out: Floats,
     ) -> None:  # fmt: skip
         """Sum of every row as winner plus `sign` times that as loser, by `scale` of its query."""
-        self.workers.run(
+        self.context.run(
             _spread_over_pieces, self.pieces.count, self.pieces.start, self.pieces.level,
             self.level_query, top.group, winner, loser, sums.up, sums.down, sign, scale, out,
             small=self.small,

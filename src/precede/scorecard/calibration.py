@@ -109,7 +109,7 @@ def _moments(s: Floats) -> tuple[float, float]:
 
 
 def _newton(z: Floats, goods: Flags) -> tuple[float, float, float]:
-    """Intercept, slope and its standard error for standardised scores.
+    """Intercept, slope and its standard error for standardized scores.
 
     The negative log-likelihood is convex; steps that would raise it are halved.
     """

@@ -26,10 +26,10 @@ from precede.exports.source import python_text, python_tree
 from precede.exports.sql import sql_text
 from precede.judgments import check_labels, feature_names
 from precede.model import Ensemble, write_file
-from precede.rankers.columns import Constant
-from precede.rankers.terms import Term
 from precede.scorecard.calibration import LogOdds, fit_log_odds, is_good
 from precede.scorecard.rounding import OrderChanges, order_changes
+from precede.weak_rankers.columns import Constant
+from precede.weak_rankers.terms import Term
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -153,20 +153,20 @@ class Scorecard:
         unknown = [name for name in texts or {} if name not in names]
         if unknown:
             raise ValueError(f"texts= names {unknown[0]!r}; the terms are {', '.join(names)}")
-        rounded, favoured, rest = [], [], constant
+        rounded, favored, rest = [], [], constant
         for name, term, item, (count, _) in zip(names, tables, items, counted, strict=True):
             gain = log_odds.slope * term.table
             free = _without_rows(model, name, term, count)
             mean = float(gain[item].mean())
             if (factor * (gain[free] - mean) >= 1).any():
-                favoured.append(name)
+                favored.append(name)
             least = float(gain.min() if unseen == "model" else gain[~free].min())
             if unseen != "model":
                 gain[free] = mean if unseen == "mean" else least
             rest += least / log_odds.slope
             rounded.append(term.with_values(np.rint(factor * (gain - least))))
-        if favoured and unseen is None:
-            _warn_of_unseen(favoured)
+        if favored and unseen is None:
+            _warn_of_unseen(favored)
         base = int(np.rint(base_score + factor * (log_odds(rest) - math.log(base_odds))))
         points = [term.table[row] for term, row in zip(rounded, items, strict=True)]
         total = base + np.sum([*points, np.zeros(len(goods))], axis=0)
@@ -243,7 +243,7 @@ class Scorecard:
     def rows(self) -> list[dict[str, Any]]:
         """The scorecard as a list: a base, and for every bin its points, rows and share of good.
 
-        Neighbouring bins of a feature that have the same points are one.
+        Neighboring bins of a feature that have the same points are one.
         """
         listed: list[dict[str, Any]] = [
             {"term": "base", "bin": "", "points": self.base, "rows": self.log_odds.rows,
@@ -443,7 +443,7 @@ def _counted(term: Term, row: tuple[Integers, ...], goods: Array) -> tuple[Integ
 
 
 def _runs(term: Term) -> list[list[tuple[int, ...]]]:
-    """Cells of a term; neighbours of an ordered feature with the same points together."""
+    """Cells of a term; neighbors of an ordered feature with the same points together."""
     cells = [cell for cell in np.ndindex(*term.shape)]
     if len(term.shape) == 2 or term.categorical[0]:
         return [[cell] for cell in cells]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import strategies as some
+from precede.engine.execution import Context
 from precede.engine.histograms.columns import (
     Histograms,
     best_cuts,
@@ -15,7 +16,6 @@ from precede.engine.histograms.columns import (
 )
 from precede.engine.table import Table
 from precede.engine.ties import least_tied
-from precede.engine.workers import Workers
 
 TABLES = st.integers(1, 12).flatmap(some.tables)
 
@@ -32,7 +32,7 @@ def naive_sums(codes, integers):
 def test_sums_are_those_of_one_cell_at_a_time(X, seed):
     rng = np.random.default_rng(seed)
     table = Table.build(X)
-    rows, features = table.n_arranged, rng.permutation(table.n_features)
+    rows, features = table.n_used_rows, rng.permutation(table.n_features)
     some_rows = np.flatnonzero(rng.random(rows) < 0.5)
     for shape in ((rows,), (rows, 3)):
         integers = rng.integers(-(2**55), 2**55, shape)
@@ -60,10 +60,10 @@ def test_threads_and_streaming_change_nothing(features, shape, tiny_thresholds):
         def release(self, features):
             released.extend(features.tolist())
 
-    with Workers(3) as workers:
-        shared = Histograms(table, workers).sums(integers)
+    with Context(3) as context:
+        shared = Histograms(table, context).sums(integers)
         streamed = Streamed(table.X, table.codes, table.bins, table.order)
-        assert_array_equal(Histograms(streamed, workers).sums(integers), shared)
+        assert_array_equal(Histograms(streamed, context).sums(integers), shared)
     assert_array_equal(shared, naive_sums(table.codes, integers))
     assert released == list(range(features))
 
@@ -78,7 +78,7 @@ def test_sums_from_each_code_up_leave_the_missing_out():
 def test_a_search_in_turn_finds_what_the_histograms_show(X, seed, rising):
     rng = np.random.default_rng(seed)
     table = Table.build(X)
-    integers = rng.integers(-(2**40), 2**40, table.n_arranged)
+    integers = rng.integers(-(2**40), 2**40, table.n_used_rows)
     bins, missing = table.bins.n_bins, table.bins.has_missing
     expected = best_cuts(Histograms(table).sums(integers), bins, missing, rising, -1)
     best = np.zeros((table.n_features, 3), np.int64)

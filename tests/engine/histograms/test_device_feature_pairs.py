@@ -5,13 +5,13 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import GlassBoxRanker
+from precede.engine.execution import Context
 from precede.engine.histograms import device_feature_pairs
 from precede.engine.histograms.device_feature_pairs import DeviceTriples
 from precede.engine.histograms.feature_pairs import pair_words, triple_cover, triple_sums
 from precede.engine.table import Table
-from precede.engine.workers import Workers
 from precede.estimator import base
-from precede.rankers.interactions import interaction_strengths
+from precede.weak_rankers.interactions import interaction_strengths
 
 pytestmark = needs_compiler
 
@@ -23,19 +23,19 @@ def test_sums(monkeypatch, features, most):
     monkeypatch.setattr(device_feature_pairs, "MOST_TRIPLES", 5)
     rng = np.random.default_rng(features)
     codes = rng.integers(0, 16, (features, 500)).astype(np.uint8)
-    words = pair_words(rng.normal(size=500), rng.exponential(size=500), Workers(1)).words
+    words = pair_words(rng.normal(size=500), rng.exponential(size=500), Context(1)).words
     triples = triple_cover(features)
     found = DeviceTriples(EmulatedDevice(), codes, words).sums(triples)
-    np.testing.assert_array_equal(found, triple_sums(codes, triples, words, Workers(1)))
+    np.testing.assert_array_equal(found, triple_sums(codes, triples, words, Context(1)))
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_all_rows_in_one_cell(sign):
     """The largest sums there are, of pulls of one sign."""
     codes, triples = np.zeros((3, 900), np.uint8), triple_cover(3)
-    words = pair_words(np.full(900, sign), np.ones(900), Workers(1)).words
+    words = pair_words(np.full(900, sign), np.ones(900), Context(1)).words
     found = DeviceTriples(EmulatedDevice(), codes, words).sums(triples)
-    np.testing.assert_array_equal(found, triple_sums(codes, triples, words, Workers(1)))
+    np.testing.assert_array_equal(found, triple_sums(codes, triples, words, Context(1)))
 
 
 def test_strengths():
@@ -44,12 +44,12 @@ def test_strengths():
     X[rng.random(X.shape) < 0.1] = np.nan
     table, pull, weight = Table.build(X), rng.normal(size=400), rng.random(400)
     found = [
-        interaction_strengths(table, pull, weight, np.arange(5), workers)
-        for workers in (Workers(1), Workers(1, EmulatedDevice()))
+        interaction_strengths(table, pull, weight, np.arange(5), context)
+        for context in (Context(1), Context(1, EmulatedDevice()))
     ]
     assert found[0] == found[1]
     nothing = interaction_strengths(
-        table, 0 * pull, weight, np.arange(5), Workers(1, EmulatedDevice())
+        table, 0 * pull, weight, np.arange(5), Context(1, EmulatedDevice())
     )
     assert set(nothing.values()) == {0.0}
 

@@ -1,6 +1,6 @@
 """Sums of the rows of a node, against sums taken one cell at a time.
 
-Splits are compared with those of a twin where trees are grown, in `rankers/test_growth.py`.
+Splits are compared with those of a twin where trees are grown, in `weak_rankers/test_growth.py`.
 """
 
 import numpy as np
@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import strategies as some
+from precede.engine.execution import LEAST_SHARED, Context
 from precede.engine.histograms import nodes
 from precede.engine.histograms.nodes import RowHistograms, count_left, scatter
-from precede.engine.packing import pack_rows
+from precede.engine.quantization import quantize_rows
 from precede.engine.table import Table
-from precede.engine.workers import LEAST_SHARED, Workers
 
 TABLES = st.integers(1, 12).flatmap(some.tables)
 
@@ -50,12 +50,12 @@ def test_rounds_of_wide_and_of_packed_numbers_follow_each_other(jobs, monkeypatc
     monkeypatch.setitem(LEAST_SHARED, "cells", 1)
     monkeypatch.setattr(nodes, "FEW_ROWS", 0)
     for order in ((False, True, False), (True, False, True)):
-        with Workers(jobs) as workers:
-            histograms = RowHistograms(table, np.arange(3), workers)
+        with Context(jobs) as context:
+            histograms = RowHistograms(table, np.arange(3), context)
             for wide in order:
-                numbers = pack_rows(pull, weight, Workers(1), wide=wide)
+                numbers = quantize_rows(pull, weight, Context(1), wide=wide)
                 found = histograms.sums(numbers, rows, numbers.packed, 0, 500)
-                alone = RowHistograms(table, np.arange(3), Workers(1))
+                alone = RowHistograms(table, np.arange(3), Context(1))
                 exact = alone.sums(numbers, rows, numbers.packed, 0, 500)
                 np.testing.assert_array_equal(found, exact)
 
@@ -67,10 +67,10 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
     wide = form == "wide"
     rng = np.random.default_rng(seed)
     table = Table.build(X)
-    n = table.n_arranged
+    n = table.n_used_rows
     features = rng.permutation(table.n_features)[: rng.integers(1, table.n_features + 1)]
-    numbers = pack_rows(
-        rng.normal(size=n) * 10 ** rng.uniform(0, 2, n), rng.random(n) + 0.1, Workers(1), wide=wide
+    numbers = quantize_rows(
+        rng.normal(size=n) * 10 ** rng.uniform(0, 2, n), rng.random(n) + 0.1, Context(1), wide=wide
     )
     if wide:
         pulls, weights = numbers.pull.tolist(), numbers.weight_count >> numbers.count_bits
@@ -79,10 +79,10 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
     rows = rng.permutation(n).astype(np.int32)
     low, high = np.sort(rng.integers(0, n + 1, 2))
     packed = None if wide else numbers.packed[rows]
-    with pytest.MonkeyPatch.context() as patch, Workers(jobs) as workers:
+    with pytest.MonkeyPatch.context() as patch, Context(jobs) as context:
         patch.setitem(LEAST_SHARED, "cells", 1)
         patch.setattr(nodes, "FEW_ROWS", 10**6 if form == "few rows" else 0)
-        histograms = RowHistograms(table, features, workers)
+        histograms = RowHistograms(table, features, context)
         bins = bins_of(histograms)
         for _ in range(3):  # nothing is left of an earlier sum
             found = histograms.sums(numbers, rows, packed, low, high)
@@ -110,9 +110,9 @@ def test_a_table_on_disk_is_copied_to_rows_in_parts():
 
     streamed = Streamed(table.X, table.codes, table.bins, table.order)
     features = np.array([9, 2, 0, 4, 5, 10, 1])
-    with Workers(1) as workers:
-        found = RowHistograms(streamed, features, workers)
-        expected = RowHistograms(table, features, workers)
+    with Context(1) as context:
+        found = RowHistograms(streamed, features, context)
+        expected = RowHistograms(table, features, context)
     assert_array_equal(found.codes, expected.codes)
     assert released == [[9, 2, 0, 4], [5, 10, 1]]
 

@@ -17,8 +17,8 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Integer, Integers
-from precede.engine.elementary import larger
-from precede.engine.workers import Workers, is_small
+from precede.engine.execution import Context, is_small
+from precede.engine.portable_kernels import fmax
 
 if TYPE_CHECKING:
     from precede.engine.table import Table
@@ -57,8 +57,8 @@ class Histograms:
     array([1001,  100,   10])
     """
 
-    def __init__(self, table: Table, workers: Workers | None = None):
-        self._table, self._workers = table, workers or Workers(1)
+    def __init__(self, table: Table, context: Context | None = None):
+        self._table, self._context = table, context or Context(1)
 
     def sums(
         self,
@@ -79,13 +79,13 @@ class Histograms:
         -------
         array of shape (features, 256), or (features, 256, k); entry 255 is for missing values
         """
-        table, run = self._table, self._workers.run
+        table, run = self._table, self._context.run
         features = np.arange(table.n_features) if features is None else features
         numbers = integers if rows is None else integers[rows]
         small = is_small("cells", table.n_features * numbers.size)
         sums = np.zeros((features.size, BINS, *integers.shape[1:]), np.int64)
         # From disk a few columns are read at a time.
-        width = ABREAST * self._workers.jobs if table.streamed else max(1, features.size)
+        width = ABREAST * self._context.jobs if table.streamed else max(1, features.size)
         for first in range(0, features.size, width):
             part, out = features[first : first + width], sums[first : first + width]
             read = part, table.codes
@@ -165,7 +165,7 @@ def _least_tied(most: Integer) -> Integer:
 
 @njit(cache=True, nogil=True)
 def _pick(
-    sums: Integers, bins: int, missing: bool, rising: bool, least: Integer, best: Integers
+    sums: Integers, bins: int, missing: bool, positive_only: bool, least: Integer, best: Integers
 ) -> None:
     """Best cut of one feature from its histogram.
 
@@ -175,8 +175,10 @@ def _pick(
         first = 2             [ 1    1  ... ]      missing below (0) or above (1)
         edge        sum over the codes from `first` up
 
-    Returns the first cut whose absolute edge (if `rising`, whose edge) is at least `least`; if
-    that is negative, the first of those that tie with the feature's best. If `rising`, the last
+    Returns the first cut whose absolute edge (if `positive_only`, whose edge) is at least `least`;
+    if
+    that is negative, the first of those that tie with the feature's best. If `positive_only`, the
+    last
     cut (``first = bins``) has the missing values alone above it: "is missing", whose edge is
     that of "is present" turned round, so that among absolute edges one of them is enough.
     """
@@ -184,50 +186,50 @@ def _pick(
     for code in range(bins):
         total += sums[code]
     # What is compared is the larger of the edge and `turn` times it: the edge itself, or its size.
-    turn = np.int64(1 if rising else -1)
+    turn = np.int64(1 if positive_only else -1)
     if least < 0:
-        most = larger(0, larger(total, turn * total)) if missing else np.int64(0)
+        most = fmax(0, fmax(total, turn * total)) if missing else np.int64(0)
         edge = total
         for first in range(1, bins):
             edge -= sums[first - 1]
             other = edge + sums[255]
-            most = larger(most, larger(edge, turn * edge))
-            most = larger(most, larger(other, turn * other))
-        if rising and missing:
-            most = larger(most, sums[255])
+            most = fmax(most, fmax(edge, turn * edge))
+            most = fmax(most, fmax(other, turn * other))
+        if positive_only and missing:
+            most = fmax(most, sums[255])
         least = _least_tied(most)
-    if rising:  # an edge of 0 or below is no reason to step forward
-        least = larger(least, 1)
+    if positive_only:  # an edge of 0 or below is no reason to step forward
+        least = fmax(least, 1)
     best[0], best[1], best[2] = 0, 0, 0
     edge = total
     for first in range(bins):
         other = edge + sums[255]
-        if (first > 0 or missing) and larger(edge, turn * edge) >= least:
+        if (first > 0 or missing) and fmax(edge, turn * edge) >= least:
             best[0], best[1], best[2] = edge, first, 0
             return
-        if missing and first > 0 and larger(other, turn * other) >= least:
+        if missing and first > 0 and fmax(other, turn * other) >= least:
             best[0], best[1], best[2] = other, first, 1
             return
         edge -= sums[first]
-    if rising and missing and sums[255] >= least:
+    if positive_only and missing and sums[255] >= least:
         best[0], best[1], best[2] = sums[255], bins, 1
 
 
 @njit(cache=True, nogil=True)
 def best_cuts(
-    sums: Integers, n_bins: Integers, missing: Flags, rising: bool, least: int
+    sums: Integers, n_bins: Integers, missing: Flags, positive_only: bool, least: int
 ) -> Integers:
     """Edge, first code above the cut and side of the missing of each feature's best: `_pick`."""
     best = np.zeros((sums.shape[0], 3), np.int64)
     for j in range(sums.shape[0]):
-        _pick(sums[j], n_bins[j], missing[j], rising, least, best[j])
+        _pick(sums[j], n_bins[j], missing[j], positive_only, least, best[j])
     return best
 
 
 @njit(cache=True, nogil=True)
 def search_in_turn(
     codes: Bytes, integers: Integers, n_bins: Integers, missing: Flags, bound: Integers,
-    order: Integers, best: Integers, slack: Integers, rising: bool, histogram: Integers,
+    order: Integers, best: Integers, slack: Integers, positive_only: bool, histogram: Integers,
 ) -> tuple[Integer, int]:  # fmt: skip
     """Look at features in order, by falling bound, while one that is left could win or tie.
 
@@ -243,8 +245,8 @@ def search_in_turn(
         _fill(codes, batch, integers, histogram)
         for j in range(batch.size):
             feature = batch[j]
-            _pick(histogram[j], n_bins[feature], missing[feature], rising, -1, best[feature])
+            _pick(histogram[j], n_bins[feature], missing[feature], positive_only, -1, best[feature])
             slack[feature] = 0
-            most = larger(most, abs(best[feature, 0]))
+            most = fmax(most, abs(best[feature, 0]))
         count += batch.size
     return most, count

@@ -20,8 +20,8 @@ from numba import njit
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sum
-from precede.engine.packing import factors
-from precede.engine.workers import Workers, is_small
+from precede.engine.execution import Context, is_small
+from precede.engine.quantization import factors
 
 __all__ = ["SIDE", "PairWords", "pair_sums", "pair_words", "triple_cover", "triple_sums"]
 
@@ -48,21 +48,21 @@ class PairWords:
         return np.asarray(sums & 0xFFFFFFFF, np.float64) * self.weight_unit
 
 
-def pair_words(pull: Floats, weight: Floats, workers: Workers) -> PairWords | None:
+def pair_words(pull: Floats, weight: Floats, context: Context) -> PairWords | None:
     """Turn pulls and weights into words; None if all pulls or all weights are 0. O(n).
 
     >>> import numpy as np
-    >>> rows = pair_words(np.array([0.5, -0.25]), np.ones(2), Workers(1))
+    >>> rows = pair_words(np.array([0.5, -0.25]), np.ones(2), Context(1))
     >>> total = rows.words.sum()
     >>> float(rows.pulls(total)), float(rows.weights(total))
     (0.25, 2.0)
     """
-    total, heavy = exact_sum(np.abs(pull), workers), exact_sum(weight, workers)
+    total, heavy = exact_sum(np.abs(pull), context), exact_sum(weight, context)
     if not (total > 0 and heavy > 0):
         return None
     bits = TOTAL_BITS - math.frexp(total)[1], TOTAL_BITS - math.frexp(heavy)[1]
     words = np.empty(pull.size, np.int64)
-    workers.run(
+    context.run(
         _pack, pull.size, pull, weight, *factors(bits[0]), *factors(bits[1]), words,
         small=is_small("rows", pull.size),
     )  # fmt: skip
@@ -70,7 +70,7 @@ def pair_words(pull: Floats, weight: Floats, workers: Workers) -> PairWords | No
 
 
 def pair_sums(
-    codes: Bytes, pairs: Integers, width: int, words: Integers, workers: Workers
+    codes: Bytes, pairs: Integers, width: int, words: Integers, context: Context
 ) -> Integers:
     """Sums of words over the cells of pairs of features: O(rows) for each pair.
 
@@ -89,13 +89,13 @@ def pair_sums(
     --------
     >>> import numpy as np
     >>> codes = np.array([[0, 1, 1], [0, 0, 1]], np.uint8)
-    >>> pair_sums(codes, np.array([[0, 1]]), 2, np.array([1, 10, 100]), Workers(1))[0]
+    >>> pair_sums(codes, np.array([[0, 1]]), 2, np.array([1, 10, 100]), Context(1))[0]
     array([[  1,   0],
            [ 10, 100]])
     """
     sums = np.zeros((len(pairs), width * width), np.int64)
     small = is_small("cells", len(pairs) * words.size)
-    workers.run(_fill_pairs, len(pairs), pairs, codes, width, words, sums, small=small)
+    context.run(_fill_pairs, len(pairs), pairs, codes, width, words, sums, small=small)
     return sums.reshape(len(pairs), width, width)
 
 
@@ -120,7 +120,7 @@ def triple_cover(count: int) -> Integers:
     return triples[triples[:, 1] < count].astype(np.int64)
 
 
-def triple_sums(codes: Bytes, triples: Integers, words: Integers, workers: Workers) -> Integers:
+def triple_sums(codes: Bytes, triples: Integers, words: Integers, context: Context) -> Integers:
     """Sums of words over the cells of the three pairs of each triple: O(rows) for a triple.
 
     `codes` is an array (features, rows) of numbers below 16. Gives an array (triples, 3, 16, 16):
@@ -128,7 +128,7 @@ def triple_sums(codes: Bytes, triples: Integers, words: Integers, workers: Worke
     """
     sums = np.zeros((len(triples), 3, SIDE, SIDE), np.int64)
     small = is_small("cells", len(triples) * words.size)
-    workers.run(_fill_triples, len(triples), triples, codes, words, sums, small=small)
+    context.run(_fill_triples, len(triples), triples, codes, words, sums, small=small)
     return sums
 
 

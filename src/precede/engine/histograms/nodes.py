@@ -3,7 +3,8 @@
 `RowHistograms` has the sums of sets of rows over the bins of all features: pull, Hessian and count
 at once, from codes that stand row by row. `Divider` moves the rows of a node, sums up its smaller
 child and searches both children. It shares the features between threads, which stay in one kernel
-from the first division of a tree to the last (see `precede.engine.crew`). `best_split` searches
+from the first division of a tree to the last (see `precede.engine.thread_team`). `best_split`
+searches
 histograms that came from elsewhere. All of them are one kernel, which is compiled once.
 
 A leaf with pulls P and weights W in total (W in rows of mean weight) has the value
@@ -32,25 +33,25 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers, Rows, Signs
 from precede.engine.compiling import INNER
-from precede.engine.crew import add, add_two, give_way, load, new_post, store
-from precede.engine.elementary import larger, smaller
+from precede.engine.execution import Context, is_small
 from precede.engine.histograms.columns import ABREAST
-from precede.engine.packing import PackedRows
-from precede.engine.workers import Workers, is_small
+from precede.engine.portable_kernels import fmax, fmin
+from precede.engine.quantization import QuantizedRows
+from precede.engine.thread_team import add, add_two, give_way, load, new_control_block, store
 
 if TYPE_CHECKING:
     from precede.engine.table import Table
 
 __all__ = [
     "ROUNDING",
-    "Divider",
+    "NodeSplitter",
     "RowHistograms",
     "best_split",
     "count_left",
     "first_bins",
     "left_categories",
-    "penalised_value",
-    "penalised_values",
+    "penalized_value",
+    "penalized_values",
     "scatter",
 ]
 
@@ -97,7 +98,8 @@ FOUND = np.dtype([("worth", "f8")] + [
 ])  # fmt: skip
 # What is found of a child before it is searched.
 NOTHING = 0.0, 0.0, -1, -1, 0, 0, 0, 0.0, 0.0, 0.0
-# What a split must respect, see `precede.rankers.splits.Rules`; `plain` is 1 where no penalty on
+# What a split must respect, see `precede.weak_rankers.splits.Rules`; `plain` is 1 where no penalty
+# on
 # the size and no direction stands against the simple formula.
 RULES = np.dtype([
     ("pull_unit", "f8"), ("weight_unit", "f8"), ("count_bits", "i8"), ("penalty", "f8"),
@@ -113,7 +115,7 @@ LEAF = np.dtype([
     )
 ] + [("gain", "f8")], align=True)  # fmt: skip
 # Of a split: what was found of the leaf that it divided, and its children as in
-# `precede.rankers.trees.Tree`.
+# `precede.weak_rankers.trees.Tree`.
 SPLIT = np.dtype([
     (name, "i8") for name in (
         "feature", "cut", "way", "pull", "weight", "left_pull", "left_weight", "left", "right",
@@ -184,30 +186,30 @@ class RowHistograms:
     Examples
     --------
     >>> import numpy as np
-    >>> from precede.engine.packing import pack_rows
+    >>> from precede.engine.quantization import quantize_rows
     >>> from precede.engine.table import Table
-    >>> table, workers = Table.build(np.array([[1.0], [3.0], [3.0], [np.nan]])), Workers(1)
-    >>> histograms = RowHistograms(table, np.array([0]), workers)
-    >>> numbers = pack_rows(np.array([0.5, 0.25, -0.25, -0.5]), np.ones(4), workers)
+    >>> table, context = Table.build(np.array([[1.0], [3.0], [3.0], [np.nan]])), Context(1)
+    >>> histograms = RowHistograms(table, np.array([0]), context)
+    >>> numbers = quantize_rows(np.array([0.5, 0.25, -0.25, -0.5]), np.ones(4), context)
     >>> rows = np.arange(4, dtype=np.int32)
     >>> sums = histograms.sums(numbers, rows, numbers.packed, 0, 4)
     >>> sums[:3, 0] * numbers.pull_unit, sums[:3, 1] & 7
     (array([ 0.5,  0. , -0.5]), array([1, 2, 1]))
     """
 
-    def __init__(self, table: Table, features: Integers, workers: Workers):
-        self._workers = workers
-        self.n_rows = table.n_arranged
+    def __init__(self, table: Table, features: Integers, context: Context):
+        self._context = context
+        self.n_rows = table.n_used_rows
         self.n_bins = table.bins.n_bins[features]
         self.start = first_bins(self.n_bins)
         self.size = int(self.start[-1])
         words = max(1, -(-features.size // ABREAST))
         self.codes = np.zeros((self.n_rows, ABREAST * words), np.uint8)
         # From disk a few columns are read at a time.
-        width = ABREAST * workers.jobs if table.streamed else max(1, features.size)
+        width = ABREAST * context.jobs if table.streamed else max(1, features.size)
         for first in range(0, features.size, width):
             part = features[first : first + width]
-            workers.run(
+            context.run(
                 _by_rows, self.n_rows, table.codes, part, self.codes[:, first:],
                 small=is_small("cells", self.codes.size),
             )  # fmt: skip
@@ -246,7 +248,7 @@ class RowHistograms:
 
     def sums(
         self,
-        numbers: PackedRows,
+        numbers: QuantizedRows,
         rows: Rows,
         packed: Integers | None,
         low: int,
@@ -279,13 +281,13 @@ class RowHistograms:
             return sums
 
         small = is_small("cells", (high - low) * self.codes.shape[1])
-        for other in self._workers.run(part, high - low, small=small)[1:]:
+        for other in self._context.run(part, high - low, small=small)[1:]:
             total += other
             self._parts.append(other)
         return total
 
     def total(
-        self, numbers: PackedRows, rows: Rows, packed: Integers | None, count: int
+        self, numbers: QuantizedRows, rows: Rows, packed: Integers | None, count: int
     ) -> tuple[int, int]:
         """The two words of the sums of the first rows of a list."""
         if packed is not None:
@@ -301,7 +303,7 @@ class RowHistograms:
         """Where the bins of each feature begin, and how many there are."""
         return self.start, self.n_bins
 
-    def form(self, numbers: PackedRows, count: int) -> int:
+    def form(self, numbers: QuantizedRows, count: int) -> int:
         """How so many rows are best summed up."""
         if numbers.packed is None:
             return WIDE
@@ -310,16 +312,16 @@ class RowHistograms:
         # Rows that lie far apart are copied side by side first, several at a time.
         return DENSE if 2 * count > self.n_rows else SCATTERED
 
-    def read(self, numbers: PackedRows) -> Reading:
+    def read(self, numbers: QuantizedRows) -> Reading:
         """What the kernel reads to sum up rows."""
         return self.codes, self.words, numbers.pull, numbers.weight_count
 
-    def new_blocks(self, numbers: PackedRows, count: int) -> Integers | None:
+    def new_blocks(self, numbers: QuantizedRows, count: int) -> Integers | None:
         """Memory for packed sums, which are 0 between calls of the kernel; None for wide ones."""
         return None if numbers.packed is None else np.zeros((count, self._block_size), np.int64)
 
 
-class Divider:
+class NodeSplitter:
     """Divides the nodes of trees: moves rows, sums up the smaller child, searches both children.
 
     Parameters
@@ -328,8 +330,8 @@ class Divider:
     lists : two lists of row numbers; rows are moved from one to the other
     columns : codes by column as one array, where those of each feature begin, and the step from
         one row to the next
-    directions, categorical : of each feature, see `precede.rankers.splits.SplitSearch`
-    workers : Workers
+    directions, categorical : of each feature, see `precede.weak_rankers.splits.SplitSearch`
+    context : Context
     """
 
     def __init__(
@@ -339,26 +341,26 @@ class Divider:
         columns: tuple[Bytes, Integers, int],
         directions: Signs,
         categorical: Flags,
-        workers: Workers,
+        context: Context,
     ):
-        self._histograms, self._lists, self._workers = histograms, lists, workers
+        self._histograms, self._lists, self._context = histograms, lists, context
         self._column, offsets, self._step = columns
         self._offsets, self._all_offsets = offsets.tolist(), offsets
         self._directions, self._categorical = directions, categorical
         self._task, self._side = np.zeros(1, DIVISION), np.zeros(256, np.bool_)
         self._children = np.zeros(2, CHILD)
         self._allowed = np.zeros(directions.size, np.bool_)
-        self._post = new_post()
+        self._post = new_control_block()
         self._blocks: Integers | None = None
         self._given: tuple[Any, ...] = ()
         self._helpers: list[Future[Any]] = []
 
     def begin(
-        self, numbers: PackedRows, packed: list[Integers | None], rules: NDArray[Any]
+        self, numbers: QuantizedRows, packed: list[Integers | None], rules: NDArray[Any]
     ) -> None:
         """Begin a tree; `packed` holds the packed numbers of the two lists, `rules` is `RULES`."""
         if (self._blocks is None) != (numbers.packed is None):
-            self._blocks = self._histograms.new_blocks(numbers, self._workers.jobs)
+            self._blocks = self._histograms.new_blocks(numbers, self._context.jobs)
         self._numbers, self._packed, self._rules = numbers, packed, rules
         self._given = self._arguments(1)
 
@@ -376,11 +378,11 @@ class Divider:
 
     def join(self) -> None:
         """Have the other threads help until `leave` is called."""
-        if not self._helpers and self._workers.jobs > 1:
-            self._post = new_post()  # nobody who is late comes into the work of others
-            self._given = self._arguments(self._workers.jobs)
+        if not self._helpers and self._context.jobs > 1:
+            self._post = new_control_block()  # nobody who is late comes into the work of others
+            self._given = self._arguments(self._context.jobs)
             try:
-                self._helpers = self._workers.start(_work, HELP, *self._given, NO_TREE)
+                self._helpers = self._context.start(_work, HELP, *self._given, NO_TREE)
             except BaseException:  # those that were started would wait for work for ever
                 self._post[16] = 1
                 raise
@@ -462,8 +464,8 @@ def best_split(
     return _alone(task, children, rules, *given)
 
 
-def penalised_values(pulls: Floats, curvatures: Floats, alpha: float, bounds: Floats) -> Floats:
-    """Values of some leaves, each as `penalised_value` has it."""
+def penalized_values(pulls: Floats, curvatures: Floats, alpha: float, bounds: Floats) -> Floats:
+    """Values of some leaves, each as `penalized_value` has it."""
     sizes = np.abs(pulls) - alpha
     sizes = np.where(sizes > 0.0, sizes, 0.0)
     sizes, values = np.where(pulls > 0, sizes, -sizes), np.zeros(pulls.size)
@@ -486,7 +488,7 @@ def _alone(
     """Have one thread sum up rows, or search, without moving any."""
     given = task, children, rules, NO_BYTES, NO_FLAGS, lists, read, blocks
     room = *features, *_room(1, 1), NO_TREE
-    _work(DIVIDE, 1, new_post(), *given, histogram.reshape(1, -1), *room)
+    _work(DIVIDE, 1, new_control_block(), *given, histogram.reshape(1, -1), *room)
     return _split_of(children, 0)
 
 
@@ -661,9 +663,9 @@ def _complete(
             for code in range(256):
                 packed[code] = 0
     if not done:
-        larger = pool[children[1].histogram]
+        fmax = pool[children[1].histogram]
         for i in range(np.uint64(2 * start[j]), np.uint64(2 * start[j + 1])):
-            larger[i] -= sums[i]
+            fmax[i] -= sums[i]
 
 
 @njit(**INNER)
@@ -687,20 +689,20 @@ def _fill_block(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def penalised_value(
+def penalized_value(
     pull: float, curvature: float, alpha: float, least: float, most: float
 ) -> float:
     """Value of a leaf by the formula above; `curvature` is W + lambda."""
-    return _penalised_value(pull, curvature, alpha, least, most)
+    return _penalized_value(pull, curvature, alpha, least, most)
 
 
 @njit(**INNER, error_model="numpy")
-def _penalised_value(
+def _penalized_value(
     pull: float, curvature: float, alpha: float, least: float, most: float
 ) -> float:
-    size = larger(abs(pull) - alpha, 0.0)
+    size = fmax(abs(pull) - alpha, 0.0)
     value = (size if pull > 0 else -size) / curvature if curvature > 0 else 0.0
-    return smaller(larger(value, least), most)
+    return fmin(fmax(value, least), most)
 
 
 @njit(**INNER, error_model="numpy")
@@ -714,8 +716,8 @@ def _pair_worth(
     sign: int,
 ) -> float:  # fmt: skip
     """Worth of two children; -inf if they are against the direction of the feature."""
-    one = _penalised_value(left, left_weight, alpha, child.least, child.most)
-    other = _penalised_value(right, right_weight, alpha, child.least, child.most)
+    one = _penalized_value(left, left_weight, alpha, child.least, child.most)
+    other = _penalized_value(right, right_weight, alpha, child.least, child.most)
     if (sign > 0 and one > other) or (sign < 0 and one < other):
         return -np.inf
     return _worth(left, left_weight, alpha, one) + _worth(right, right_weight, alpha, other)
@@ -790,7 +792,7 @@ def _begin_search(
         child.worth = pull * pull / (weight + rule.penalty)
         if kinds is not None and rule.plain == 0:
             weight += rule.penalty
-            value = _penalised_value(pull, weight, rule.alpha, child.least, child.most)
+            value = _penalized_value(pull, weight, rule.alpha, child.least, child.most)
             child.worth = _worth(pull, weight, rule.alpha, value)
         for tile in range(tiles):
             found[tile, number].feature, found[tile, number].worth = -1, child.worth
@@ -816,7 +818,7 @@ def _best_cut(  # noqa: C901, PLR0912
             bins = _in_order(bins, rules, order)
             size, penalty = bins.size // 2, penalty + rule.smooth
     least = np.float64(rule.min_count) if rule.min_count > 1 else 1.0
-    lightest = larger(rule.min_weight, 0.0 if penalty > 0.0 else 5e-324)
+    lightest = fmax(rule.min_weight, 0.0 if penalty > 0.0 else 5e-324)
     pull, word, best = np.int64(0), np.int64(0), found.worth
     for i in range(size):
         if bins[2 * i + 1] == 0:
@@ -880,7 +882,7 @@ def _may_exceed(
     missing = _read(bins[2 * size], bins[2 * size + 1], rules)
     pull_unit, weight_unit, count_bits = rule.pull_unit, rule.weight_unit, rule.count_bits
     mask, enough = (np.int64(1) << count_bits) - 1, found.worth * (1.0 - 2.0**-40)
-    least, penalty, hits = larger(rule.min_count, np.int64(1)), rule.penalty, np.int64(0)
+    least, penalty, hits = fmax(rule.min_count, np.int64(1)), rule.penalty, np.int64(0)
     own_pull, own_weight, own_count = child.own_pull, child.own_weight, np.int64(child.own_count)
     more, heavier, count_more = 0.0, 0.0, np.int64(0)
     for _ in range(1 if missing[2] == 0 else 2):  # missing values right, then left
@@ -1024,7 +1026,7 @@ def _set_task(
     Describes its division.
     """
     leaves, _, free, offsets, tallies = tree
-    tally, here, smaller, larger = tallies[0], task[0], children[0], children[1]
+    tally, here, fmin, fmax = tallies[0], task[0], children[0], children[1]
     chosen, gain = np.int64(-1), 0.0
     for k in range(tally.leaves if tally.leaves < tally.most else 0):
         if leaves[k].feature >= 0 and (chosen < 0 or leaves[k].gain > gain):
@@ -1043,22 +1045,22 @@ def _set_task(
     further = tally.leaves + 1 < tally.most and (tally.depth <= 0 or leaf.depth + 1 < tally.depth)
     if left <= right:
         here.first, here.last = here.low, here.middle
-        smaller.pull, smaller.weight = leaf.left_pull, leaf.left_weight
-        larger.pull, larger.weight = leaf.pull - leaf.left_pull, leaf.weight - leaf.left_weight
+        fmin.pull, fmin.weight = leaf.left_pull, leaf.left_weight
+        fmax.pull, fmax.weight = leaf.pull - leaf.left_pull, leaf.weight - leaf.left_weight
     else:
         here.first, here.last = here.middle, here.high
-        larger.pull, larger.weight = leaf.left_pull, leaf.left_weight
-        smaller.pull, smaller.weight = leaf.pull - leaf.left_pull, leaf.weight - leaf.left_weight
-    fewer = smaller.weight & mask
-    smaller.search = 1 if further and fewer >= least else 0
-    larger.search = 1 if further and left + right - fewer >= least else 0
-    here.form, smaller.histogram, larger.histogram = -1, 0, -1
+        fmax.pull, fmax.weight = leaf.left_pull, leaf.left_weight
+        fmin.pull, fmin.weight = leaf.pull - leaf.left_pull, leaf.weight - leaf.left_weight
+    fewer = fmin.weight & mask
+    fmin.search = 1 if further and fewer >= least else 0
+    fmax.search = 1 if further and left + right - fewer >= least else 0
+    here.form, fmin.histogram, fmax.histogram = -1, 0, -1
     tally.free -= 1
-    if smaller.search == 1 or larger.search == 1:
+    if fmin.search == 1 or fmax.search == 1:
         here.form = 0
         if tally.packed == 1:
             here.form = 1 if fewer < tally.few else (2 if 2 * fewer > tally.rows else 3)
-        smaller.histogram, larger.histogram = free[tally.free], leaf.histogram
+        fmin.histogram, fmax.histogram = free[tally.free], leaf.histogram
     return True
 
 
@@ -1084,13 +1086,13 @@ def _split_leaf(
     leaf.source, new.source = 1 - here.source, 1 - here.source
     leaf.depth += 1
     new.depth, leaf.split, new.split, leaf.side, new.side = leaf.depth, at, at, 0, 1
-    smaller, larger = free[tally.free], leaf.histogram
+    fmin, fmax = free[tally.free], leaf.histogram
     # Where the smaller child is summed up is where its rows begin.
     left = here.middle - here.low <= here.high - here.middle
     for k in range(2):
         child, leaf = children[k], leaves[number if left == (k == 0) else right]
         leaf.pull, leaf.weight, leaf.feature = child.pull, child.weight, -1
-        leaf.histogram = smaller if k == 0 else larger
+        leaf.histogram = fmin if k == 0 else fmax
         if child.feature >= 0 and child.gain > rules[0].min_gain:
             leaf.gain, leaf.feature, leaf.cut = child.gain, child.feature, child.cut
             leaf.way, leaf.left_pull, leaf.left_weight = (

@@ -1,0 +1,661 @@
+"""Convex risk minimization in an l1 ball, with a certificate (CLV05 section 4)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.optimize
+from numba import njit
+from sklearn.exceptions import ConvergenceWarning
+
+from precede.boosting.history import History, Monitor, Progress, Rounds
+from precede.boosting.loop import INTERRUPTED, Result, drive
+from precede.boosting.monitors import pairs_in_order
+from precede.boosting.resampling import Sample
+from precede.boosting.trainer import Round, Trainer
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
+from precede.engine.exact import (
+    SCALE,
+    all_reduce_max,
+    all_reduce_sum,
+    exact_sum,
+    exact_sums,
+    to_integers,
+)
+from precede.engine.execution import Context
+from precede.engine.histograms.columns import Histograms, sums_from
+from precede.engine.table import MISSING
+from precede.engine.training_data import TrainingData
+from precede.estimator import BaseRanker, FitContext
+from precede.estimator.saving import part_of
+from precede.losses import PairLoss, pair_loss, value_at_zero
+from precede.model import Ensemble, spelled
+from precede.risks.links import Link
+from precede.risks.pair_risk import PairRisk
+from precede.weak_rankers.base import Family, SearchResult, WeakRanker, exactly_searched, family
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["ConvexRiskRanker"]
+
+
+# The default of the deprecated parameter `cost`: nothing was given.
+UNSET = "deprecated"
+# After so many exchanges of weight between two rankers all weights are corrected at once,
+# which takes care of directions that exchanges only zigzag along; for models of up to so many
+# parts, because its cost grows with the cube of their number.
+CORRECT_EVERY = 15
+MOST_CORRECTED = 150
+WITHIN_TOLERANCE = "the gap is within the tolerance"
+ROUNDS_USED_UP = "the rounds are used up"
+NO_STEP = "the step is below rounding"
+# A share of the radius below this is nothing.
+NEGLIGIBLE = 1e-12
+# The first width of the rounding of the hinge; halved as the gap falls.
+FIRST_SMOOTHING = 0.5
+
+
+class ConvexRiskRanker(BaseRanker):
+    """Minimize a convex ranking risk over all ``sum_j w_j h_j`` with ``sum_j |w_j| <= radius``.
+
+    The risk is the mean over crucial pairs of the cost ``phi(-(f(x_i) - f(x_k)))``, where
+    ``phi(-m) = loss(m) / loss(0)`` is any convex pair loss scaled to be 1 at margin 0: for the
+    three costs of the paper ``exp(x)``, ``log2(1 + exp(x))`` and ``(1 + x)_+``. (CLV05 average
+    over all ordered pairs; pairs of equal grade then add a constant.)
+
+    Conditional gradient with pairwise steps: a round moves weight from the worst ranker in
+    the model to its best, or towards the best ranker there is, whichever promises more; so
+    the ball is never left and useless rankers leave again. The duality gap
+    ``<gradient, f - vertex>`` bounds how far the risk is from the least possible one: `gap_`
+    is a certificate, not an estimate.
+
+    Parameters
+    ----------
+    loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
+        Any convex loss that is positive at margin 0. A loss with a kink, other than the hinge,
+        has a certified gap that may not close; a warning then says so.
+    radius : float, or "cv"
+        Of the ball. "cv" chooses it from `radii` by the share of pairs out of order in
+        cross-validation by queries (or by rows, without queries).
+    tolerance : float
+        Stop when the certified gap is below.
+    rankers : {"stumps", "features", "columns"} or Family
+        The gap is certified only if the search never misses the best vertex, so families that
+        are not `exhaustive` are refused. (Trees have no scale either: without a bound on their
+        leaf values the radius would mean nothing. Use `BoostedRanker` for trees.)
+    n_estimators : int
+        Maximum number of rounds; a warning says if the tolerance was not reached.
+    radii : increasing list of floats, optional
+        The path for ``radius="cv"``; each solution starts from the one before.
+    cv : int
+        Number of folds.
+    balance, max_bins, callbacks, random_state, n_jobs, verbose
+        As for `RankBoost`; `random_state` shuffles the folds.
+    eval_metric
+        As for `RankBoost`; recorded in the history (there is no early stopping: the gap says
+        when to stop).
+    cost : str
+        Deprecated name of `loss`.
+
+    Attributes
+    ----------
+    gap_ : float
+        The mean cost of the fit is at most this far above the least possible in the ball, where
+        the rankers are those of the binned features (see `max_bins`).
+    radius_ : float
+    path_ : list of dict
+        For each radius: mean and standard error of the share of pairs out of order.
+    n_estimators_, best_iteration_ : int
+        Number of rankers in the model: rounds also move weights and take rankers out.
+        `staged_predict` adds them one by one.
+    history_ : History
+        ``history_["gap"]``, ``["risk"]`` (the mean cost), ``["norm"]``, ``["active"]``.
+
+    Notes
+    -----
+    A round costs one search, O(n) for the gradient, O(n) for each feature in the model, and a
+    line search of some ten evaluations of the risk. The hinge has a kink: it is rounded off
+    by `SmoothedHinge` over a width that is halved as the gap falls, and the gap of the true
+    problem is bounded by ``R(f) - R_smooth(f) + gap_smooth``. SciPy's SLSQP corrects all weights
+    at once now and then; its rounding depends on BLAS and the number of its threads, so that fits
+    on different machines may differ, within the gap. `n_jobs` changes nothing.
+
+    References
+    ----------
+    Clémençon, Lugosi & Vayatis, *Ranking and Scoring Using Empirical Risk Minimization*,
+    COLT 2005, section 4.
+
+    Examples
+    --------
+    >>> from precede import ConvexRiskRanker
+    >>> from precede.datasets import two_normals
+    >>> sample = two_normals(300, random_state=0)
+    >>> model = ConvexRiskRanker(loss="logistic", radius=2.0, tolerance=0.01)
+    >>> model = model.fit(sample.X, sample.y)
+    >>> bool(model.gap_ <= 0.01), bool(sum(map(abs, model.ensemble_.weights)) <= 2.0)
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        *,
+        loss: str | PairLoss = "exponential",
+        radius: float | str = 4.0,
+        tolerance: float = 1e-3,
+        weak_rankers: str | Family = "stumps",
+        n_estimators: int = 2000,
+        radii: Sequence[float] | None = None,
+        cv: int = 5,
+        balance: str = "pairs",
+        max_bins: int = 255,
+        eval_metric: Any = None,
+        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        cost: str = UNSET,
+    ):
+        self.loss = loss
+        self.radius = radius
+        self.tolerance = tolerance
+        self.weak_rankers = weak_rankers
+        self.n_estimators = n_estimators
+        self.radii = radii
+        self.cv = cv
+        self.balance = balance
+        self.max_bins = max_bins
+        self.eval_metric = eval_metric
+        self.callbacks = callbacks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.cost = cost
+
+    _resumable = False  # a round changes weights that are there
+    takes_init_score = False
+
+    def _boost(self, task: FitContext) -> Result:
+        radii = self._path()
+        self.path_: list[dict[str, float]] = []
+        if self.radius == "cv":
+            self.path_ = self._cross_validated(task, radii)
+            errors = [step["error"] for step in self.path_]
+            radii = radii[: int(np.argmin(errors)) + 1]
+        self.radius_ = float(radii[-1])
+        monitors = [monitor for monitor, _ in task.monitors]
+        method = _ConditionalGradient(self, task.training, self.radius_, monitors)
+        result = self._descend(method, task, radii)
+        self.gap_ = method.gap
+        self._tell(result, task.training.context)
+        return result
+
+    def _after(self, rounds: int) -> Ensemble:
+        raise ValueError(
+            f"num_iteration={rounds}: a round of ConvexRiskRanker changes the weights of earlier "
+            "ones, "
+            "so the model has no first rounds; leave num_iteration out"
+        )
+
+    def _descend(
+        self, method: _ConditionalGradient, task: FitContext, radii: list[float]
+    ) -> Result:
+        """Follow the radii, each from the solution for the one before; the last is in sight."""
+        for radius in radii[:-1]:
+            result = drive(method.within(radius, self.tolerance))
+            if result.reason == INTERRUPTED:
+                return result
+        return self._drive(method.within(radii[-1], self.tolerance), task, History())
+
+    def _tell(self, result: Result, context: Context) -> None:
+        """Warn if the tolerance was not reached, and say why."""
+        cure = {
+            ROUNDS_USED_UP: "raise n_estimators or tolerance",
+            NO_STEP: "no step lowers the risk, as happens at a kink of the loss: raise tolerance, "
+            "or smooth the loss",
+        }.get(result.reason)
+        if cure is not None and self.gap_ > self.tolerance:
+            context.warn(
+                f"the gap is {self.gap_:.3g} after {len(result.history)} rounds, above the "
+                f"tolerance {self.tolerance:g}; {cure}",
+                ConvergenceWarning,
+            )
+
+    def _chosen_loss(self) -> PairLoss:
+        """The loss, which old code may have given as `cost`."""
+        return pair_loss(self.loss if self.cost == UNSET else self.cost)
+
+    def _keep(self, result: Result, task: FitContext) -> None:
+        super()._keep(result, task)
+        # Rounds change weights of rankers that are there; no round is better than the last.
+        self.best_iteration_ = self.n_estimators_
+
+    def _link(self) -> Link | None:
+        return PairRisk(self._chosen_loss()).link
+
+    def _path(self) -> list[float]:
+        if self.radius != "cv":
+            return [float(self.radius)]
+        radii = np.geomspace(0.5, 32.0, 7) if self.radii is None else self.radii
+        return [float(radius) for radius in radii]
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for a parameter that makes no sense."""
+        super().check_parameters()
+        if self.cost != UNSET:
+            warnings.warn(
+                f"cost={self.cost!r}: the parameter 'cost' of {type(self).__name__} is deprecated "
+                "and will be removed; use 'loss'",
+                FutureWarning,
+                stacklevel=4,
+            )
+        value_at_zero(self._chosen_loss())
+        exactly_searched(self.weak_rankers, "the gap of ConvexRiskRanker")
+        given: Any = [self.radius]
+        if self.radius == "cv":
+            given = self._path() if self.radii is None else self.radii
+        good = isinstance(given, list | tuple | np.ndarray) and len(given) > 0
+        good = good and all(_is_positive(radius) for radius in given)
+        if not good or any(a >= b for a, b in pairwise(given)):
+            raise ValueError(
+                f"radius={self.radius!r}, radii={self.radii!r}: use a positive number, or "
+                "'cv' with increasing positive radii"
+            )
+        if not 0 < self.tolerance < np.inf:
+            raise ValueError(f"tolerance={self.tolerance!r} is out of range; use more than 0")
+
+    def _cross_validated(self, task: FitContext, radii: list[float]) -> list[dict[str, float]]:
+        """Share of pairs out of order on held-out folds, radius by radius with warm starts."""
+        errors, X = [], task.X
+        _ = X[:1]  # refuses a table on disk, of which no rows can be picked
+        sample = Sample.of(task.training, task.judgments, balance=self.balance, seed=self._seed())
+        for learn, held in sample.folds(self.cv):
+            method = _ConditionalGradient(self, learn.training, radii[-1], [])
+            row = []
+            for radius in radii:
+                method.within(radius, 10 * self.tolerance)
+                ensemble = drive(method, interruptible=False).ensemble
+                row.append(1 - pairs_in_order(held.judgments, ensemble.predict(X[held.rows])))
+            errors.append(row)
+        if not errors:
+            raise ValueError(
+                f"no fold of cv={self.cv} has pairs on both sides; use fewer folds, or a number "
+                "as radius"
+            )
+        table = np.array(errors)
+        spread = np.full(len(radii), np.nan)  # one fold has no spread
+        if len(table) > 1:
+            spread = table.std(axis=0, ddof=1) / np.sqrt(len(table))
+        return [
+            {"radius": r, "error": float(m), "standard_error": float(s)}
+            for r, m, s in zip(radii, table.mean(axis=0), spread, strict=True)
+        ]
+
+    def _to_dict(self) -> dict[str, Any]:
+        certificate = {"gap": self.gap_, "radius": self.radius_, "path": self.path_}
+        return {**super()._to_dict(), "certificate": certificate}
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        super()._restore(fields)
+        certificate = part_of(fields, "certificate", dict)
+        self.gap_ = spelled(certificate.get("gap"), "gap")
+        self.radius_ = spelled(certificate.get("radius"), "radius")
+        path = certificate.get("path")
+        if not isinstance(path, list) or not all(isinstance(step, dict) for step in path):
+            raise ValueError("the path of the certificate is not a list of steps")
+        self.path_ = [{key: spelled(step[key], key) for key in step} for step in path]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A ranker in the model with its sign, or the slack (None): its edge and its weight."""
+
+    weak_ranker: WeakRanker | None
+    sign: float
+    edge: float
+    weight: float
+
+
+class _ConditionalGradient(Trainer):
+    """Conditional gradient with pairwise steps, continued from radius to radius.
+
+    The model is a point of the ball: weights ``w_h`` and a slack ``radius - sum |w_h|``,
+    which is the weight of the ranker that is 0 everywhere. `gap` is the certificate of the last
+    point that was searched from; a round begins with a search, so the fit ends there once the
+    gap is within the tolerance. `full` is the radius of the last ball on the path.
+    """
+
+    def __init__(
+        self,
+        settings: ConvexRiskRanker,
+        training: TrainingData,
+        full: float,
+        monitors: Sequence[Monitor],
+    ):
+        self._training, self.monitors, self.context = training, monitors, training.context
+        self._most = settings.n_estimators
+        self.stop = Rounds(self._most)
+        self._loss = settings._chosen_loss()
+        # The width over which a kink is rounded off; None for losses taken as they are.
+        width = FIRST_SMOOTHING * value_at_zero(self._loss)
+        self._smoothing = None if self._loss.smoothed(width) is None else width
+        self._search = family(settings.weak_rankers).start(training.table, training.context)
+        self._bind()
+        self._true = PairRisk(self._loss).bind(training.layout, training.context)
+        self._unit = 1.0 / (value_at_zero(self._loss) * training.layout.total)
+        self._weights: dict[WeakRanker, float] = {}
+        self._whole: dict[WeakRanker, float] = {}  # the weights after the last whole round
+        self._scores = np.zeros(training.table.n_used_rows)
+        self._exchanges = 0
+        self._full = full
+        self.gap = np.inf
+        self.within(full, settings.tolerance)
+        self.state = self._risk.state(self._scores)
+
+    def within(self, radius: float, tolerance: float) -> Self:
+        """Go on in the ball of another radius, until the gap is within the tolerance."""
+        self._radius, self._tolerance, self._tries = radius, tolerance, 0
+        self.ensemble = self._model()
+        return self
+
+    def _model(self) -> Ensemble:
+        """Rankers with a weight, in the order in which they came."""
+        kept = {weak_ranker: weight for weak_ranker, weight in self._weights.items() if weight != 0}
+        norm = math.fsum(map(abs, kept.values()))
+        # Rounding must not leave the ball, not even by the last bit, in whatever order the
+        # weights are summed.
+        room = self._radius * (1 - 2.0**-46)
+        shrink = room / norm if norm > room else 1.0
+        weights = [shrink * weight for weight in kept.values()]
+        return Ensemble(list(kept), weights, self._training.table.n_features)
+
+    def advance(self) -> Round | None:
+        """Search, certify the gap, and move if it is not within the tolerance."""
+        while self._tries < self._most:
+            self._tries += 1
+            found = self._search.best(self.state.pull)
+            self._certify(found, self._radius)
+            if self.gap <= self._tolerance or (found is None and self._smoothing is None):
+                self.exhausted = WITHIN_TOLERANCE
+                return None
+            if found is not None:
+                return self._round(found)
+            # Solved for this rounding of the kink, which was now halved.
+        self.exhausted = self.finish(ROUNDS_USED_UP)
+        return None
+
+    def finish(self, reason: str) -> str:  # noqa: ARG002
+        """Certify the point that the last round has come to."""
+        self._certify(self._search.best(self.state.pull), self._radius)
+        return WITHIN_TOLERANCE if self.gap <= self._tolerance else ROUNDS_USED_UP
+
+    def interrupt(self, history: History) -> str:  # noqa: ARG002
+        """Go back to the weights of the last whole round and certify them for the full ball."""
+        self._radius, self._weights = self._full, dict(self._whole)
+        self._scores = np.zeros(self._scores.size)
+        for weak_ranker, weight in self._weights.items():
+            self._scores += weight * weak_ranker.on(self._training.table)
+        self.state = self._risk.state(self._scores)
+        self._certify(self._search.best(self.state.pull), self._radius)
+        self.ensemble = self._model()
+        return f"the model is certified to a gap of {self.gap:.3g}"
+
+    def _round(self, found: SearchResult) -> Round:
+        moved = self._move(found, self._radius)
+        # A full step leaves weights of 0, from which no exchange could move anything.
+        self._weights = {weak_ranker: w for weak_ranker, w in self._weights.items() if w != 0}
+        self.state = self._risk.state(self._scores)
+        self._whole, self.ensemble = dict(self._weights), self._model()
+        cost = self._mean_cost()
+        columns = {
+            "risk": cost,
+            "log_risk": float(np.log(cost)) if cost > 0 else -np.inf,
+            "gap": self.gap,
+            "edge": found.edge,
+            "step": moved,
+            "norm": math.fsum(map(abs, self._weights.values())),
+            "active": len(self._weights),
+        }
+        return Round(columns, last=NO_STEP if moved == 0.0 and self._smoothing is None else "")
+
+    def _bind(self) -> None:
+        smooth = None if self._smoothing is None else self._loss.smoothed(self._smoothing)
+        self._risk = PairRisk(smooth or self._loss).bind(
+            self._training.layout, self._training.context
+        )
+
+    def _certify(self, found: SearchResult | None, radius: float) -> None:
+        """Bound how far the mean cost is above the least in the ball.
+
+        The best vertex is worth ``radius·|edge|``; ties in the search are within 2^-40.
+        """
+        best = 0.0 if found is None else abs(found.edge) * (1 + 2.0**-39)
+        here = exact_sum(self.state.pull * self._scores, self._training.context)
+        mass = (
+            np.exp(self.state.log_gradient_sum) * self._unit
+            if self.state.log_gradient_sum > -np.inf
+            else 0.0
+        )
+        gap = max(0.0, mass * (radius * best - here))
+        if self._smoothing is None:
+            self.gap = float(gap)
+            return
+        smooth = np.exp(self.state.log_value) * self._unit
+        self.gap = float(self._mean_cost() - smooth + gap)
+        if gap < 0.5 * (self.gap - gap):  # what is left is mostly the rounding of the kink
+            self._smoothing /= 2
+            self._bind()
+            self.state = self._risk.state(self._scores)
+
+    def _mean_cost(self) -> float:
+        if self._smoothing is None:
+            return float(np.exp(self.state.log_value) * self._unit)
+        return float(np.exp(self._true.log_value(self._scores)) * self._unit)
+
+    def _move(self, found: SearchResult, radius: float) -> float:
+        """Take one step; returns the weight that was moved.
+
+        Inside the model as long as moving weight from its worst part to its best promises
+        more than the best vertex does; else towards the vertex. (Steps from the worst part
+        straight to a new vertex would pass ever smaller weights around among rankers that
+        are much alike.)
+        """
+        parts = self._parts(radius)
+        worst = min(parts, key=lambda part: part.edge)
+        best = max(parts, key=lambda part: part.edge)
+        here = exact_sum(self.state.pull * self._scores, self._training.context)
+        promised = radius * (best.edge - worst.edge)
+        if promised <= 0 or promised < radius * abs(found.edge) - here:
+            return self._approach(found, radius)
+        self._exchanges += 1
+        if self._exchanges % CORRECT_EVERY == 0 and len(parts) <= MOST_CORRECTED:
+            return self._correct(parts, radius) or self._exchange(worst, best)
+        return self._exchange(worst, best)
+
+    def _correct(self, parts: list[_Part], radius: float) -> float:
+        """Find the best weights for the rankers in the model, all at once (SLSQP).
+
+        Returns the weight moved, or 0 if the risk could not be lowered.
+        """
+        kept = [part for part in parts if part.weak_ranker is not None]
+        weak_rankers = [part.weak_ranker for part in kept if part.weak_ranker is not None]
+        sign = np.array([part.sign for part in kept])
+        before = np.array([part.weight for part in kept]) / radius
+        values = np.stack([weak_ranker.on(self._training.table) for weak_ranker in weak_rankers])
+
+        def cost(share: Floats) -> tuple[float, Floats]:
+            at = self._risk.state(_combined(values, sign * share * radius))
+            mass = (
+                np.exp(at.log_gradient_sum) * self._unit if at.log_gradient_sum > -np.inf else 0.0
+            )
+            slope = -mass * radius * sign * self._products(values, at.pull)
+            return float(np.exp(at.log_value) * self._unit), slope
+
+        answer = scipy.optimize.minimize(
+            cost, before, jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * len(kept),
+            constraints={"type": "ineq", "fun": lambda share: 1.0 - share.sum(),
+                         "jac": lambda share: -np.ones_like(share)},
+            options={"maxiter": 30, "ftol": 1e-12},
+        )  # fmt: skip
+        share = np.where(answer.x > NEGLIGIBLE, answer.x, 0.0)
+        share /= max(1.0, share.sum())
+        if cost(share)[0] >= cost(before)[0] * (1 - 1e-12):
+            return 0.0
+        for part, new, old in zip(kept, share, before, strict=True):
+            self._add(part, float(radius * (new - old)))
+            if new == 0 and part.weak_ranker is not None:
+                del self._weights[part.weak_ranker]
+        self._scores = _combined(values, sign * share * radius)
+        return float(radius * np.abs(share - before).sum())
+
+    def _products(self, values: Array, pull: Floats) -> Floats:
+        """Dot product of every row of values with the pull, as sums of integers."""
+        context = self._training.context
+        largest = all_reduce_max(lambda: np.abs(values).max(axis=1).astype(np.float64), context)
+        exponent = np.frexp(largest)[1]
+        sums = all_reduce_sum(
+            lambda: _products(values, pull * SCALE, np.ldexp(1.0, -exponent)), context
+        )
+        return np.ldexp(sums / SCALE, exponent)
+
+    def _exchange(self, worst: _Part, best: _Part) -> float:
+        """Move weight from one part of the model to another."""
+        direction = self._values(best) - self._values(worst)
+        moved = self._line_search(direction, worst.weight)
+        self._add(best, moved)
+        self._add(worst, -moved)
+        if worst.weight - moved <= NEGLIGIBLE * self._radius and worst.weak_ranker is not None:
+            del self._weights[worst.weak_ranker]
+        self._scores += moved * direction
+        return moved
+
+    def _approach(self, found: SearchResult, radius: float) -> float:
+        """Move towards a vertex of the ball, away from everything else in proportion."""
+        vertex = _Part(found.weak_ranker, 1.0 if found.edge > 0 else -1.0, found.edge, 0.0)
+        direction = radius * self._values(vertex) - self._scores
+        share = self._line_search(direction, 1.0)
+        self._weights = {
+            weak_ranker: (1 - share) * old for weak_ranker, old in self._weights.items()
+        }
+        for monitor in self.monitors:
+            monitor.shrink(1 - share)
+        self._scores *= 1 - share
+        self._add(vertex, share * radius)
+        self._scores += share * radius * self._values(vertex)
+        return share * radius
+
+    def _parts(self, radius: float) -> list[_Part]:
+        """What the model is made of: its rankers, and the slack, whose edge is 0."""
+        slack = radius - math.fsum(abs(weight) for weight in self._weights.values())
+        parts = [_Part(None, 0.0, 0.0, slack)] if slack > NEGLIGIBLE * radius else []
+        weak_rankers = list(self._weights)
+        edges = _edges(self._training, weak_rankers, self.state.pull)
+        for weak_ranker, edge in zip(weak_rankers, edges, strict=True):
+            weight = self._weights[weak_ranker]
+            sign = 1.0 if weight > 0 else -1.0
+            parts.append(_Part(weak_ranker, sign, sign * float(edge), abs(weight)))
+        return parts
+
+    def _values(self, part: _Part) -> Floats:
+        if part.weak_ranker is None:
+            return np.zeros(self._scores.size)
+        return part.sign * part.weak_ranker.on(self._training.table).astype(np.float64)
+
+    def _line_search(self, direction: Floats, most: float) -> float:
+        def falling(step: float) -> float:
+            at = self._risk.state(self._scores + step * direction)
+            return (
+                exact_sum(at.pull * direction, self._training.context)
+                if at.log_gradient_sum > -np.inf
+                else 0.0
+            )
+
+        if most == 0 or falling(most) >= 0:
+            return most
+        if exact_sum(self.state.pull * direction, self._training.context) <= 0:
+            return 0.0
+        return float(scipy.optimize.brentq(falling, 0.0, most, xtol=1e-13 * most, rtol=1e-12))
+
+    def _add(self, part: _Part, weight: float) -> None:
+        if part.weak_ranker is None:
+            return
+        signed = part.sign * weight
+        self._weights[part.weak_ranker] = self._weights.get(part.weak_ranker, 0.0) + signed
+        for monitor in self.monitors:
+            monitor.advance(part.weak_ranker, signed)
+
+
+def _is_positive(radius: Any) -> bool:
+    number = isinstance(radius, int | float | np.number) and not isinstance(radius, bool)
+    return number and bool(0 < radius < np.inf)
+
+
+def _edges(training: TrainingData, weak_rankers: list[WeakRanker], pull: Floats) -> Floats:
+    """Edges of rankers already in the model; stumps of one feature share a histogram."""
+    table, context = training.table, training.context
+    edges = np.zeros(len(weak_rankers))
+    views = {
+        j: stump for j, weak_ranker in enumerate(weak_rankers) if (stump := weak_ranker.as_stump())
+    }
+    views = {j: stump for j, stump in views.items() if stump.is_cut(table)}
+    stumps, kept = list(views), list(views.values())
+    if stumps:
+        features = np.unique([stump.feature for stump in kept])
+        combine = partial(
+            _edges_of_stumps,
+            np.searchsorted(features, [stump.feature for stump in kept]),
+            np.array([stump.first_code(table) for stump in kept]),
+            np.array([stump.missing for stump in kept], bool),
+        )
+        edges[stumps] = all_reduce_sum(
+            lambda: Histograms(table, context).sums(to_integers(pull), features), context, combine
+        )
+    others = sorted(set(range(len(weak_rankers))) - set(stumps))
+    if others:
+        edges[others] = exact_sums([pull * weak_rankers[j].on(table) for j in others], context)
+    return edges
+
+
+def _edges_of_stumps(
+    row: Integers,
+    first: Integers,
+    missing: Flags,
+    histogram: Integers,
+) -> Floats:
+    """Edges of stumps from the histograms of all machines, one row for each feature."""
+    return (
+        sums_from(histogram)[row, first] + np.where(missing, histogram[row, MISSING], 0)
+    ) / SCALE
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _combined(values: Bytes, weights: Floats) -> Floats:
+    """Weighted sum of the rows."""
+    total = np.zeros(values.shape[1])
+    for row in range(values.shape[0]):
+        weight = weights[row]
+        for item in range(values.shape[1]):
+            total[item] += weight * values[row, item]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _products(values: Bytes, pull: Floats, unit: Floats) -> Integers:
+    """Dot product of every row, brought into [-1, 1] by its unit, with the pull: integers."""
+    result = np.zeros(values.shape[0], np.int64)
+    for row in range(values.shape[0]):
+        total = np.int64(0)
+        for item in range(values.shape[1]):
+            total += np.int64(np.rint(values[row, item] * unit[row] * pull[item]))
+        result[row] = total
+    return result

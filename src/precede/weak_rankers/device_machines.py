@@ -1,0 +1,112 @@
+"""Trees grown by several machines, each of which keeps its rows on a GPU of its own.
+
+What the machines say to each other is what they say without GPUs
+(`precede.weak_rankers.tree_grower`):
+histograms of the smaller children go to whoever combines and searches them, and the best splits
+come back. Each GPU moves and sums the rows of its machine. Sums are sums of integers, so the tree
+is that of one machine on the CPU, bit for bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from precede.engine.arrays import Flags, Floats, Integers, Rows, Signs
+from precede.engine.cuda import DeviceRows
+from precede.engine.execution import Context
+from precede.engine.histograms.nodes import first_bins
+from precede.engine.quantization import QuantizedRows, shared_quantization
+from precede.weak_rankers.base import SearchResult
+from precede.weak_rankers.device_trees import DeviceTreeSearch
+from precede.weak_rankers.splits import Node, SplitSearch
+from precede.weak_rankers.tree_family import TreeSearch
+from precede.weak_rankers.tree_grower import GrownTree, TreeGrower
+
+__all__ = ["MachineTreeGrower", "MachineTreeSearch"]
+
+
+class MachineTreeGrower(TreeGrower):
+    """Grows trees on rows of which this machine has some, on a device.
+
+    Parameters
+    ----------
+    rows : DeviceRows
+    search : SplitSearch, used by whoever combines the histograms
+    context : Context
+    """
+
+    def __init__(self, rows: DeviceRows, search: SplitSearch, context: Context):
+        self._device_rows, self._search, self._context = rows, search, context
+        # The histograms of the device have 256 bins for each feature, the last for missing values.
+        # In those that travel it comes after the others that the feature has.
+        code, n_bins = np.arange(256), rows.n_bins[:, None]
+        used = (code < n_bins) | (code == 255)
+        self._there = np.flatnonzero(used)
+        self._here = (search.start[:-1, None] + np.minimum(code, n_bins))[used]
+
+    def _start(self, rows: Rows | None, num_leaves: int) -> int:  # noqa: ARG002
+        self._keys = 1
+        return self._device_rows.begin(self._numbers, rows, None)
+
+    def _leave(self) -> None:
+        """There are no other threads."""
+
+    def _sums(self, node: Node, out: Integers | None = None) -> Integers:
+        assert out is None
+        rows, search = self._device_rows, self._search
+        rows.sum_up(0, node.buffer, node.low, node.high)
+        sums = np.zeros((int(search.start[-1]), 2), np.int64)
+        sums[self._here] = rows.bins(0, 0, 256 * rows.n_bins.size)[self._there]
+        return sums
+
+    def _move(self, node: Node) -> int:
+        assert node.split is not None
+        lists, side = (node.buffer, 1 - node.buffer), self._search.left_codes(node.split)
+        given = (node.low, node.high), lists, node.split.feature, side
+        return node.low + self._device_rows.move(*given)
+
+
+class MachineTreeSearch(DeviceTreeSearch):
+    """Grows a tree for every pull, with other machines; pulls and values are on the CPU."""
+
+    on_device = False
+
+    def _prepare(self, monotone: Signs, categorical: Flags) -> None:
+        assert self._context.own_device is not None
+        self._device = self._context.own_device
+        self._on_device = DeviceRows(
+            self._device, self._table, self._features, monotone, categorical
+        )
+        n_bins = self._on_device.n_bins
+        search = SplitSearch(first_bins(n_bins), n_bins, monotone, categorical)
+        self._growth = MachineTreeGrower(self._on_device, search, self._context)
+
+    def fit(
+        self,
+        pull: Floats,
+        weight: Floats,
+        allowed: Flags | None = None,
+        *,
+        rows: float | None = None,
+    ) -> SearchResult | None:
+        """Grow a tree for ``pull / weight``; None where no split helps."""
+        return TreeSearch.fit(self, pull, weight, allowed, rows=rows)
+
+    def _packed(self, pull: Floats, weight: Floats) -> QuantizedRows | None:
+        plan = shared_quantization(pull, weight, self._context, wide=self._wide)
+        if plan is None:
+            return None
+        self._there = self._device.put(pull), self._device.put(weight)
+        return self._on_device.pack_by(plan, *self._there)
+
+    def _sums_of_leaves(
+        self,
+        grown: GrownTree,
+        numbers: QuantizedRows,
+        pull: Floats,  # noqa: ARG002
+        weight: Floats,  # noqa: ARG002
+    ) -> tuple[Floats, Floats]:
+        return super()._sums_of_leaves(grown, numbers, *self._there)
+
+    def _values_of_rows(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
+        return self._device.get(super()._values_of_rows(grown, value, sampled))

@@ -1,0 +1,89 @@
+"""The stages of a fit: parts of the rows, trials, bootstrap samples."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from precede import Judgments, PairRisk, Trees
+from precede.algorithms.additive_fit import AdditiveFit, _doubt, _least
+from precede.boosting.loop import drive
+from precede.boosting.resampling import Sample
+from precede.engine.execution import Context
+from precede.engine.training_data import TrainingData
+from precede.weak_rankers.interactions import PairTerms
+
+
+def fit_of(judgments, X, **options):
+    training = TrainingData.prepare(X, judgments, balance="items", max_bins=255, context=Context(1))
+    made = AdditiveFit(
+        rows=Sample.of(training, judgments, balance="items", queries=10),
+        risk=PairRisk("logistic", balance="items"),
+        trees=Trees(interaction_constraints=[[j] for j in range(X.shape[1])], num_leaves=2,
+                    min_child_samples=5, reg_lambda=1.0),
+        pair_terms=lambda pairs, grid: PairTerms(pairs, grid=grid, min_child_samples=5,
+                                                 reg_lambda=1.0),
+        pair_bins=8, rounds=10, pair_rounds=10, learning_rate=0.3, cyclic=False,
+        heredity=None, held_out=0.2, bags=0, seed=0, unpaired=frozenset(),
+    )  # fmt: skip
+    return replace(made, **options)
+
+
+def queries(count=30, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.uniform(-1, 1, (10 * count, 3))
+    y = (np.sign(X[:, 0] * X[:, 1]) + generator.normal(size=10 * count) > 0).astype(float)
+    return X, Judgments(y, np.repeat(np.arange(count), 10))
+
+
+def test_the_trial_finds_the_pair_and_the_fit_uses_it():
+    X, judgments = queries(60)
+    fit = fit_of(judgments, X)
+    plan = fit._trial(2)
+    assert plan.pairs == [(0, 1)]
+    assert 0 < plan.pair_rounds <= 10
+    found = fit.run(2, drive, None)
+    assert {key for key in found.model.terms if len(key) == 2} == {(0, 1)}
+    assert found.rounds == 10
+    assert found.pair_rounds == plan.pair_rounds
+    assert len(found.result.history) == 10 + plan.pair_rounds
+
+
+@pytest.mark.parametrize(
+    ("curves", "best"),
+    [
+        ([[1.0, 0.5, 0.7]], 1),
+        ([[1.0, 1.1]], 0),
+        ([[1.0, 0.9], [1.0, 0.8, 0.5, 0.6]], 2),
+        ([[1.0, 0.5, 1.5], [1.0, 0.9, 0.8, 0.4]], 1),
+    ],
+)
+def test_the_best_round_is_that_of_all_trials_together(curves, best):
+    assert _least([np.array(curve) for curve in curves]) == best
+
+
+def test_the_doubt_about_a_sum():
+    values = np.array([1.0, 3.0, 2.0, 2.0])
+    assert np.isclose(_doubt(values), 2 * values.std(ddof=1))
+    assert _doubt(values[:1]) == 0
+
+
+@pytest.mark.parametrize(("at", "rounds"), [(3, (3, 0)), (13, (10, 3))])
+def test_an_interrupted_fit_keeps_whole_rounds(at, rounds):
+    X, judgments = queries()
+    fit = fit_of(judgments, X)
+
+    def interrupted(method, history):
+        def stop(progress):
+            if progress.round == at:
+                raise KeyboardInterrupt
+
+        return drive(method, history, [stop])
+
+    with pytest.warns(UserWarning, match="interrupted"):
+        found = fit.run([(0, 1)], interrupted, None, checked=False)
+    assert (found.rounds, found.pair_rounds) == rounds
+    assert found.result.reason == "interrupted"
+    total = found.model.on(fit.training.table)
+    assert_array_equal(np.isfinite(total), True)

@@ -1,0 +1,45 @@
+"""Numbers that follow from keys: those of splitmix64, and spread like random ones."""
+
+import numpy as np
+
+from precede.engine.hashing import hash_keys, hash_seeds, splitmix64
+
+MASK = 2**64 - 1
+
+
+def splitmix(key):
+    """The scattering of splitmix64 with Python's integers."""
+    key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    key = (key ^ (key >> 27)) * 0x94D049BB133111EB & MASK
+    return key ^ (key >> 31)
+
+
+def test_the_first_number_of_splitmix64():
+    """Of the state 0, as its authors' program prints it."""
+    assert int(hash_keys(np.zeros(1, np.uint64), 0)[0]) == 0xE220A8397B1DCDAF
+
+
+def test_keys_are_those_of_a_plain_loop():
+    keys = np.random.default_rng(0).integers(0, 2**64, 50, np.uint64)
+    assert splitmix64(keys).tolist() == [splitmix(int(key)) for key in keys]
+    numbers = 7, 0, 2**40
+    wanted = []
+    for key in keys.tolist():
+        mixed = key
+        for number in numbers:
+            mixed = splitmix((mixed + (number + 1) * 0x9E3779B97F4A7C15) & MASK)
+        wanted.append(mixed)
+    before = keys.copy()
+    assert hash_keys(keys, *numbers).tolist() == wanted
+    np.testing.assert_array_equal(keys, before)
+    assert hash_seeds(0, 1).tolist() == [0x9E3779B97F4A7C15, 2 * 0x9E3779B97F4A7C15 & MASK]
+
+
+def test_neighbors_are_spread():
+    """Keys 0, 1, 2, ... of one round: their shares below any bound are those of chance."""
+    chance = (hash_keys(np.arange(100_000, dtype=np.uint64), 3, 1) >> np.uint64(11)) / 2.0**53
+    ends = np.sort(chance)
+    gap = np.abs(ends - (np.arange(ends.size) + 0.5) / ends.size).max()
+    assert gap < 1.95 / np.sqrt(ends.size)  # Kolmogorov: beyond it once in a thousand
+    other = (hash_keys(np.arange(100_000, dtype=np.uint64), 3, 2) >> np.uint64(11)) / 2.0**53
+    assert abs(np.corrcoef(chance, other)[0, 1]) < 0.01

@@ -1,0 +1,71 @@
+"""Candidates: different rankers, their span over pairs."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import naive_plus
+import strategies as some
+from algorithms.test_rankboost_plus import candidate
+from precede import Judgments
+from precede.engine.execution import Context
+from precede.engine.training_data import TrainingData
+from precede.weak_rankers.candidates import Candidates, Span
+from precede.weak_rankers.stumps import Stumps
+
+
+@given(some.problems(most=9))
+@settings(max_examples=40)
+def test_candidates_are_the_different_rankers(problem):
+    X, made = problem
+    training = TrainingData.prepare(
+        np.asarray(X, float), made, balance="pairs", max_bins=255, context=Context(1)
+    )
+    found = Candidates(training.table, training.layout, Stumps(), Context(1))
+    ours = [candidate(found.ranker(j)) for j in range(len(found))]
+    stumps, values = naive_plus.stumps(X, made)
+    assert ours == stumps
+    order = training.layout.order
+    for j, expected in enumerate(values):
+        assert_array_equal(found.values(j), np.array(expected)[order])
+        assert found.number(found.ranker(j)) == j
+
+
+@given(some.problems(most=9), st.randoms(use_true_random=False), st.booleans())
+@settings(max_examples=40)
+def test_span_is_that_over_pairs(problem, random, sketched):
+    X, made = problem
+    training = TrainingData.prepare(
+        np.asarray(X, float), made, balance="pairs", max_bins=255, context=Context(1)
+    )
+    found = Candidates(training.table, training.layout, Stumps(), Context(1))
+    _, values = naive_plus.stumps(X, made)
+    columns = [naive_plus.over_pairs(made, v) for v in values]
+    numbers = list(range(len(found)))
+    random.shuffle(numbers)
+    span, inside = Span(training.layout, max(len(found), 1)), []
+    span._sketched = sketched  # a sketch must not change an answer
+    for number in numbers:
+        rest = span.rest(span.vector(found.values(number)))
+        assert rest.any() == (not naive_plus.in_span(inside, columns[number]))
+        if rest.any():
+            span.add(rest)
+            inside.append(columns[number])
+    assert span.size == naive_plus.rank(columns)
+
+
+def test_a_sketch_tells_single_items_apart():
+    n = 5000
+    made = Judgments.graded(np.arange(n) % 2.0)
+    span = Span(made.to_layout(), 400)
+    assert span.width < n
+    eye = np.zeros(n, np.uint8)
+    for item in range(1, 400):
+        eye[:] = 0
+        eye[item * 7] = 1
+        rest = span.rest(span.vector(eye))
+        assert rest.any()
+        span.add(rest)
+    eye[[7, 14, 700]] = 1
+    assert not span.rest(span.vector((eye > 0).astype(np.uint8))).any()

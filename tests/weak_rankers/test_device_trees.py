@@ -1,0 +1,156 @@
+"""Trees grown on a device that the CPU emulates, beside those of the CPU: the same bits."""
+
+import numpy as np
+import pytest
+
+from emulated_device import EmulatedDevice, needs_compiler
+from precede import BoostedRanker, QBRank
+from precede.engine import cuda, hashing
+from precede.estimator import base
+from precede.weak_rankers import device_trees
+
+pytestmark = needs_compiler
+
+
+@pytest.fixture
+def device(monkeypatch):
+    device = EmulatedDevice()
+    known = base.open_device
+    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    return device
+
+
+def problem(seed, rows=700, features=6):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, features))
+    X[:, 1] = rng.integers(0, 5, rows)
+    y = np.digitize(X[:, 0] + (X[:, 1] == 2) + rng.normal(size=rows), [0, 1, 2])
+    X[rng.random((rows, features)) < 0.1] = np.nan
+    X[:, 3] = rng.integers(0, 9, rows)
+    return X, y, rng.integers(0, 20, rows)
+
+
+def assert_equal(given, X, y, qid, estimator=BoostedRanker):
+    given = {"n_estimators": 3, "num_leaves": 12, "min_child_samples": 5, **given}
+    here, there = (estimator(**given, device=name).fit(X, y, qid=qid) for name in ("cpu", "cuda"))
+    assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
+    assert len(here.ensemble_) == 3 * given.get("bags", 1)
+    for column in ("risk", "log_risk", "edge"):
+        np.testing.assert_array_equal(here.history_[column], there.history_[column])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"num_leaves": 2},
+        {"num_leaves": 90, "min_child_samples": 1},
+        {"max_depth": 2},
+        {"reg_alpha": 0.3, "monotone_constraints": {0: 1, 4: -1}},
+        {"interaction_constraints": [[0, 1], [2, 3, 4]]},
+        {"categorical_features": [3]},
+        {"subsample": 0.5, "random_state": 3},
+        {"max_features": 0.5, "max_features_by_split": 0.7, "random_state": 1},
+        {"hessian": "terms", "targets": "average"},
+        {"hessian": "bound"},
+        {"line_search": True},
+        {"step_length": 0.1},
+        {"loss": "squared_hinge"},
+        {"loss": "hinge"},
+        {"loss": "hinge", "hessian": "bound", "line_search": True},
+        {"loss": "hinge", "rank_weight": "ndcg@10"},
+        {"loss": "exponential"},
+        {"rank_weight": "ndcg"},
+        {"bags": 2, "random_state": 0},
+    ],
+    ids=str,
+)
+def test_models_are_equal_to_the_bit(device, given):
+    assert_equal(given, *problem(1))
+    assert {"move", "fill", "search", "leaf_sums"} <= {*device.launched}
+
+
+@pytest.mark.usefixtures("device")
+def test_many_tiles(monkeypatch):
+    """Rows of a node are moved, summed and read by several blocks."""
+    monkeypatch.setattr(cuda, "FEWEST", 1)
+    monkeypatch.setattr(cuda, "FILLED", 70)
+    rows = 5 * max(cuda.MOVED, cuda.OF_LEAF) // 4
+    assert_equal({"num_leaves": 5}, *problem(2, rows, 5))
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("lists", [2, 3, 5])
+def test_trees_deeper_than_there_are_lists(monkeypatch, lists):
+    for module in (cuda, device_trees):
+        monkeypatch.setattr(module, "LISTS", lists)
+    assert_equal({"num_leaves": 60, "min_child_samples": 1}, *problem(8, 300))
+
+
+def test_few_questions_for_each_tree(device):
+    """Nodes are divided together, so that the device is not asked for every split."""
+    X, y, qid = problem(9, 2000)
+    BoostedRanker(n_estimators=5, num_leaves=31, device="cuda").fit(X, y, qid=qid)
+    assert device.launched.count("search") <= 5 * 10
+
+
+def test_pulls_of_logistic_losses_stay_on_the_device(device):
+    X, y, qid = problem(3)
+    BoostedRanker(n_estimators=2, device="cuda").fit(X, y, qid=qid)
+    assert "narrow_runs" in device.launched
+
+
+def test_listed_pairs(device):
+    X, *_ = problem(4)
+    pairs = np.random.default_rng(0).permutation(700).reshape(-1, 2)
+    models = [
+        BoostedRanker(n_estimators=3, device=name).fit(X, pairs=pairs) for name in ("cpu", "cuda")
+    ]
+    assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
+    assert "listed_pairs" in device.launched
+    assert "narrow_runs" not in device.launched
+
+
+@pytest.mark.usefixtures("device")
+def test_qbrank_with_labels():
+    assert_equal({}, *problem(5), QBRank)
+
+
+@pytest.mark.usefixtures("device")
+def test_families_that_are_not_grown_there_are_refused():
+    X, y, qid = problem(6)
+    with pytest.raises(ValueError, match="device='cuda' is for trees"):
+        BoostedRanker(weak_rankers="features", device="cuda").fit(X, y, qid=qid)
+
+
+@pytest.mark.usefixtures("device")
+def test_warm_starts_and_interruptions():
+    X, y, qid = problem(7)
+    models = []
+
+    def interrupt(progress):
+        if progress.round == 2 and not stopped:
+            stopped.append(True)
+            raise KeyboardInterrupt
+
+    for name in ("cpu", "cuda"):
+        stopped = []
+        model = BoostedRanker(n_estimators=4, warm_start=True, device=name, callbacks=[interrupt])
+        with pytest.warns(UserWarning, match="interrupted"):
+            model.fit(X, y, qid=qid)
+        models.append(model.fit(X, y, qid=qid))
+    assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
+
+
+@pytest.mark.parametrize("rows", [0, 1, 31, 2048, 2049, 5000])
+@pytest.mark.parametrize("share", [0.0, 1e-9, 0.3, 0.999, 1.0])
+def test_draws(rows, share):
+    """The rows that the CPU draws, in their order."""
+    device = EmulatedDevice()
+    keys = np.random.default_rng(rows).integers(0, 2**64, rows, np.uint64)
+    for numbers in ((0, 0, 0), (12345, 7, 2), (2**32 - 1, 999, 0)):
+        found = device.draw(device.put(keys), hashing.hash_seeds(*numbers), share * 2.0**53)
+        chance = hashing.hash_keys(keys, *numbers) >> np.uint64(11)
+        wanted = np.flatnonzero(chance < share * 2.0**53)
+        np.testing.assert_array_equal(device.get(found), wanted)
+        assert found.dtype == np.int32

@@ -1,0 +1,119 @@
+"""Strengths and pair terms are those of a slow search, and depend on no order."""
+
+import math
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import naive_glass
+from precede.engine.execution import Context
+from precede.engine.table import Table
+from precede.weak_rankers.interactions import Grid, PairTerms, interaction_strengths
+
+VALUES = st.sampled_from([0.0, 1.0, 2.0, 3.0, math.nan])
+
+
+@st.composite
+def problems(draw, categorical=True):
+    rows = draw(st.integers(4, 24))
+    X = np.array(draw(st.lists(st.lists(VALUES, min_size=2, max_size=2), min_size=rows,
+                               max_size=rows)))  # fmt: skip
+    whole = st.lists(st.integers(-8, 8), min_size=rows, max_size=rows)
+    pull = np.array(draw(whole)) / 64
+    weight = np.array(draw(st.lists(st.sampled_from([0.5, 1.0, 2.0]), min_size=rows,
+                                    max_size=rows)))  # fmt: skip
+    named = [f for f in (0, 1) if categorical and draw(st.booleans())]
+    return Table.build(X, categorical=named), pull, weight
+
+
+def naive_rows(grid, pull, weight):
+    mean = weight.mean()
+    return [
+        (int(a), int(b), p, w / mean)
+        for a, b, p, w in zip(*grid.codes, pull.tolist(), weight.tolist(), strict=True)
+    ]
+
+
+@settings(max_examples=60)
+@given(problems(), st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 2.0]))
+def test_strengths_are_those_of_all_cuts(problem, penalty, least):
+    table, pull, weight = problem
+    context = Context(1)
+    found = interaction_strengths(
+        table, pull, weight, np.arange(2), context, reg_lambda=penalty, min_weight=least
+    )
+    grid = Grid.build(table, np.arange(2), 15, context)
+    slow = naive_glass.strength(
+        naive_rows(grid, pull, weight), grid.sizes.tolist(), grid.categorical.tolist(), penalty,
+        least,
+    )  # fmt: skip
+    assert_allclose(found[0, 1], slow if np.abs(pull).any() else 0.0, rtol=1e-5, atol=1e-12)
+
+
+@settings(max_examples=60)
+@given(problems(categorical=False), st.sampled_from([0.0, 1.0]), st.sampled_from([1, 3]))
+def test_a_pair_term_lowers_the_quadratic_model_as_much_as_the_best_of_all(problem, penalty, least):
+    table, pull, weight = problem
+    family = PairTerms([(0, 1)], reg_lambda=penalty, min_child_samples=least, min_child_weight=0)
+    search = family.start(table)
+    found = search.fit(pull, weight)
+    slow = naive_glass.best_gain(
+        naive_rows(search.grid, pull, weight), search.grid.sizes.tolist(), penalty, least
+    )
+    if found is None:
+        assert slow < 1e-6
+        return
+    mean = weight.mean()
+    leaves = {}
+    for value, p, w in zip(found.values.tolist(), pull, weight, strict=True):
+        leaf = leaves.setdefault(value, [0.0, 0.0])
+        leaf[0] += p
+        leaf[1] += w / mean
+    gain = sum(p * p / (w + penalty) for p, w in leaves.values())
+    gain -= naive_glass.worth([(0, 0, pull.sum(), weight.sum() / mean)], penalty)
+    # Leaves of one value are one leaf here, which with a penalty is worth more than two.
+    if penalty == 0 or len(leaves) == 4:
+        assert_allclose(gain, slow, rtol=1e-4, atol=1e-6)
+    assert_array_equal(found.ranker.on(table), found.values)
+
+
+def test_an_interaction_without_main_effects_is_found_in_one_round():
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-1, 1, (2000, 3))
+    pull = np.where(X[:, 0] * X[:, 2] > 0, 1.0, -1.0) / 2000
+    found = PairTerms([(0, 1), (1, 2), (0, 2)]).search(Table.build(X), pull)
+    assert found.ranker.features == (0, 2)
+    assert np.mean(np.sign(found.values) == np.sign(pull)) > 0.9
+
+
+def test_nothing_depends_on_threads_or_on_the_order_of_rows():
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(60_000, 5)).round(2)
+    pull = (generator.normal(size=60_000) + np.sign(X[:, 1] * X[:, 3])) / 60_000
+    weight = generator.random(60_000)
+    order = generator.permutation(60_000)
+    told = []
+    for rows, jobs in ((np.arange(60_000), 1), (order, 3)):
+        with Context(jobs) as context:
+            table = Table.build(X[rows])
+            strengths = interaction_strengths(
+                table, pull[rows], weight[rows], np.arange(5), context, item_weight=weight[rows]
+            )
+            search = PairTerms([(0, 1), (1, 3)]).start(table, context)
+            told.append((strengths, search.fit(pull[rows], weight[rows]).ranker))
+    assert told[0] == told[1]
+    assert max(told[0][0], key=told[0][0].get) == (1, 3)
+
+
+def test_a_grid_keeps_heavy_categories_and_the_others_join_missing_values():
+    X = np.array([[0.0], [1], [1], [2], [2], [2], [3], [np.nan]])
+    grid = Grid.build(Table.build(X, categorical=[0]), np.array([0]), 2, Context(1))
+    assert grid.cuts == ((1.0, 2.0),)
+    assert_array_equal(grid.codes[0], [2, 0, 0, 1, 1, 1, 2, 2])
+
+
+def test_without_a_pull_nothing_is_found():
+    X = np.arange(16.0).reshape(8, 2)
+    assert PairTerms([(0, 1)]).search(Table.build(X), np.zeros(8)) is None

@@ -1,0 +1,326 @@
+"""Growing trees leaf by leaf, against a twin that looks at every row for every candidate."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive_trees
+from precede.engine.execution import Context
+from precede.engine.histograms import nodes
+from precede.engine.histograms.nodes import RowHistograms
+from precede.engine.quantization import quantize_rows
+from precede.engine.table import Table
+from precede.weak_rankers import tree_grower as module
+from precede.weak_rankers.splits import Rules, SplitSearch
+from precede.weak_rankers.tree_grower import TreeGrower
+
+RULES = {
+    "reg_lambda": 0.0, "reg_alpha": 0.0, "min_gain": 0.0, "min_count": 1, "min_weight": 0.0,
+    "cat_smooth": 0.0,
+}  # fmt: skip
+
+
+@dataclass
+class Problem:
+    """Rows to grow a tree on, and all that the tree must respect."""
+
+    X: np.ndarray
+    pull: np.ndarray
+    weight: np.ndarray
+    rules: dict = field(default_factory=dict)
+    monotone: list | None = None
+    categorical: frozenset = frozenset()
+    groups: list | None = None
+    num_leaves: int = 31
+    max_depth: int = -1
+    rows: np.ndarray | None = None
+
+    def table(self):
+        return Table.build(self.X, categorical=sorted(self.categorical))
+
+
+def rules_of(problem, numbers):
+    return Rules(
+        numbers.pull_unit, numbers.weight_unit, numbers.count_bits, **{**RULES, **problem.rules}
+    )
+
+
+def grow(problem, *, wide, context=None):
+    """What the library grows, and the growth itself, whose lists hold the rows of the leaves."""
+    context = context or Context(1)
+    numbers = quantize_rows(problem.pull, problem.weight, context, wide=wide)
+    table = problem.table()
+    features = np.arange(table.n_features)
+    histograms = RowHistograms(table, features, context)
+    monotone = np.array(problem.monotone or [0] * features.size, np.int8)
+    search = SplitSearch(
+        histograms.start, histograms.n_bins, monotone, np.isin(features, [*problem.categorical])
+    )
+    columns = table.codes.reshape(-1), features * table.codes.shape[1], 1
+    growth = TreeGrower(histograms, columns, search, context)
+
+    def allowed(split, path):
+        free = set().union(*(group for group in problem.groups if path <= group))
+        return np.isin(features, [*free])
+
+    grown = growth.grow(
+        numbers, rules_of(problem, numbers), problem.num_leaves, problem.max_depth,
+        rows=None if problem.rows is None else problem.rows.astype(np.int32),
+        allowed=None if problem.groups is None else allowed,
+    )  # fmt: skip
+    return grown, growth
+
+
+def integers(problem, *, wide):
+    """Pulls and weights of the rows as Python integers, and the rules in their units."""
+    numbers = quantize_rows(problem.pull, problem.weight, Context(1), wide=wide)
+    if numbers.packed is None:
+        pulls = numbers.pull.tolist()
+        weights = [each >> numbers.count_bits for each in numbers.weight_count.tolist()]
+    else:
+        pulls = [each >> 38 for each in numbers.packed.tolist()]
+        weights = [(each >> 12) % 2**26 for each in numbers.packed.tolist()]
+    return pulls, weights, rules_of(problem, numbers)
+
+
+def grow_slowly(problem, *, wide):
+    pulls, weights, rules = integers(problem, wide=wide)
+    twin = naive_trees.Grower(
+        problem.table().codes.T.tolist(), pulls, weights, rules, monotone=problem.monotone,
+        categorical=problem.categorical, groups=problem.groups,
+    )  # fmt: skip
+    return twin.grow(problem.num_leaves, problem.max_depth, problem.rows)
+
+
+def assert_same_tree(problem, *, wide, context=None):
+    fast, growth = grow(problem, wide=wide, context=context)
+    slow = grow_slowly(problem, wide=wide)
+    splits = fast.splits
+    assert splits["feature"].tolist() == [split.feature for split in slow.splits]
+    assert splits["gain"].tolist() == [split.gain for split in slow.splits]
+    assert (splits["left"].tolist(), splits["right"].tolist()) == (slow.left, slow.right)
+    for split, side, twin in zip(splits, fast.sides, slow.splits, strict=True):
+        assert twin.feature in problem.categorical or split["cut"] == twin.cut
+        # Codes that no bin has may go anywhere.
+        bins = [*range(growth._histograms.n_bins[split["feature"]]), 255]
+        expected = [code in twin.left_codes for code in bins]
+        assert side[bins].tolist() == expected
+    mask = (1 << integers(problem, wide=wide)[2].count_bits) - 1
+    for leaf, bounds, twin in zip(fast.leaves, fast.bounds, slow.leaves, strict=True):
+        rows = growth.lists[leaf["source"]][leaf["low"] : leaf["high"]].tolist()
+        assert rows == twin.rows  # in their old order
+        assert leaf["weight"] & mask == len(twin.rows)
+        assert (leaf["depth"], *bounds) == (twin.depth, twin.least, twin.most)
+    return slow
+
+
+@pytest.fixture(autouse=True)
+def _blocks_of_packed_numbers(monkeypatch):
+    """However few rows there are; sums of few rows are tested with the other histograms."""
+    monkeypatch.setattr(nodes, "FEW_ROWS", 0)
+
+
+# -- strategies ------------------------------------------------------------------------------
+
+GRADED = st.integers(-3, 3).map(float)
+HEAVY = st.builds(lambda x, k: x * 10.0**k, st.floats(-1, 1), st.integers(-8, 8))
+ANY = st.floats(-1, 1, allow_subnormal=False)
+
+
+@st.composite
+def problems(draw, most_rows=12):
+    n, d = draw(st.integers(1, most_rows)), draw(st.integers(1, 3))
+    values = st.sampled_from([None, 0, 0, 1, 2, 3]) if draw(st.booleans()) else st.integers(0, 3)
+    columns = [draw(st.lists(values, min_size=n, max_size=n)) for _ in range(d)]
+    numbers = draw(st.sampled_from([GRADED, ANY, HEAVY]))
+    pull = np.array(draw(st.lists(numbers, min_size=n, max_size=n)))
+    weights = st.sampled_from([st.just(1.0), st.integers(0, 3).map(float), st.floats(0, 2)])
+    weight = np.array(draw(st.lists(draw(weights), min_size=n, max_size=n)))
+    if not (pull.any() and weight.any()):
+        pull[0] = weight[0] = 1.0
+    categorical = draw(st.frozensets(st.integers(0, d - 1)))
+    signs = [0 if j in categorical else draw(st.integers(-1, 1)) for j in range(d)]
+    groups = st.lists(st.frozensets(st.integers(0, d - 1), min_size=1), min_size=1, max_size=3)
+    rules = {
+        "reg_lambda": draw(st.sampled_from([0.0, 0.0, 1.5])),
+        "reg_alpha": draw(st.sampled_from([0.0, 0.0, 0.3])),
+        "min_gain": draw(st.sampled_from([0.0, 0.0, 0.5])),
+        "min_count": draw(st.sampled_from([0, 1, 1, 2])),
+        "min_weight": draw(st.sampled_from([0.0, 1e-3, 1.5])),
+        "cat_smooth": draw(st.sampled_from([0.0, 1.0, 10.0])),
+    }
+    drawn = draw(st.none() | st.lists(st.booleans(), min_size=n, max_size=n))
+    return Problem(
+        np.array(columns, float).T, pull, weight, rules,
+        monotone=draw(st.none() | st.just(signs)), categorical=categorical,
+        groups=draw(st.none() | groups), num_leaves=draw(st.sampled_from([2, 3, 5, 31])),
+        max_depth=draw(st.sampled_from([-1, -1, 1, 2, 3])),
+        rows=None if drawn is None else np.flatnonzero(drawn),
+    )  # fmt: skip
+
+
+# -- tests -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=150)
+@given(problems(), st.booleans())
+def test_trees_are_those_of_the_twin(problem, wide):
+    assert_same_tree(problem, wide=wide)
+
+
+def large(seed, n=300, **options):
+    """Many leaves, ties, missing values and categories."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 9, (n, 6)).astype(float)
+    X[rng.random(X.shape) < 0.15] = np.nan
+    X[:, 5] = rng.permutation(n) // 2
+    pull = np.where(np.isnan(X[:, 0]), 1.0, X[:, 0] - 4) * (X[:, 1] > 3) + rng.normal(0, 1, n)
+    return Problem(X, pull, rng.random(n) + 0.5, categorical=frozenset({4}), **options)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"monotone": [1, -1, 1, 0, 0, -1]},
+        {"groups": [frozenset({0, 1}), frozenset({2, 3, 4}), frozenset({1, 5})]},
+        {"rules": {"reg_alpha": 0.5, "min_count": 5, "reg_lambda": 2.0}},
+        {"max_depth": 3},
+    ],
+    ids=["plain", "monotone", "groups", "penalties", "depth"],
+)
+def test_large_trees_are_those_of_the_twin(options, wide):
+    problem = large(0, num_leaves=25, **options)
+    slow = assert_same_tree(problem, wide=wide)
+    assert len(slow.leaves) > 7
+
+
+@pytest.mark.parametrize("jobs", [2, 4])
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("shared", ["rows", "features", "both"])
+def test_threads_grow_the_tree_of_the_twin(jobs, wide, shared, tiny_thresholds, monkeypatch):
+    cells = {"rows": 0, "features": 10**9, "both": 200}
+    monkeypatch.setattr(module, "SHARED_CELLS", cells[shared])
+    monkeypatch.setattr(module, "TINY_CELLS", 0)
+    with Context(jobs) as context:
+        for seed, leaves in ((1, 12), (2, 31), (3, 2)):
+            problem = large(seed, n=150, num_leaves=leaves)
+            assert_same_tree(problem, wide=wide, context=context)
+            ordinary = replace(problem, categorical=frozenset())
+            assert_same_tree(ordinary, wide=wide, context=context)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("options", [{}, {"max_depth": 3}, {"rules": {"min_count": 9}}])
+def test_a_tree_grown_at_once_is_the_one_grown_leaf_by_leaf(wide, options, monkeypatch):
+    problems = [
+        replace(large(seed, num_leaves=leaves, **options), categorical=frozenset())
+        for seed, leaves in ((1, 40), (2, 7))
+    ]
+    at_once = [grow(problem, wide=wide)[0] for problem in problems]
+    calls = []
+    monkeypatch.setattr(
+        module.TreeGrower,
+        "_grow_at_once",
+        lambda self, root, leaves: calls.append(root) or self._grow(root, leaves),
+    )
+    for problem, one in zip(problems, at_once, strict=True):
+        other, _ = grow(problem, wide=wide)
+        for name in ("feature", "cut", "way", "gain", "left", "right"):
+            assert one.splits[name].tolist() == other.splits[name].tolist()
+        for name in ("low", "high", "source", "pull", "weight", "depth"):
+            assert one.leaves[name].tolist() == other.leaves[name].tolist()
+        assert np.array_equal(one.sides, other.sides)
+        assert np.array_equal(one.bounds, other.bounds)
+    assert len(calls) == len(problems)
+
+
+@pytest.mark.parametrize("rows", [None, np.arange(4400)])
+def test_blocks_of_packed_numbers_end_before_they_overflow(rows):
+    """All rows are in one bin and pull the same way; the first ones fill a word by themselves."""
+    rng = np.random.default_rng(0)
+    pull, weight = rng.random(9000) + 0.5, np.ones(9000)
+    pull[:600] = 500.0
+    weight[600:800] = 1000.0
+    packed = quantize_rows(pull, weight, Context(1)).packed
+    assert packed is not None
+    assert (packed[:600] >> 38).sum() > 2**25
+    assert ((packed[600:800] >> 12) % 2**26).sum() > 2**26
+    X = np.zeros((9000, 3))
+    X[:, 1] = rng.integers(0, 3, 9000)
+    X[:, 2] = np.arange(9000) // 1000
+    assert_same_tree(Problem(X, pull, weight, num_leaves=3, rows=rows), wide=False)
+
+
+def test_pulls_with_a_heavy_tail_are_wide():
+    rng = np.random.default_rng(0)
+    pull = rng.standard_cauchy(2000) ** 3
+    pull[7] = 100 * np.abs(pull).sum()
+    assert quantize_rows(pull, np.ones(2000), Context(1)).packed is None
+    X = rng.integers(0, 5, (2000, 2)).astype(float)
+    assert_same_tree(Problem(X, pull, np.ones(2000), num_leaves=4), wide=False)
+
+
+def test_of_equal_gains_the_first_wins():
+    """By feature, by threshold, with missing values left; and the leaf of the lower number."""
+    X = np.array([[0, 0], [1, 1], [2, 2], [np.nan, np.nan]])
+    problem = Problem(X, np.array([1.0, -1.0, -1.0, 1.0]), np.ones(4))
+    split = assert_same_tree(problem, wide=True).splits[0]
+    assert (split.feature, split.cut, sorted(split.left_codes)) == (0, 0, [0, 255])
+    sides = Problem(np.array([[0], [1], [np.nan]]), np.array([1.0, -1.0, 0.0]), np.ones(3))
+    for wide in (True, False):  # the row that misses the feature has no pull: both sides are equal
+        split = assert_same_tree(sides, wide=wide).splits[0]
+        assert (split.cut, sorted(split.left_codes)) == (0, [0, 255])
+    categories = Problem(
+        np.array([[1], [1], [0], [0], [2]], float), np.array([-1.0, -1.0, -1.0, -1.0, 1.0]),
+        np.ones(5), {"min_count": 2}, categorical=frozenset({0}), num_leaves=2,
+    )  # fmt: skip
+    split = assert_same_tree(categories, wide=True).splits[0]
+    assert split.left_codes == {0}  # of two categories with the same mean the lower one is first
+    halves = Problem(
+        np.array([[0, 0, 1, 1], [0, 1, 0, 1]], float).T, np.array([4.0, 2.0, -2.0, -4.0]),
+        np.ones(4), num_leaves=3,
+    )  # fmt: skip
+    slow = assert_same_tree(halves, wide=True)
+    assert slow.left == [1, -1]  # leaf 0 is split, not leaf 1
+
+
+@pytest.mark.parametrize(
+    ("values", "left"), [([0, 1, 1, 1], False), ([0, 0, 0, 1], True), ([0, 0, 1, 1], True)]
+)
+def test_missing_values_that_do_not_occur_follow_the_larger_child(values, left):
+    pull = np.where(np.array(values) == 1, 1.0, -2.0)
+    X = np.array(values, float)[:, None]
+    grown, _ = grow(Problem(X, pull, np.ones(4), num_leaves=2), wide=True)
+    assert bool(grown.sides[0][255]) is left
+
+
+@pytest.mark.parametrize(
+    ("X", "pull"),
+    [
+        (np.zeros((5, 2)), [1.0, -1.0, 1.0, -1.0, 2.0]),  # constant
+        (np.arange(1.0)[:, None], [1.0]),  # one row
+        (np.array([[0.0], [1.0], [0.0], [1.0]]), [1.0, 1.0, 1.0, 1.0]),  # no gain
+        (np.array([[0.0], [1.0], [0.0], [1.0]]), [1.0, 1.0, -1.0, -1.0]),  # no gain, pulls differ
+    ],
+)
+def test_without_a_gain_there_is_one_leaf(X, pull):
+    for wide in (True, False):
+        slow = assert_same_tree(Problem(X, np.array(pull), np.ones(len(X))), wide=wide)
+        assert len(slow.leaves) == 1
+
+
+def test_a_leaf_that_a_bound_holds_far_from_its_mean_keeps_the_rules():
+    """Its worth is far below 0, but no split that a rule forbids may take its place."""
+    X = np.zeros((40, 3))
+    X[20:, 0] = X[30:, 1] = X[39, 2] = 1
+    pull = np.repeat([-10.0, 60.0, -20.0], [20, 10, 10])
+    problem = Problem(X, pull, np.ones(40), {"min_count": 2}, monotone=[1, 0, 0], num_leaves=6)
+    for wide in (True, False):
+        slow = assert_same_tree(problem, wide=wide)
+        assert [split.feature for split in slow.splits] == [0, 1]
+        assert (slow.leaves[2].rows, slow.leaves[2].least) == ([*range(30, 40)], 5.0)

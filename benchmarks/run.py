@@ -325,7 +325,7 @@ def growth(scale):
                     found[axis][label].append(None)  # no more than 10,000 rows in a query
                     continue
                 found[axis][label].append(learner.run(data, count, threads)["total"])
-    found["workers"] = _context(4 * scale)
+    found["workers"] = _workers(4 * scale)
     return found
 
 

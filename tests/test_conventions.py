@@ -484,7 +484,7 @@ def test_one_module_reads_what_users_give_about_rows():
 OURS = {
     "layout", "checkpoint", "ensemble", "estimator", "factors", "family", "history",
     "judgments", "loss", "model", "monitor", "monitors", "price", "pull", "ranker", "risk",
-    "search", "state", "table", "task", "training", "workers",
+    "search", "state", "table", "task", "training", "context",
 }  # fmt: skip
 
 

@@ -54,7 +54,7 @@ _FAMILIES: dict[str, type[Family]] = {}
 # Modules of the families and rankers of this package, imported when they are asked for by name.
 _BUILT_IN = {
     "stumps": "stumps", "features": "columns", "columns": "columns", "constants": "columns",
-    "trees": "growers",
+    "trees": "tree_family",
 }  # fmt: skip
 
 

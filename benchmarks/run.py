@@ -343,7 +343,7 @@ def _shaped(rows, features, queries=None):
     return X, np.digitize(score, [1.0, 3.0, 5.0]), np.arange(rows) * queries // rows
 
 
-def _context(rows):
+def _workers(rows):
     import dask.array
     from dask.distributed import Client, LocalCluster
 

@@ -744,7 +744,7 @@ def test_every_module_has_a_test_file_of_its_name():
     assert sorted(wanted - files) == []
 
 
-def test_files_on_the_page_of_the_architecture_are_on_device():
+def test_files_on_the_page_of_the_architecture_are_there():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     named = re.findall(r"`([a-z_0-9/]+(?:\.py|/))`", text)
     assert len(named) > 20

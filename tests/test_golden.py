@@ -104,7 +104,7 @@ def test_lemma_3_first_two_rounds():
     assert model.history_["risk"][-1] == pytest.approx(0.888387, abs=5e-7)
 
 
-def test_lemma_3_positive_weights_stop_on_device():
+def test_lemma_3_positive_weights_stop_there():
     """Transcribed with positive weights only, the algorithm has nowhere to go."""
     stuck = naive.rankboost(IN_ORDER, [list(H1), list(H2)], rounds=50, positive_only=True)
     assert stuck.chosen == [0, 1]

@@ -49,7 +49,7 @@ class Above(Stumps):
 
     def search(self, table, pull):
         found = super().start(table).best(pull)
-        stump = found.ranker
+        stump = found.weak_ranker
         return SearchResult(Mistaken(stump.feature, stump.threshold), found.edge)
 
     def start(self, table, context=None):
@@ -85,7 +85,7 @@ class Elsewhere(Stumps):
         best = search.best
 
         def misled(pull, allowed=None):
-            ranker = best(np.roll(pull, 1), allowed).ranker
+            ranker = best(np.roll(pull, 1), allowed).weak_ranker
             return SearchResult(ranker, float(pull @ ranker.on(table)))
 
         search.best = misled

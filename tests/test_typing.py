@@ -115,7 +115,7 @@ WRONG = {
     "text: str = precede.evaluate([0, 1], [0, 1]).mean['auc']": "assignment",
     "RankBoost().fit([[0], [1]], [0, 1], query=[0, 0])": "call-arg",
     "RankBoost().fit([[0], [1]], [0, 1]).predict()": "call-arg",
-    "RankBoost().ensemble_.ranker": "attr-defined",
+    "RankBoost().ensemble_.weak_ranker": "attr-defined",
     "column: str = RankBoost().history_['risk']": "assignment",
     "words: list[str] = RankBoost().predict([[0], [1]])": "assignment",
     "shares: str = RankBoost().predict_proba([[0], [1]])": "assignment",

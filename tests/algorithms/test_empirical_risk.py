@@ -74,19 +74,19 @@ def test_the_risk_is_the_u_statistic_of_the_score():
 def test_ties_go_to_the_first_member_and_are_counted():
     X, y = [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], [0, 1, 1]
     found = minimize_ranking_risk(X, y)
-    assert (found.ranker, found.sign) == (Stump(0, 0.5), 1)
+    assert (found.weak_ranker, found.sign) == (Stump(0, 0.5), 1)
     assert (found.n_minimizers, found.n_members) == (2, 8)
     turned = minimize_ranking_risk(X, [1, 0, 0], weak_rankers="columns")
-    assert (turned.ranker, turned.sign, turned.n_minimizers) == (Column(0), -1, 2)
+    assert (turned.weak_ranker, turned.sign, turned.n_minimizers) == (Column(0), -1, 2)
 
 
 def test_missing_values_against_present_ones_are_a_stump_in_either_direction():
     X = [[np.nan], [np.nan], [1.0], [2.0]]
     for y, stump in [([1, 1, 0, 0], Stump(0, np.inf, 1)), ([0, 0, 1, 1], Stump(0, -np.inf))]:
         found = minimize_ranking_risk(X, y, reverse=False)
-        assert (found.pair_error, found.ranker, found.n_members) == (0.0, stump, 4)
+        assert (found.pair_error, found.weak_ranker, found.n_members) == (0.0, stump, 4)
         both = minimize_ranking_risk(X, y)
-        assert (both.pair_error, both.ranker, both.n_members) == (0.0, Stump(0, -np.inf), 6)
+        assert (both.pair_error, both.weak_ranker, both.n_members) == (0.0, Stump(0, -np.inf), 6)
 
 
 def test_the_rule_puts_ties_above():
@@ -99,7 +99,7 @@ def test_thresholds_are_not_binned():
     X = np.arange(2000.0)[:, None]
     y = (np.arange(2000) > 1234).astype(int)
     found = minimize_ranking_risk(X, y)
-    assert (found.ranker, found.risk) == (Stump(0, 1234.5), 0.0)
+    assert (found.weak_ranker, found.risk) == (Stump(0, 1234.5), 0.0)
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ def test_a_ranker_without_mistakes_is_worth_what_its_smoothed_step_achieves(fami
     bold[19] = 1
     X = np.stack([cautious, bold], axis=1)
     found = find(family, X, made, np.zeros(20))
-    assert found.ranker.feature == 1
+    assert found.weak_ranker.feature == 1
     assert found.decrease == pytest.approx(0.4)
     alone = find(family, X[:, :1], made, np.zeros(20))
     assert alone.decrease == pytest.approx(0.5 * (1 - math.sqrt(1 / 11)))
@@ -319,7 +319,7 @@ def test_multiples_of_a_column_tie_and_the_first_wins(family):
         rng = np.random.default_rng(seed)
         made, column = Judgments(rng.integers(0, 3, 14)), rng.standard_normal(14)
         X = np.stack([column, 3 * column, 0.7 * column, -column / 3], axis=1)
-        assert find(family, X, made, rng.standard_normal(14)).ranker.feature == 0, seed
+        assert find(family, X, made, rng.standard_normal(14)).weak_ranker.feature == 0, seed
 
 
 def decrease_along(made, scores, values):
@@ -347,7 +347,7 @@ def test_the_best_column_is_the_one_whose_step_lowers_the_risk_most(data):
     if max(worth) < 1e-9:
         assert found is None or found.decrease < 1e-8
         return
-    ours = found.ranker.feature
+    ours = found.weak_ranker.feature
     assert found.decrease == pytest.approx(worth[ours], abs=1e-9)
     assert worth[ours] >= max(worth) - 1e-8
     if all(w < max(worth) - 1e-7 or w >= max(worth) * (1 - 1e-13) for w in worth):

@@ -92,7 +92,7 @@ def test_stump_supremum_is_what_the_search_of_the_library_finds():
     balanced = np.concatenate([signs, -signs])
     found = Stumps().search(Table.build(X), balanced / 60)
     assert stump_supremum(X, balanced) == pytest.approx(60 * abs(found.edge))
-    assert stump_supremum(X, balanced) == abs(balanced @ found.ranker(X))
+    assert stump_supremum(X, balanced) == abs(balanced @ found.weak_ranker(X))
     assert stump_supremum(X, 1e-200 * balanced) == pytest.approx(60e-200 * abs(found.edge))
     assert stump_supremum(np.ones((4, 1)), [1, -1, 1, -1]) == 0
     assert stump_supremum(X, np.zeros(60)) == 0

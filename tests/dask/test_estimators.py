@@ -687,7 +687,7 @@ def test_listed_pairs_that_make_no_sense_are_refused(clients):
         fit(X, y, pairs=[[0, 240]], client=clients[2])
 
 
-def test_what_only_some_algorithms_have_is_on_device(clients):
+def test_what_only_some_algorithms_have_is_there(clients):
     X, y = chunked(70, TWO.X, TWO.y)
     settings = {"tolerance": 0.05, "radius": 1.0}
     cluster = DaskConvexRiskRanker(**settings).fit(X, y, client=clients[2])

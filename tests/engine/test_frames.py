@@ -76,5 +76,5 @@ def test_missing_values(value):
 
 
 @pytest.mark.parametrize("value", ["", 0, False, "nan"])
-def test_values_that_are_on_device(value):
+def test_values_that_are_there(value):
     assert not is_missing(value)

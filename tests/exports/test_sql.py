@@ -383,7 +383,7 @@ def test_a_backslash_needs_the_name_of_the_database():
         sql_text(model, dialect="mysql", materialized=True)
 
 
-def test_sqlite_says_that_a_column_is_not_on_device():
+def test_sqlite_says_that_a_column_is_not_there():
     """A name in double quotes would be text where there is no such column, and text a number."""
     model = fitted(Ensemble([Stump(0, 0.5), Stump(1, 0.5)], [1.0, 2.0], 2), ["a", "b"])
     with pytest.raises(sqlite3.OperationalError, match="no such column"):

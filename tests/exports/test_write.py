@@ -149,7 +149,7 @@ def test_an_unfitted_model_is_refused(tmp_path):
         export(RankBoost(), tmp_path / "a", "python")
 
 
-def test_a_folder_that_is_not_on_device(model, tmp_path):
+def test_a_folder_that_is_not_there(model, tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         export(model[0], tmp_path / "no" / "a", "python")
 

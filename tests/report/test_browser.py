@@ -320,7 +320,7 @@ def test_the_facts_can_be_kept(page, made):
         assert json.load(file) == made[0].facts
 
 
-def test_without_scripts_everything_is_on_device(browser, made):
+def test_without_scripts_everything_is_there(browser, made):
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto(made[1].as_uri())

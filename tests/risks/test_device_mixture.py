@@ -43,7 +43,7 @@ RULES = [
 
 @pytest.mark.parametrize(("kind", "rank_weight"), RULES)
 @pytest.mark.parametrize("spread", [0.0, 1.0, 1e3])
-def test_states_here_and_on_device(kind, rank_weight, spread):
+def test_states_here_and_there(kind, rank_weight, spread):
     share = 0.0 if kind == "labels" else 0.3
     mixture, device = QuadraticMixture("gap", share, "pairs", rank_weight), EmulatedDevice()
     layout = judgments(kind).to_layout("pairs", labeled=True)

@@ -61,7 +61,7 @@ def test_listed_pairs(loss, graded, asked, spread):
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", Hinge("gap")], ids=str)
 @pytest.mark.parametrize("spread", [1.0, 300.0])
-def test_states_here_and_on_device(loss, spread):
+def test_states_here_and_there(loss, spread):
     risk = bound(Judgments(GRADES, QUERIES), loss)
     device, scores = risk.context.device, spread * np.random.default_rng(0).normal(size=60)
     here, there = risk.state(scores), risk.state(device.put(scores))

@@ -130,8 +130,8 @@ def test_features_that_are_not_allowed_are_not_used():
     X = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
     search = Features().start(Table.build(X))
     pull = np.array([-1.0, 0.5, 0.5])
-    assert search.best(pull).ranker.feature == 0
-    assert search.best(pull, np.array([False, True])).ranker.feature == 1
+    assert search.best(pull).weak_ranker.feature == 0
+    assert search.best(pull, np.array([False, True])).weak_ranker.feature == 1
 
 
 # -- unions ----------------------------------------------------------------------------------
@@ -152,8 +152,8 @@ def test_a_union_finds_the_best_of_its_members(search):
 def test_on_a_tie_the_family_named_first_wins():
     X = np.array([[0.0], [1.0]])
     pull = np.array([-1.0, 1.0])
-    assert (Stumps() | Columns()).search(Table.build(X), pull).ranker == Stump(0, 0.5)
-    assert (Columns() | Stumps()).search(Table.build(X), pull).ranker == Column(0)
+    assert (Stumps() | Columns()).search(Table.build(X), pull).weak_ranker == Stump(0, 0.5)
+    assert (Columns() | Stumps()).search(Table.build(X), pull).weak_ranker == Column(0)
 
 
 def test_unions_are_flat_and_print_as_they_are_written():

@@ -23,13 +23,13 @@ def test_candidates_are_the_different_rankers(problem):
         np.asarray(X, float), made, balance="pairs", max_bins=255, context=Context(1)
     )
     found = Candidates(training.table, training.layout, Stumps(), Context(1))
-    ours = [candidate(found.ranker(j)) for j in range(len(found))]
+    ours = [candidate(found.weak_ranker(j)) for j in range(len(found))]
     stumps, values = naive_plus.stumps(X, made)
     assert ours == stumps
     order = training.layout.order
     for j, expected in enumerate(values):
         assert_array_equal(found.values(j), np.array(expected)[order])
-        assert found.number(found.ranker(j)) == j
+        assert found.number(found.weak_ranker(j)) == j
 
 
 @given(some.problems(most=9), st.randoms(use_true_random=False), st.booleans())

@@ -58,7 +58,7 @@ def test_the_best_feature_is_the_best_by_brute_force(search):
     if chosen is None:
         assert found is None or abs(found.edge) < 1e-14
     else:
-        assert found.ranker == weak_rankers[chosen]
+        assert found.weak_ranker == weak_rankers[chosen]
         assert found.edge == pytest.approx(edges[chosen], abs=1e-14)
 
 
@@ -73,7 +73,7 @@ def test_the_best_column_is_the_best_by_brute_force(search):
     if chosen is None:
         assert found is None or abs(found.edge) <= 1e-13 * scale.max()
     else:
-        assert found.ranker == Column(chosen)
+        assert found.weak_ranker == Column(chosen)
         assert found.edge == pytest.approx(edges[chosen], rel=1e-12)
 
 
@@ -89,7 +89,7 @@ def test_a_constant_column_is_never_chosen(value):
 def test_huge_columns_are_searched_without_overflow():
     X = np.array([[1.7e308], [-1.7e308]])
     found = Columns().search(Table.build(X), np.array([0.5, -0.5]))
-    assert found.ranker == Column(0)
+    assert found.weak_ranker == Column(0)
     assert found.edge == pytest.approx(1.7e308)
 
 

@@ -64,6 +64,6 @@ def test_machines_with_few_rows_or_none_and_machines_that_are_lost(ends, lost, s
     found = conversation.run()
     assert {"move", "fill"} <= {*device.launched}
     assert conversation.lost == (lost > 0)
-    assert found.ranker == alone.ranker
+    assert found.weak_ranker == alone.weak_ranker
     assert found.edge == alone.edge
     assert found.values.tolist() == alone.values[blocks[0]].tolist()

@@ -166,7 +166,7 @@ def test_searches_with_ties(data):
     assert found[0] == found[1]
     for one, other in zip(*found, strict=True):
         if one is not None:
-            np.testing.assert_array_equal(other.values, one.ranker.on(table))
+            np.testing.assert_array_equal(other.values, one.weak_ranker.on(table))
 
 
 @pytest.mark.parametrize("rows", [4100, 9000])

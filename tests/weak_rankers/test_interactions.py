@@ -76,7 +76,7 @@ def test_a_pair_term_lowers_the_quadratic_model_as_much_as_the_best_of_all(probl
     # Leaves of one value are one leaf here, which with a penalty is worth more than two.
     if penalty == 0 or len(leaves) == 4:
         assert_allclose(gain, slow, rtol=1e-4, atol=1e-6)
-    assert_array_equal(found.ranker.on(table), found.values)
+    assert_array_equal(found.weak_ranker.on(table), found.values)
 
 
 def test_an_interaction_without_main_effects_is_found_in_one_round():
@@ -84,7 +84,7 @@ def test_an_interaction_without_main_effects_is_found_in_one_round():
     X = generator.uniform(-1, 1, (2000, 3))
     pull = np.where(X[:, 0] * X[:, 2] > 0, 1.0, -1.0) / 2000
     found = PairTerms([(0, 1), (1, 2), (0, 2)]).search(Table.build(X), pull)
-    assert found.ranker.features == (0, 2)
+    assert found.weak_ranker.features == (0, 2)
     assert np.mean(np.sign(found.values) == np.sign(pull)) > 0.9
 
 
@@ -102,7 +102,7 @@ def test_nothing_depends_on_threads_or_on_the_order_of_rows():
                 table, pull[rows], weight[rows], np.arange(5), context, item_weight=weight[rows]
             )
             search = PairTerms([(0, 1), (1, 3)]).start(table, context)
-            told.append((strengths, search.fit(pull[rows], weight[rows]).ranker))
+            told.append((strengths, search.fit(pull[rows], weight[rows]).weak_ranker))
     assert told[0] == told[1]
     assert max(told[0][0], key=told[0][0].get) == (1, 3)
 

@@ -34,7 +34,7 @@ def test_a_regressor_is_fitted_to_the_quotient_by_weighted_least_squares():
     found = Regressors(LinearRegression()).start(Table.build(X)).fit(pull, weight)
     expected = LinearRegression().fit(X, pull / weight, sample_weight=weight).predict(X)
     np.testing.assert_allclose(found.values, expected, rtol=1e-9)
-    assert isinstance(found.ranker, Fitted)
+    assert isinstance(found.weak_ranker, Fitted)
     assert found.edge == pytest.approx(pull @ expected)
     with pytest.raises(ValueError, match="max_features below 1 is not for regressors"):
         Regressors(LinearRegression()).start(Table.build(X)).best(
@@ -53,8 +53,8 @@ def test_a_tree_of_scikit_learn_becomes_a_tree():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2)).astype(np.float32).astype(float)
     found = Regressors(regressor).search(Table.build(X), rng.normal(size=60))
-    assert isinstance(found.ranker, Tree)
-    assert found.ranker.n_leaves == 4
+    assert isinstance(found.weak_ranker, Tree)
+    assert found.weak_ranker.n_leaves == 4
 
 
 def test_names_families_and_regressors_are_learners():

@@ -31,7 +31,7 @@ def test_the_best_vote_is_the_best_of_all(X, data):
     else:
         assert edges
         assert abs(found.edge) == pytest.approx(max(map(abs, edges)), abs=1e-12)
-        assert found.edge == pytest.approx(float(pull @ found.ranker(X)), abs=1e-12)
+        assert found.edge == pytest.approx(float(pull @ found.weak_ranker(X)), abs=1e-12)
 
 
 def test_families_with_votes():

@@ -1,4 +1,4 @@
-"""The best split of one node: values, worths and rules (trees as a whole: test_growth.py)."""
+"""The best split of one node: values, worths and rules (trees as a whole: test_tree_grower.py)."""
 
 from itertools import chain, combinations
 

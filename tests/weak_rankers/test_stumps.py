@@ -36,7 +36,7 @@ from precede.weak_rankers.stumps import StumpSearch
 
 
 def as_candidate(found):
-    ranker = found.ranker
+    ranker = found.weak_ranker
     return naive.Candidate(ranker.feature, ranker.threshold, ranker.missing)
 
 
@@ -136,15 +136,15 @@ def test_features_that_are_not_allowed_are_not_used(search, data):
 )
 def test_ties_go_to_the_lowest_feature_then_threshold_then_missing_below(X, pull, expected):
     found = Stumps().search(Table.build(np.array(X, float)), np.array(pull, float))
-    assert found.ranker == expected
+    assert found.weak_ranker == expected
 
 
 def test_edges_that_differ_by_rounding_alone_are_tied():
     """0.1 + 0.2 - 0.3 is not 0 in floating point; the choice must not hang on it."""
     X = np.array([[0, 0], [0, 1], [0, 1], [1, 1]], float)
     pull = np.array([-1.0, 0.1 + 0.2, -0.3, 1.0])
-    assert Stumps().search(Table.build(X), pull).ranker.feature == 0
-    assert Stumps().search(Table.build(X), pull * (1 - 2**-45)).ranker.feature == 0
+    assert Stumps().search(Table.build(X), pull).weak_ranker.feature == 0
+    assert Stumps().search(Table.build(X), pull * (1 - 2**-45)).weak_ranker.feature == 0
 
 
 @pytest.mark.parametrize("X", [[[1.0], [1.0]], [[math.nan], [math.nan]]])
@@ -254,11 +254,11 @@ def test_the_largest_decrease_may_be_another_stump_than_the_steepest():
     bold[31:39:2] = 1  # 4 reversed
     X = np.stack([bold, cautious], axis=1)
     table, found = find_decrease(X, made, np.zeros(40), "pairs")
-    assert found.ranker == Stump(1, 0.5)
+    assert found.weak_ranker == Stump(1, 0.5)
     assert found.decrease == pytest.approx(0.5 * (1 - math.sqrt(1 / 21)))
     bound = PairRisk("exponential").bind(made)
     steep = Stumps().search(table, bound.state(np.zeros(40)).pull)
-    assert steep.ranker == Stump(0, 0.5)
+    assert steep.weak_ranker == Stump(0, 0.5)
     assert steep.edge == pytest.approx(0.55)
 
 
@@ -349,7 +349,7 @@ def test_all_thresholds_are_searched(lazy):
         edges = list(edges_of_all_thresholds(X, pull))
         found, binned = search.best(pull), Stumps().start(table).best(pull)
         assert abs(found.edge) == max(abs(edge) for *_, edge in edges)
-        assert found.edge == pull @ found.ranker(X) == pull @ found.ranker.on(table)
+        assert found.edge == pull @ found.weak_ranker(X) == pull @ found.weak_ranker.on(table)
         larger += abs(found.edge) > abs(binned.edge)
         only = search.best(pull, np.array([False, True, False]))
         assert abs(only.edge) == max(abs(edge) for feature, _, edge in edges if feature == 1)
@@ -406,9 +406,9 @@ def test_constrained_search_is_the_best_of_those_allowed(data):
     if found is None:
         assert most <= 1e-12
         return
-    assert found.edge * signs[found.ranker.feature] >= 0
+    assert found.edge * signs[found.weak_ranker.feature] >= 0
     assert abs(found.edge) == pytest.approx(most, rel=1e-9, abs=1e-12)
-    assert pull @ found.ranker(X) == pytest.approx(found.edge, rel=1e-9, abs=1e-12)
+    assert pull @ found.weak_ranker(X) == pytest.approx(found.edge, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("select", ["slope", "decrease"])
@@ -494,10 +494,10 @@ def test_missing_values_alone_are_the_last_of_tied_stumps():
         ([0.5, 0.5, -0.5, -0.5], Stump(0, -math.inf)),
     ]:
         table, pull = Table.build(X), np.array(given_pull)
-        assert Stumps().start(table).restrict_to_positive().best(pull).ranker == stump
+        assert Stumps().start(table).restrict_to_positive().best(pull).weak_ranker == stump
         for sign in (-1, 1):
             found = Stumps(monotone_constraints=[sign]).start(table).best(sign * pull)
-            assert (found.ranker, found.edge) == (stump, sign)
+            assert (found.weak_ranker, found.edge) == (stump, sign)
 
 
 def test_as_many_bins_as_there_are_codes_leave_room_for_the_missing():
@@ -505,7 +505,7 @@ def test_as_many_bins_as_there_are_codes_leave_room_for_the_missing():
     table = Table.build(X)
     assert table.bins.n_bins[0] == 255
     pull = np.where(np.isnan(X[:, 0]), 0.2, -1 / 255)
-    stump = Stumps().start(table).restrict_to_positive().best(pull).ranker
+    stump = Stumps().start(table).restrict_to_positive().best(pull).weak_ranker
     assert stump == Stump(0, math.inf, 1)
     assert stump.first_code(table) == 255
     assert_array_equal(stump.on(table), np.isnan(X[:, 0]))

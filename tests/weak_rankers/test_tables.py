@@ -34,9 +34,9 @@ def test_tables_give_what_the_rankers_give(seed):
     weak_rankers = [(Constant(), 0.5)]
     for weight in (1.0, 0.25):
         pull = generator.normal(size=len(X)) / len(X)
-        weak_rankers.append((single.search(table, pull).ranker, weight))
+        weak_rankers.append((single.search(table, pull).weak_ranker, weight))
         pairs = PairTerms([(0, 1), (1, 2)], min_child_samples=2)
-        weak_rankers.append((pairs.search(table, pull).ranker, weight))
+        weak_rankers.append((pairs.search(table, pull).weak_ranker, weight))
     made = tabulate(weak_rankers, table, Context(1))
     scores = sum(weight * ranker(X) for ranker, weight in weak_rankers)
     assert_allclose(made.on(table), scores, atol=1e-14)

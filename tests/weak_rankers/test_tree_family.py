@@ -48,7 +48,7 @@ def test_the_output_read_from_the_scores_is_that_of_the_tree():
     search = Trees(min_child_samples=3).start(table)
     for _ in range(40):
         found = search.best(pull)
-        np.testing.assert_array_equal(found.values, found.ranker.on(table))
+        np.testing.assert_array_equal(found.values, found.weak_ranker.on(table))
         pull = pull - 0.02 * pull.std() * found.values / found.values.std()
 
 
@@ -56,10 +56,10 @@ def test_leaves_hold_weighted_means_of_the_targets():
     table, pull = training_table()
     weight = np.random.default_rng(1).random(len(pull)) + 0.5
     found = Trees(num_leaves=6, reg_lambda=0.0).start(table).fit(pull, weight)
-    for value in set(found.ranker.value):
+    for value in set(found.weak_ranker.value):
         inside = found.values == value
         assert value == pytest.approx(pull[inside].sum() / weight[inside].sum(), rel=1e-12)
-    assert sum(found.ranker.count) == len(pull)
+    assert sum(found.weak_ranker.count) == len(pull)
 
 
 def skewed(seed=0):
@@ -129,7 +129,7 @@ def test_the_first_split_is_the_best_by_brute_force():
     table, pull = training_table(n=120)
     weight = np.random.default_rng(1).random(len(pull)) + 0.5
     family = Trees(num_leaves=2, min_child_samples=1)
-    found = family.start(table).fit(pull, weight).ranker
+    found = family.start(table).fit(pull, weight).weak_ranker
     X = table.X
 
     def gain(feature, threshold):
@@ -198,7 +198,7 @@ def assert_same_as_twin(problem, family, rows=None, search=None):
         scale = np.abs(problem.pull).sum() * max(map(abs, values))
         assert not grown.splits or edge <= 1e-12 * scale
         return
-    tree = found.ranker
+    tree = found.weak_ranker
     assert list(tree.split_feature) == [split.feature for split in grown.splits]
     assert (list(tree.left), list(tree.right)) == (grown.left, grown.right)
     assert list(tree.count) == [len(each.rows) for each in grown.leaves]
@@ -321,7 +321,7 @@ def test_a_share_of_the_rows_is_drawn_equal_rows_together():
     for _ in range(12):
         search._prepare_draws(None)
         rows = search._draw_rows(0)
-        assert sum(search.best(pull).ranker.count) == rows.size
+        assert sum(search.best(pull).weak_ranker.count) == rows.size
         inside = np.zeros(4000, bool)
         inside[rows] = True
         drawn.append(inside)
@@ -381,7 +381,7 @@ def test_a_draw_that_allows_no_split_is_drawn_again():
     pull = np.where(np.arange(60) < 30, 1.0, -1.0)
     found = [search.best(pull) for _ in range(20)]
     grown = [each for each in found if each is not None]
-    assert all(each.ranker.split_feature[0] == 7 for each in grown)
+    assert all(each.weak_ranker.split_feature[0] == 7 for each in grown)
     assert 3 <= len(grown) <= 17  # 1 - 0.95^8 = 34 percent
 
 
@@ -466,9 +466,9 @@ def test_no_tree_violates_a_direction(seed):
     table = Table.build(X)
     found = Trees(**shape, monotone_constraints=monotone).start(table).fit(pull, weight)
     if found is not None:
-        assert violations(found.ranker, X, monotone) == []
+        assert violations(found.weak_ranker, X, monotone) == []
     free = Trees(**shape).start(table).fit(pull, weight)
-    assert violations(free.ranker, X, monotone) != []  # this data would show it
+    assert violations(free.weak_ranker, X, monotone) != []  # this data would show it
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -515,7 +515,7 @@ def test_values_beyond_those_of_a_node_are_not_taken_for_missing():
     pull = np.array([5.0, 5.0, 9.0, 9.0, -6.0, -6.0, -6.0, -6.0])
     for signs in ([0, 0], [1, 0], [-1, 0]):
         family = Trees(num_leaves=3, min_child_samples=1, monotone_constraints=signs)
-        tree = family.search(Table.build(X), pull).ranker
+        tree = family.search(Table.build(X), pull).weak_ranker
         assert tree.split_feature == (1, 0)
         assert tree.threshold[1] == np.inf
         low, high, missing = tree(np.array([[0.0, 1.0], [2.0, 1.0], [np.nan, 1.0]]))

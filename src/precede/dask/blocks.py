@@ -198,7 +198,7 @@ def scatter(
         raise ValueError("X has no partitions")
     parts = client.compute(delayed)
     try:
-        splitmix64 = _scattered(client, parts, model, listed)
+        scattered = _scattered(client, parts, model, listed)
     except BaseException as error:
         # Not cancelled: tasks beside the one that failed may still be under way, and the
         # scheduler loses a client that cancels what they wait for.
@@ -208,9 +208,9 @@ def scatter(
         raise
     del parts  # from now on the blocks stand for them
     try:
-        yield splitmix64
+        yield scattered
     finally:
-        _forget(client, splitmix64.blocks)
+        _forget(client, scattered.blocks)
 
 
 def _forget(client: Any, futures: list[Any]) -> None:

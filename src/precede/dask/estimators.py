@@ -129,15 +129,15 @@ class _OnDask(BaseRanker):
             self._check_distributable()
             delayed = partitions(X, y, qid, sample_weight, graded=listed is None)
             with (
-                scatter(leader, delayed, self, listed) as splitmix64,
+                scatter(leader, delayed, self, listed) as scattered,
                 Context(self.n_jobs) as context,
             ):
                 sets, qids, groups = _computed((eval_set, eval_qid, eval_group))
                 monitors = self._monitors(
-                    sets, qids, groups, splitmix64.bins, context, queries=splitmix64.has_queries
+                    sets, qids, groups, scattered.bins, context, queries=scattered.has_queries
                 )
-                fitted = self._converse(leader, splitmix64, monitors, saved)
-        self.__dict__.update(fitted, has_queries_=splitmix64.has_queries)
+                fitted = self._converse(leader, scattered, monitors, saved)
+        self.__dict__.update(fitted, has_queries_=scattered.has_queries)
         return self
 
     def _check_distributable(self) -> None:
@@ -199,7 +199,7 @@ class _OnDask(BaseRanker):
     def _converse(
         self,
         client: Any,
-        splitmix64: Scattered,
+        scattered: Scattered,
         monitors: list[tuple[Monitor, dict[str, bool]]],
         saved: Checkpoint | None,
     ) -> dict[str, Any]:
@@ -213,9 +213,9 @@ class _OnDask(BaseRanker):
         monitored = [(each.name, list(each.metrics), better) for each, better in monitors]
         spec = _Spec(
             model.set_params(callbacks=None, verbose=0),
-            splitmix64.bins,
-            splitmix64.facts,
-            splitmix64.classes,
+            scattered.bins,
+            scattered.facts,
+            scattered.classes,
             monitored,
             self.n_features_in_,
             getattr(self, "feature_names_in_", None),
@@ -236,9 +236,9 @@ class _OnDask(BaseRanker):
                 "look": leader.look,
                 "report": leader.report,
             }
-            launch = _Launcher(client, splitmix64, spec)
+            launch = _Launcher(client, scattered, spec)
             try:
-                return SpmdDriver(launch, len(splitmix64.blocks), services, launch.why_lost).run()
+                return SpmdDriver(launch, len(scattered.blocks), services, launch.why_lost).run()
             finally:
                 if saved is not None:
                     saved.finish()
@@ -559,14 +559,14 @@ class _Leader:
 class _Launcher:
     """Puts the station of a block on a worker, and on another if that one is lost."""
 
-    def __init__(self, client: Any, splitmix64: Scattered, spec: _Spec):
-        self._client, self._scattered, self._spec = client, splitmix64, spec
+    def __init__(self, client: Any, scattered: Scattered, spec: _Spec):
+        self._client, self._scattered, self._spec = client, scattered, spec
         self._kept: dict[int, Any] = {}
 
     def __call__(self, rank: int) -> Any:
         future = self._client.submit(
             _station, self._scattered.blocks[rank], self._spec, rank, actor=True, pure=False,
-            context=[self._scattered.homes[rank]], allow_other_workers=True,
+            workers=[self._scattered.homes[rank]], allow_other_workers=True,
         )  # fmt: skip
         self._kept[rank] = future  # the actor lives as long as its future
         with self._client.as_current():  # whose way to the workers the actor takes

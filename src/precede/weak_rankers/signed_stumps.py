@@ -106,7 +106,7 @@ def signed_stumps(family: Family, *, constant: bool) -> Family:
 
     >>> from precede import Features, Stumps
     >>> signed_stumps(Stumps() | Features(), constant=True)
-    Votes() | Features() | Constants()
+    SignedStumps() | Features() | Constants()
     """
     for each in family.members:
         if isinstance(each, Stumps) and each.monotone_constraints is not None:
@@ -131,7 +131,7 @@ def as_signed_stump(weak_ranker: WeakRanker, weight: float) -> tuple[WeakRanker,
     The scores differ by the constant a, which orders nothing.
 
     >>> as_signed_stump(Stump(0, 0.5), 3.0)
-    (Vote(feature=0, threshold=0.5, missing=0), 1.5)
+    (SignedStump(feature=0, threshold=0.5, missing=0), 1.5)
     """
     if not isinstance(weak_ranker, Stump):
         return weak_ranker, weight

@@ -1,6 +1,6 @@
 """Sums of the rows of a node, against sums taken one cell at a time.
 
-Splits are compared with those of a twin where trees are grown, in `weak_rankers/test_tree_grower.py`.
+Splits are compared with those of the naive twin in `weak_rankers/test_tree_grower.py`.
 """
 
 import numpy as np

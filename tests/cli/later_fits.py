@@ -40,7 +40,7 @@ GIVEN = {
     ],
     "SmoothMarginRanker": [{}, {"weak_rankers": "features"}, {"nonnegative": True}],
     "ConvexRiskRanker": [{}, {"loss": "logistic"}, {"loss": "hinge"}, {"weak_rankers": "features"}],
-    "RankBoostPlus": [{}, {"memory_limit": "estimate"}],
+    "RankBoostPlus": [{}],
     "AdaBoostRanker": [{}, {"weak_rankers": "features"}, {"n_jobs": 3}],
 }  # fmt: skip
 

@@ -1,11 +1,10 @@
-"""Weights of all pairs without listing them, and their mean over masks."""
+"""Weights of all pairs without listing them."""
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -14,10 +13,7 @@ import naive_plus
 import strategies as some
 from algorithms.test_rankboost_plus import prepared
 from precede import Judgments
-from precede.engine.execution import Context
-from precede.risks.pair_weights import DroppedWeights, PairWeights
-from precede.weak_rankers.candidates import Candidates
-from precede.weak_rankers.stumps import Stumps
+from precede.risks.pair_weights import PairWeights
 
 
 @given(st.data())
@@ -65,37 +61,3 @@ def test_a_large_step_does_not_overflow_the_sums_of_listed_pairs():
     order = training.layout.order
     weights.advance(np.array([0, 1, 1], np.uint8)[order], before=0.0, step=3.0)
     assert_allclose(weights.pull, np.array([1.0, -0.5, -0.5])[order], atol=1e-15)
-
-
-class EveryMask(DroppedWeights):
-    """All masks there are, once each, instead of coins."""
-
-    def _coins(self):
-        count = len(self._eta)
-        every = np.array(list(product((0, 1), repeat=count)), np.int64).reshape(-1, count)
-        assert self._masks == 2 * len(every)
-        return np.repeat(every.T[:, None, :], self._groups, axis=1)
-
-
-@given(st.data())
-@settings(max_examples=20)
-def test_the_mean_over_all_masks_is_exact(data):
-    """Complementary dropout: no bias in E2, in the pull or in the ties."""
-    X, made = data.draw(some.problems(most=9))
-    training = prepared(X, made)
-    found = Candidates(training.table, training.layout, Stumps(), Context(1))
-    assume(len(found) >= 3)
-    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
-    numbers = rng.permutation(len(found))[:3]
-    exact = PairWeights(training.layout, training.context)
-    mean = EveryMask(training.layout, training.table.codes, training.context, masks=16, seed=0)
-    mean._toss = lambda: None  # only once all rankers are there
-    for number, step in zip(numbers, (0.8, -0.5, 1.7), strict=True):
-        exact.advance(found.values(number), before=0.0, step=step)
-        mean.advance(int(found.feature[number]), int(found.first[number]), step=step)
-    del mean._toss
-    mean._toss()
-    assert mean.log_risk == pytest.approx(exact.log_risk, abs=1e-12)
-    assert_allclose(mean.pull, exact.pull, atol=1e-12)
-    weak_rankers = [found.values(j) for j in range(len(found))]
-    assert_allclose(mean.ties(weak_rankers), exact.ties(weak_rankers), atol=1e-12)

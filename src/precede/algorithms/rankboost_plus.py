@@ -11,7 +11,6 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 from numba import njit
-from sklearn.utils import check_random_state
 
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, advance
@@ -19,7 +18,6 @@ from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.trainer import PERFECT, Round, Trainer
 from precede.engine.arrays import Bytes, Floats, Integers
-from precede.engine.parameters import whole_number
 from precede.engine.portable import exp, tanh
 from precede.engine.ties import TIE, first_tied
 from precede.estimator import BaseRanker, FitContext
@@ -28,7 +26,7 @@ from precede.risks.base import bound_step, smoothing_mass
 from precede.risks.device_pair_weights import DevicePairWeights
 from precede.risks.links import ADABOOST, Link
 from precede.risks.pair_risk import PairRisk
-from precede.risks.pair_weights import DroppedWeights, PairWeights, free_memory, pair_factors
+from precede.risks.pair_weights import PairWeights, free_memory, pair_factors
 from precede.weak_rankers.base import Family, family
 from precede.weak_rankers.candidates import PRIME, Candidates, Span
 from precede.weak_rankers.device_candidates import DeviceCandidates, DeviceSpan
@@ -80,13 +78,10 @@ class RankBoostPlus(BaseRanker):
         weighs as much as it has items.
     max_bins : int from 2 to 255
         Maximum number of bins of a feature.
-    memory_limit : "auto", number of bytes, None, or "estimate"
+    memory_limit : "auto", number of bytes, or None
         A fit keeps a weight for every pair, 8 bytes each. If it needs more than the limit
-        ("auto": three quarters of the free memory; None: no limit), it says so before it
-        takes any. "estimate" keeps none and estimates the sums over pairs without bias, in
-        linear time and memory (see Notes).
-    masks : even int
-        Number of random masks of a round of the estimate.
+        ("auto": three quarters of the free memory; None: no limit), it raises ValueError before
+        anything is allocated.
     early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
         As for `RankBoost`.
     device : {"cpu", "cuda"}
@@ -94,16 +89,14 @@ class RankBoostPlus(BaseRanker):
         and the extra ``precede[cuda13]`` or ``precede[cuda12]``, grades and
         ``search="efficient"``. Weights beyond `memory_limit`, there of the memory of the GPU, are
         not refused but recomputed in every round, which takes O(pairs · rounds).
-    random_state : int or RandomState, optional
-        For the masks of the estimate; everything else is deterministic.
 
     Attributes
     ----------
     history_ : History
         ``history_["risk"]`` is E2 and ``["e1"]`` the plain exponential loss of the same
         model; ``["edge"]`` is ``-delta``, ``["bound"]`` theorem 2's bound on the training
-        error (NaN with a learning rate, an estimate, or a step along a combination, which
-        the theorem does not cover), ``["weak_rankers"]`` the number of different rankers.
+        error (NaN with a learning rate or a step along a combination, which the theorem does not
+        cover), ``["weak_rankers"]`` the number of different rankers.
     memory_ : int
         Bytes that the fit was predicted to need.
 
@@ -116,12 +109,6 @@ class RankBoostPlus(BaseRanker):
     If one ranker puts every pair in order, its weight would be infinite: it gets a large
     finite one and the fit ends. A ranker that reverses no pair but ties some has a finite
     step here. On data that can be separated E2 may tend to 0; its logarithm is kept.
-
-    The estimate tosses a coin for every ranker of the model: with the coins' masks the
-    winner of a pair keeps one half of the rankers and the loser the other half, and the
-    product of two exponentials has the weight of the pair as its expectation
-    (*complementary dropout*). ``history_["risk"]`` is then an unbiased estimate of E2, and it
-    may rise from one round to the next.
 
     References
     ----------
@@ -153,12 +140,10 @@ class RankBoostPlus(BaseRanker):
         balance: str = "pairs",
         max_bins: int = 255,
         memory_limit: str | float | None = "auto",
-        masks: int = 8,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
-        random_state: Any = None,
         n_jobs: int | None = None,
         device: str = "cpu",
         verbose: int = 0,
@@ -170,12 +155,10 @@ class RankBoostPlus(BaseRanker):
         self.balance = balance
         self.max_bins = max_bins
         self.memory_limit = memory_limit
-        self.masks = masks
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.callbacks = callbacks
         self.warm_start = warm_start
-        self.random_state = random_state
         self.n_jobs = n_jobs
         self.device = device
         self.verbose = verbose
@@ -210,15 +193,8 @@ class RankBoostPlus(BaseRanker):
 
     def _checkpoint(self, given: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
         checkpoint = super()._checkpoint(given)
-        if checkpoint is None:
-            return None
-        if self.search == "optimal":
+        if checkpoint is not None and self.search == "optimal":
             raise ValueError("search='optimal' cannot be resumed; leave checkpoint out")
-        if self.memory_limit == "estimate" and not isinstance(self.random_state, int | np.integer):
-            raise ValueError(
-                f"random_state={self.random_state!r}: with memory_limit='estimate' only a number "
-                "lets a fit be resumed to an equal model"
-            )
         return checkpoint
 
     def _keep(self, result: Result, task: FitContext) -> None:
@@ -270,28 +246,17 @@ class RankBoostPlus(BaseRanker):
         super().check_parameters()
         if self.search not in ("efficient", "optimal"):
             raise ValueError(f"search={self.search!r} is unknown; use 'efficient' or 'optimal'")
-        whole_number("masks", self.masks, least=2)
-        if self.masks % 2:
-            raise ValueError(
-                f"masks={self.masks} is odd; every mask is used with its complement, so use an "
-                "even number"
-            )
         limit: Any = self.memory_limit
         number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
-        if not (limit is None or limit in ("auto", "estimate") or (number and limit > 0)):
+        if not (limit is None or limit == "auto" or (number and limit > 0)):
             raise ValueError(
-                f"memory_limit={limit!r} is unknown; use 'auto', a number of bytes, None for no "
-                "limit, or 'estimate'"
+                f"memory_limit={limit!r} is unknown; use 'auto', a number of bytes, or None for "
+                "no limit"
             )
-        if self.device != "cpu" and (self.search == "optimal" or limit == "estimate"):
+        if self.device != "cpu" and self.search == "optimal":
             raise ValueError(
-                f"device={self.device!r} is for search='efficient' with the weights of all pairs; "
-                f"search={self.search!r} with memory_limit={limit!r} needs device='cpu'"
-            )
-        if limit == "estimate" and self.search == "optimal":
-            raise ValueError(
-                "search='optimal' needs the weights of all pairs; use memory_limit='auto', or "
-                "search='efficient' with memory_limit='estimate'"
+                f"device={self.device!r} is for search='efficient'; search='optimal' needs "
+                "device='cpu'"
             )
 
     def _predict_memory(self, task: FitContext, candidates: int) -> int:
@@ -301,9 +266,6 @@ class RankBoostPlus(BaseRanker):
         needed = Span.bytes_needed(rows, most)
         if self.search == "optimal":
             needed += 8 * candidates * Span.width_needed(rows, most) + 8 * rows * (most + 8)
-        if self.memory_limit == "estimate":
-            features = task.training.table.n_features
-            return needed + DroppedWeights.bytes_needed(layout, self.masks, features)
         needed += PairWeights.bytes_needed(layout)
         if task.training.context.device is not None:
             return needed  # weights that do not fit there are not kept
@@ -314,8 +276,7 @@ class RankBoostPlus(BaseRanker):
                 f"RankBoostPlus keeps a weight for each of the {pairs:,} pairs and needs about "
                 f"{needed / 1e9:.3g} GB, more than memory_limit={self.memory_limit!r} "
                 f"({limit / 1e9:.3g} GB); raise the limit, use fewer rows or shorter queries, "
-                "memory_limit='estimate' (random masks, linear memory), or RankBoost, which "
-                "keeps no pairs"
+                "or RankBoost, which keeps no pairs"
             )
         return needed
 
@@ -404,9 +365,7 @@ class _Descent(Trainer):
             self._combinations = _Combinations(np.array(vectors).reshape(-1, self._span.width))
         if ensemble is not None:
             self._replay(ensemble)
-            # Without a seed the coins of the estimate fall otherwise.
-            if settings.memory_limit != "estimate" or task.checkpoint is not None:
-                self._check_history(history)
+            self._check_history(history)
         self.state = self._e1.state(self._scores)
 
     def _no_scores(self) -> Any:
@@ -414,7 +373,7 @@ class _Descent(Trainer):
         scores, device = np.zeros(self._training.table.n_used_rows), self.context.device
         return scores if device is None or not self._e1.on_device else device.put(scores)
 
-    def _make_weights(self, settings: RankBoostPlus) -> PairWeights | DroppedWeights:
+    def _make_weights(self, settings: RankBoostPlus) -> PairWeights:
         training = self._training
         device = training.context.device
         if device is not None:
@@ -422,13 +381,7 @@ class _Descent(Trainer):
             limit = SHARE * device.free() if limit == "auto" else limit
             kept = DevicePairWeights.fits(device, training.layout, limit)
             return DevicePairWeights(training.layout, training.context, kept=kept)
-        if settings.memory_limit != "estimate":
-            return PairWeights(training.layout, training.context)
-        seed = int(check_random_state(settings.random_state).randint(2**31 - 1))
-        return DroppedWeights(
-            training.layout, training.table.codes, training.context, masks=settings.masks,
-            seed=seed,
-        )  # fmt: skip
+        return PairWeights(training.layout, training.context)
 
     def _replay(self, ensemble: Ensemble) -> None:
         """Do the rounds of an earlier fit again."""
@@ -478,12 +431,8 @@ class _Descent(Trainer):
 
     def _round(self, move: _Move, step: float, perfect: bool) -> Round:
         log_total = float(np.log(self._training.layout.total))
-        # Theorem 2 speaks of full steps along one ranker, and of slopes that are exact.
-        sure = (
-            move.combination is None
-            and self._settings.learning_rate == 1
-            and isinstance(self._weights, PairWeights)
-        )
+        # Theorem 2 holds for full steps along one weak ranker.
+        sure = move.combination is None and self._settings.learning_rate == 1
         self._bound = self._bound * float(np.exp(-0.5 * move.edge**2)) if sure else np.nan
         columns = {
             "risk": float(np.exp(self._weights.log_risk)),
@@ -597,11 +546,7 @@ class _Descent(Trainer):
             step = self._e1.last_step(self.state, values, step)
         before = float(self._used.eta[index])
         self._add(index, step)
-        if isinstance(self._weights, PairWeights):
-            self._widen(index, move.edge, before, step)
-        else:  # new coins, new estimates
-            self._used.low.fill(0.0)
-            self._used.high.fill(1.0)
+        self._widen(index, move.edge, before, step)
         return step, perfect
 
     def _enter(self, number: int, rest: Integers) -> int:
@@ -617,11 +562,7 @@ class _Descent(Trainer):
     def _add(self, index: int, step: float) -> None:
         """Add to the weight of a ranker of the model."""
         number, values = self._used.number[index], self._values(index)
-        if isinstance(self._weights, PairWeights):
-            self._weights.advance(values, before=float(self._used.eta[index]), step=step)
-        else:
-            feature, first = self._candidates.feature, self._candidates.first
-            self._weights.advance(int(feature[number]), int(first[number]), step=step)
+        self._weights.advance(values, before=float(self._used.eta[index]), step=step)
         self._used.eta[index] += step
         weak_ranker = self._candidates.weak_ranker(number)
         self._move(values, step)
@@ -644,7 +585,6 @@ class _Descent(Trainer):
         Every weight was multiplied by one of three factors, so a sum of weights has moved at
         most by the largest factor, and at most by the total variation of all weights.
         """
-        assert isinstance(self._weights, PairWeights)
         factor = pair_factors(before, step)
         falls, rises = exp(np.array([-step, step]))
         factor /= 0.5 * ((1 + edge) * falls + (1 - edge) * rises)
@@ -688,7 +628,6 @@ class _Descent(Trainer):
 
     def _line_search(self, move: _Move) -> float:
         """Step along a combination at which E2 is least."""
-        assert isinstance(self._weights, PairWeights)
         assert move.combination is not None
         weights, indices = self._weights, np.flatnonzero(move.combination)
         values = [self._values(int(index)) for index in indices]

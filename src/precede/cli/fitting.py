@@ -78,7 +78,7 @@ _GROUPS = {
     ),
     "rounds": (
         "n_estimators", "learning_rate", "bags", "line_search", "step_length", "tolerance",
-        "early_stopping_rounds", "eval_metric", "random_state", "n_jobs", "memory_limit", "masks",
+        "early_stopping_rounds", "eval_metric", "random_state", "n_jobs", "memory_limit",
     ),
 }  # fmt: skip
 # What the command line has no use for: functions, models in memory, and what it sets itself.

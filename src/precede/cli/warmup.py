@@ -72,7 +72,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "GlassBoxRanker": [{"categorical_features": [3]}, {"loss": "exponential"}],
     "SmoothMarginRanker": [{"weak_rankers": "features"}, {"nonnegative": True}],
     "ConvexRiskRanker": [{"loss": "logistic"}, {"loss": "hinge"}, {"weak_rankers": "features"}],
-    "RankBoostPlus": [{"memory_limit": "estimate"}, {"search": "optimal"}],
+    "RankBoostPlus": [{"search": "optimal"}],
     "AdaBoostRanker": [{"weak_rankers": "features"}],
 }  # fmt: skip
 

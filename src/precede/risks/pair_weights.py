@@ -3,7 +3,7 @@
 With rankers s of values 0 and 1 and accumulated weights eta_s, a pair weighs
 ``prod_s omega_s``: ``exp(-eta_s)`` where s orders it rightly, ``exp(eta_s)`` where wrongly,
 ``cosh(eta_s)`` where s ties it (C19 eq. 23). `PairWeights` keeps one number a pair, query by
-query; `DroppedWeights` keeps none and estimates the same sums from random masks.
+query.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, exact_sum
 from precede.engine.execution import Context, is_small
-from precede.engine.portable import exp, log
+from precede.engine.portable import exp
 from precede.engine.portable_kernels import portable_exp
 from precede.engine.query_layout import QueryLayout
 
-__all__ = ["DroppedWeights", "PairWeights", "free_memory", "pair_factors"]
+__all__ = ["PairWeights", "free_memory", "pair_factors"]
 
 
 # A query is cut into pieces of about so many pairs, so that one query of millions of pairs
@@ -33,8 +33,6 @@ __all__ = ["DroppedWeights", "PairWeights", "free_memory", "pair_factors"]
 PIECE = 1 << 18
 # Rankers whose ties are summed in one pass: eight numbers fill a vector register or two.
 ABREAST = 8
-# Groups of queries that draw masks of their own.
-GROUPS = 16
 
 
 def free_memory() -> int:
@@ -241,158 +239,6 @@ def _pieces(layout: QueryLayout, count: Integers, start: Integers) -> tuple[Inte
     return np.concatenate(parts), first_piece
 
 
-class DroppedWeights:
-    """The sums of `PairWeights`, estimated in linear time and memory.
-
-    For one ranker of values r = +1 and -1 and a fair coin sigma,
-    ``E[exp(-sigma eta r_i) exp((1 - sigma) eta r_k)]`` is ``exp(-eta)``, ``exp(eta)`` or
-    ``cosh(eta)`` as (i above k) is ordered rightly, wrongly or tied. So with a coin for every
-    ranker, ``prod_s omega_s`` is the expectation of a product of a number of the winner and
-    a number of the loser, and its sums over pairs are products of sums: RankBoost in which
-    winners keep a random half of the rankers and losers the other half.
-
-    The estimates of E2, of the (unnormalized) pull and of the ties are unbiased. Coins are
-    tossed anew in every round; every mask is used with its complement; queries fall into
-    groups with masks of their own.
-
-    Parameters
-    ----------
-    masks : even number of masks for every group of queries
-    seed : of the coins
-
-    Notes
-    -----
-    O(n · features used · masks) for each `advance`, O(n · masks) for each eight rankers of
-    `ties`; 16 bytes of memory for each row and mask.
-    """
-
-    def __init__(
-        self,
-        layout: QueryLayout,
-        codes: Bytes,
-        context: Context,
-        *,
-        masks: int,
-        seed: int,
-    ):
-        self._arrangement, self._codes, self._context = layout, codes, context
-        self._masks, self._seed, self._round = masks, seed, 0
-        queries = layout.query_start.size - 1
-        # A pair must see one mask, and a listed pair may join two queries.
-        self._groups = 1 if layout.winner.size else max(1, min(GROUPS, queries))
-        query_bounds = layout.level_start[layout.query_start]
-        self._group = np.zeros(layout.n_used_rows, np.int64)
-        if self._groups > 1:
-            self._group[:] = np.repeat(np.arange(queries) % self._groups, np.diff(query_bounds))
-        self._feature: list[int] = []
-        self._first: list[int] = []
-        self._eta: list[float] = []
-        self._small = is_small("pairs", layout.n_used_rows * masks)
-        self._toss()
-
-    @staticmethod
-    def bytes_needed(layout: QueryLayout, masks: int, features: int) -> int:
-        """Memory of the estimate, before any of it is taken."""
-        tables = 8 * 256 * features * GROUPS * (masks // 2 + 1)
-        return (24 * masks + 64) * layout.n_used_rows + tables + 40 * layout.winner.size
-
-    def advance(self, feature: int, first: int, *, step: float) -> None:
-        """Add `step` to the accumulated weight of the ranker that is 1 from code `first` up."""
-        for j, known in enumerate(zip(self._feature, self._first, strict=True)):
-            if known == (feature, first):
-                self._eta[j] += step
-                break
-        else:
-            self._feature.append(feature)
-            self._first.append(first)
-            self._eta.append(step)
-        self._round += 1
-        self._toss()
-
-    def _toss(self) -> None:
-        """Draw masks and take the sums."""
-        layout, masks = self._arrangement, self._masks
-        shape = (masks // 2, layout.n_used_rows)
-        kept, total = np.zeros(shape), np.zeros(shape[1])
-        used = sorted(set(self._feature))
-        if used:
-            tables, totals = self._tables(used)
-            self._context.run(
-                _kept_scores, shape[1], self._codes, np.array(used), self._group, tables, totals,
-                kept, total, small=self._small,
-            )  # fmt: skip
-        # Winners keep what the mask keeps, losers the rest; then the other way round.
-        up = np.concatenate([-kept, kept - total])
-        down = np.concatenate([total - kept, kept])
-        self._sum_up(up, down)
-
-    def _coins(self) -> Integers:
-        """Whether a mask keeps a ranker: rankers, groups of queries, masks."""
-        generator = np.random.default_rng([self._seed, self._round])
-        return generator.integers(0, 2, (len(self._eta), self._groups, self._masks // 2))
-
-    def _tables(self, used: list[int]) -> tuple[Floats, Floats]:
-        """Sums of ``eta r`` by code of a feature: of the rankers kept, and of all of them."""
-        coins = self._coins()
-        tables = np.zeros((self._groups, len(used), self._masks // 2, 256))
-        totals = np.zeros((len(used), 256))
-        code = np.arange(256)
-        for j, (feature, first) in enumerate(zip(self._feature, self._first, strict=True)):
-            values = self._eta[j] * np.where((code >= first) & (code < 255), 1.0, -1.0)
-            index = used.index(feature)
-            totals[index] += values
-            tables[:, index] += coins[j][:, :, None] * values
-        return tables, totals
-
-    def _sum_up(self, up: Floats, down: Floats) -> None:
-        """Take the sums over pairs of ``exp(up of the winner + down of the loser)``."""
-        layout, masks = self._arrangement, self._masks
-        winner, loser = layout.winner, layout.loser
-        weight = layout.pair_weight * layout.weight[winner] * layout.loser_weight[loser]
-        listed = log(weight) + up[:, winner] + down[:, loser]
-        queries = layout.query_start.size - 1
-        scale = np.full((masks, queries), -np.inf)
-        self._context.run(
-            _scale_terms, queries, layout.level_start[layout.query_start],
-            layout.weight, layout.loser_weight, up, down, scale, small=self._small,
-        )  # fmt: skip
-        shift = max(scale.max(initial=-np.inf), listed.max(initial=-np.inf))
-        self._up, self._down, self._factor = up, down, exp(scale - shift)
-        row, column = np.zeros(layout.n_used_rows), np.zeros(layout.n_used_rows)
-        mass = np.zeros(queries)
-        self._context.run(
-            _dropped_sums, queries, layout.query_start, layout.level_start, up, down,
-            self._factor, row, column, mass, small=self._small,
-        )  # fmt: skip
-        self._listed = exp(listed - shift).sum(axis=0)
-        self._total = exact_sum(mass) + exact_sum(self._listed)
-        integers = np.zeros(row.size, np.int64)
-        _add_listed(winner, loser, self._listed / self._total, integers)
-        self.pull = (row - column) / self._total + integers / SCALE
-        self.log_risk = float(shift + np.log(self._total / masks / layout.total))
-
-    def ties(self, weak_rankers: Sequence[Bytes]) -> Floats:
-        """Estimated shares of the weight of the pairs that each ranker ties."""
-        layout = self._arrangement
-        queries = layout.query_start.size - 1
-        found = []
-        for first in range(0, len(weak_rankers), ABREAST):
-            batch = weak_rankers[first : first + ABREAST]
-            one = np.zeros((layout.n_used_rows, ABREAST))
-            for j, values in enumerate(batch):
-                one[:, j] = values
-            sums = np.zeros((ABREAST, queries))
-            self._context.run(
-                _dropped_ties, queries, layout.query_start, layout.level_start, one,
-                self._up, self._down, self._factor, sums, small=self._small,
-            )  # fmt: skip
-            for j, values in enumerate(batch):
-                same = values[layout.winner] == values[layout.loser]
-                tied = exact_sum(sums[j]) + exact_sum(self._listed[same])
-                found.append(tied / self._total)
-        return np.array(found)
-
-
 # -- kernels ---------------------------------------------------------------------------------
 
 
@@ -561,91 +407,3 @@ def _line_of_listed(
         exponent, slope = _line_of_pair(values[winner[pair]], values[loser[pair]], table)
         sums[0, pair] = weights[pair] * portable_exp(exponent)
         sums[1, pair] = sums[0, pair] * slope
-
-
-@njit(cache=True, nogil=True)
-def _kept_scores(
-    low: int, high: int, codes: Bytes, used: Integers, group: Integers, tables: Floats,
-    totals: Floats, kept: Floats, total: Floats,
-) -> None:  # fmt: skip
-    """Add up what the masks keep of every feature, and all of it."""
-    for j in range(used.size):
-        column = codes[used[j]]
-        for row in range(low, high):
-            code = column[row]
-            total[row] += totals[j, code]
-            table = tables[group[row], j]
-            for mask in range(kept.shape[0]):
-                kept[mask, row] += table[mask, code]
-
-
-@njit(cache=True, nogil=True)
-def _scale_terms(
-    low: int, high: int, query_bounds: Integers, weight: Floats, loser_weight: Floats, up: Floats,
-    down: Floats,
-    scale: Floats,
-) -> None:  # fmt: skip
-    """Exponentials relative to the largest of each query, times the weights of the rows."""
-    for mask in range(up.shape[0]):
-        for query in range(low, high):
-            bottom, top = query_bounds[query], query_bounds[query + 1]
-            most_up = up[mask, bottom:top].max()
-            most_down = down[mask, bottom:top].max()
-            for row in range(bottom, top):
-                up[mask, row] = weight[row] * portable_exp(up[mask, row] - most_up)
-                down[mask, row] = loser_weight[row] * portable_exp(down[mask, row] - most_down)
-            scale[mask, query] = most_up + most_down
-
-
-@njit(cache=True, nogil=True)
-def _dropped_sums(
-    low: int, high: int, query_start: Integers, level_start: Integers, up: Floats, down: Floats,
-    factor: Floats, row: Floats, column: Floats, mass: Floats,
-) -> None:  # fmt: skip
-    for query in range(low, high):
-        bottom, top = query_start[query], query_start[query + 1]
-        for mask in range(up.shape[0]):
-            scale = factor[mask, query]
-            below = 0.0
-            for level in range(bottom, top):
-                here = 0.0
-                for item in range(level_start[level], level_start[level + 1]):
-                    won = scale * up[mask, item] * below
-                    row[item] += won
-                    mass[query] += won
-                    here += down[mask, item]
-                below += here
-            above = 0.0
-            for level in range(top - 1, bottom - 1, -1):
-                here = 0.0
-                for item in range(level_start[level], level_start[level + 1]):
-                    column[item] += scale * down[mask, item] * above
-                    here += up[mask, item]
-                above += here
-
-
-@njit(cache=True, nogil=True)
-def _dropped_ties(
-    low: int, high: int, query_start: Integers, level_start: Integers, one: Floats, up: Floats,
-    down: Floats, factor: Floats, sums: Floats,
-) -> None:  # fmt: skip
-    above, below, fresh_above, fresh_below = np.empty(8), np.empty(8), np.empty(8), np.empty(8)
-    for query in range(low, high):
-        bottom, top = query_start[query], query_start[query + 1]
-        for mask in range(up.shape[0]):
-            scale = factor[mask, query]
-            above[:] = 0.0
-            below[:] = 0.0
-            for level in range(bottom, top):
-                fresh_above[:] = 0.0
-                fresh_below[:] = 0.0
-                for row in range(level_start[level], level_start[level + 1]):
-                    win, lose = scale * up[mask, row], down[mask, row]
-                    values = one[row]
-                    for j in range(8):
-                        side = values[j]
-                        sums[j, query] += win * (side * above[j] + (1.0 - side) * below[j])
-                        fresh_above[j] += lose * side
-                        fresh_below[j] += lose * (1.0 - side)
-                above += fresh_above
-                below += fresh_below

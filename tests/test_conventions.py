@@ -205,12 +205,12 @@ def test_kernels_take_no_functions_and_build_no_kernels():
 
 
 def test_only_the_engine_and_dask_reduce_across_machines():
-    """Others use the reductions of `engine.exact`: `sum_of`, `greatest_of`, ..."""
+    """Others use the reductions of `engine.exact`: `all_reduce_sum`, `all_reduce_max`, ..."""
     calling = {
         name_of(path)
         for path, tree in trees()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and node.attr == "together"
+        if isinstance(node, ast.Attribute) and node.attr == "all_reduce"
     }
     assert calling == {"engine"}  # in `dask` it is defined
 
@@ -484,7 +484,7 @@ def test_one_module_reads_what_users_give_about_rows():
 OURS = {
     "layout", "checkpoint", "ensemble", "estimator", "factors", "family", "history",
     "judgments", "loss", "model", "monitor", "monitors", "price", "pull", "ranker", "risk",
-    "search", "state", "table", "task", "training", "context",
+    "search", "state", "table", "task", "training",
 }  # fmt: skip
 
 

@@ -213,7 +213,7 @@ def test_a_family_of_ones_own_needs_a_search_and_nothing_else(make, tmp_path):
     assert model.ensemble_.weak_rankers[0] == Square(1)
     assert model.score(make(X), y) > 0.8
     model.save(tmp_path / "model.json")
-    with pytest.warns(UserWarning, match="could not store rankers"):
+    with pytest.warns(UserWarning, match="could not store weak_rankers"):
         again = precede.load(tmp_path / "model.json")
     assert_array_equal(again.predict(make(X)), model.predict(make(X)))
 

@@ -1,4 +1,4 @@
-"""Everything right of the pull: weak rankers, families of them, and how they are searched."""
+"""Weak rankers, families of weak rankers, and the search for the best weak ranker of a family."""
 
 from typing import TYPE_CHECKING
 
@@ -40,8 +40,7 @@ else:
         {
             "base": (
                 "Family SearchResult WeakRanker Search Union declared_kinds exactly_searched "
-                "family "
-                "weak_ranker_from_dict"
+                "family weak_ranker_from_dict"
             ),
             "columns": "Column Columns Constant Constants Feature Features",
             "tree_family": "TreeSearch Trees",

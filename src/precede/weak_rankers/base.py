@@ -1,11 +1,11 @@
-"""Weak rankers and the search for the best of a family.
+"""Base classes of weak rankers, of families of weak rankers, and of the search within a family.
 
-A *ranker* maps a row to a number; a *family* is a set of rankers that can be searched. The
-search sees a table and the pull on its rows, and never the loss: for any ranker h the
-*edge* ``sum_i pull_i h(x_i)`` is the slope of the risk along h (RS09 eq. 3).
+A *weak ranker* maps a row to a number; a *family* is a searchable set of weak rankers. A search
+depends on the table and on the pull, not on the loss: for any weak ranker h the *edge*
+``sum_i pull_i h(x_i)`` is the slope of the risk along h (RS09 eq. 3).
 
-Ties go to the lowest feature, then to the lowest threshold, then to missing values below
-(`precede.engine.ties`).
+Ties are broken in favor of the lowest feature, then the lowest threshold, then missing values
+below (`precede.engine.ties`).
 """
 
 from __future__ import annotations
@@ -47,38 +47,38 @@ __all__ = [
 ]
 
 
-# -- rankers ---------------------------------------------------------------------------------
+# -- weak rankers ----------------------------------------------------------------------------
 
-_KINDS: dict[str, type[WeakRanker]] = {}
-_FAMILIES: dict[str, type[Family]] = {}
-# Modules of the families and rankers of this package, imported when they are asked for by name.
-_BUILT_IN = {
+_WEAK_RANKER_CLASSES: dict[str, type[WeakRanker]] = {}
+_FAMILY_CLASSES: dict[str, type[Family]] = {}
+# Built-in families and their modules, which are imported on first use by name.
+_MODULE_OF_FAMILY = {
     "stumps": "stumps", "features": "columns", "columns": "columns", "constants": "columns",
     "trees": "tree_family",
 }  # fmt: skip
 
 
 class WeakRanker:
-    """A function of a row; subclasses are frozen dataclasses of plain numbers.
+    """Base class of weak rankers; subclasses are frozen dataclasses of plain numbers.
 
     A subclass has a `name` (its tag in saved models) and a `__call__` that maps raw rows to
-    one number each. Defining the class registers its name, so that saved models can be
-    loaded as soon as the module that defines it has been imported.
+    one number each. Defining the class registers its name: models that use it can be loaded once
+    the defining module has been imported.
 
-    A ranker that reads one feature has a field `feature`; others define `importances` and
-    `check_features`. A ranker that equals a stump, a tree, a term or a straight line says so
-    with one of `as_stump`, `as_tree`, `as_term` and `as_line`, which return None by default. Such
-    a ranker can be exported and explained, and compiled loops score all but lines.
+    A weak ranker that reads one feature has a field `feature`; others define `importances` and
+    `check_features`. One that equals a stump, a tree, a term or a linear function of one feature
+    overrides `as_stump`, `as_tree`, `as_term` or `as_linear`. It can then be exported and
+    explained, and all but linear ones are scored by compiled loops.
 
     Attributes
     ----------
     name : str
         Tag in saved models.
     is_constant : bool
-        Whether the ranker is 1 for every row, so that nothing is put in order.
+        Whether the weak ranker is 1 for every row, and so orders no pair.
     checks_fields : bool
-        Whether the constructor checks fields that come from a file. Otherwise they must be plain
-        numbers and text, as declared.
+        Whether the constructor validates fields read from a file. Otherwise they must be numbers
+        and strings of the declared types.
     """
 
     name: ClassVar[str] = ""
@@ -88,63 +88,63 @@ class WeakRanker:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.name:
-            _register(_KINDS, cls)
+            _register(_WEAK_RANKER_CLASSES, cls)
 
     def __call__(self, X: Array) -> Array:
-        """Value of each row of raw features."""
+        """Return the value of each row of raw features."""
         raise NotImplementedError(f"{type(self).__name__} must define __call__(X)")
 
     def on(self, table: Table) -> Array:
-        """Value of each row of a table; uint8 tells the loop that values are 0 and 1."""
+        """Return the value of each row of a table, as uint8 if the values are 0 and 1."""
         return self(table.rows())
 
     def as_stump(self) -> Stump | None:
-        """The stump that has the same value for every row, if there is one."""
+        """Return the stump with the same value for every row, or None."""
         return None
 
     def as_tree(self) -> Tree | None:
-        """The tree that has the same value for every row, if there is one."""
+        """Return the tree with the same value for every row, or None."""
         return None
 
     def as_term(self) -> Term | None:
-        """The table of one or two features with the same value for every row, if there is one."""
+        """Return the term (table of one or two features) with the same values, or None."""
         return None
 
     def as_linear(self) -> Line | None:
-        """The straight line (`Feature` or `Column`) with the same values, if there is one."""
+        """Return the linear weak ranker (`Feature` or `Column`) with the same values, or None."""
         return None
 
     @property
     def is_stump(self) -> bool:
-        """Whether there is a stump that has the same value for every row."""
+        """Whether `as_stump` returns a stump."""
         return self.as_stump() is not None
 
     @property
     def only_feature(self) -> int | None:
-        """The one feature that it reads, its field `feature`; None if it has no such field."""
+        """The field `feature`; None if the weak ranker has no such field."""
         return getattr(self, "feature", None)
 
     def importances(self) -> dict[int, float]:
-        """How far each feature moves the scores of a ranker of weight 1; 1 for its only one."""
+        """Return how much each feature contributes to the scores, for a weight of 1."""
         return {} if self.only_feature is None else {self.only_feature: 1.0}
 
     def check_features(self, n_features: int) -> None:
-        """Raise ValueError if it reads a feature that is not one of so many."""
+        """Raise ValueError if the weak ranker reads a feature outside ``range(n_features)``."""
         feature = 0 if self.only_feature is None else self.only_feature
         if not isinstance(feature, int) or not 0 <= feature < n_features:
             raise ValueError(f"a ranker uses feature {shown(feature)}, but there are {n_features}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and strings, with the name under ``"kind"``."""
+        """Return the fields as plain numbers and strings, with `name` under ``"kind"``."""
         return {"kind": self.name, **asdict(self)}  # type: ignore[call-overload]
 
 
 def declared_kinds(kind: Any) -> dict[str, str] | None:
-    """Fields of a kind of ranker, and whether they are "int", "float" or something else.
+    """Return the type name ("int", "float", ...) of each field of a kind of weak ranker.
 
-    None for a kind that checks its fields itself, empty for one that is not known.
+    Return None for a kind that validates its fields itself, and {} for an unknown kind.
     """
-    known = _known(kind)
+    known = _class_of_kind(kind)
     if known is None:
         return {}
     if known.checks_fields:
@@ -153,38 +153,40 @@ def declared_kinds(kind: Any) -> dict[str, str] | None:
     return {each.name: getattr(each.type, "__name__", str(each.type)) for each in fields}
 
 
-def _register(known: dict[str, Any], cls: Any) -> None:
-    """Let a class be found by its name; another class of the same name is refused.
+def _register(registry: dict[str, Any], cls: Any) -> None:
+    """Register a class under its name; raise ValueError if another class has this name.
 
-    (The same class defined again, as in a notebook, replaces itself.)
+    A class that is defined again, as in a notebook, replaces its former definition.
     """
-    other = known.get(cls.name)
+    other = registry.get(cls.name)
     if other is not None and other.__qualname__ != cls.__qualname__:
         raise ValueError(
             f"{cls.__qualname__} and {other.__qualname__} are both named {cls.name!r}; "
             "choose another name"
         )
-    known[cls.name] = cls
+    registry[cls.name] = cls
 
 
-def _known(kind: Any) -> type[WeakRanker] | None:
-    """The class of a kind that can be saved, which is made of plain fields."""
-    known = _KINDS.get(kind) if isinstance(kind, str) else None
+def _class_of_kind(kind: Any) -> type[WeakRanker] | None:
+    """Return the dataclass registered for a kind; None if there is none."""
+    known = _WEAK_RANKER_CLASSES.get(kind) if isinstance(kind, str) else None
     return known if dataclasses.is_dataclass(known) else None
 
 
 def weak_ranker_from_dict(fields: dict[str, Any]) -> WeakRanker:
-    """Build a ranker from what `WeakRanker.to_dict` gave; unknown kinds are refused.
+    """Build a weak ranker from the result of `WeakRanker.to_dict`.
+
+    Raise ValueError if the kind is unknown or a field is missing.
 
     >>> weak_ranker_from_dict({"kind": "stump", "feature": 3, "threshold": 0.5, "missing": 0})
     Stump(feature=3, threshold=0.5, missing=0)
     """
     kind = fields.get("kind")
-    known = _known(kind)
+    known = _class_of_kind(kind)
     if known is None:
         raise ValueError(
             f"unknown kind of ranker {shown(kind)}; import the module that defines it first "
-            f"(known: {', '.join(sorted(_KINDS))})"
+            f"(known: {', '.join(sorted(_WEAK_RANKER_CLASSES))})"
         )
     names = [each.name for each in dataclasses.fields(known)]  # type: ignore[arg-type]
     absent = sorted(set(names) - set(fields))
@@ -198,11 +200,11 @@ def weak_ranker_from_dict(fields: dict[str, Any]) -> WeakRanker:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The best ranker of a search.
+    """The best weak ranker of a search.
 
-    `edge` is normalized (pulls of a total of 1); `decrease` is the share by which a full
-    exact step lowers the risk, where the search was for that; `values` are those of the ranker on
-    the table, where the search knows them.
+    `edge` is normalized by the total pull; `decrease` is the relative decrease of the risk after
+    a full step, for searches by decrease; `values` are the values of the weak ranker on the rows
+    of the table, if the search has computed them.
     """
 
     weak_ranker: WeakRanker
@@ -212,39 +214,39 @@ class SearchResult:
 
 
 class Search:
-    """A search of one family over one table, round after round.
+    """Search of one family over one table, once per round.
 
-    One that works on the device of the workers says so with ``on_device = True``: it takes pulls
-    and gives values there, and takes and gives them on the CPU as well.
+    A search with ``on_device = True`` runs on the GPU of the context. It accepts pulls and returns
+    values on the GPU as well as on the CPU.
     """
 
     on_device: bool = False
 
     def begin(self, rounds: int) -> None:
-        """Say how many rounds were done; what is drawn at random depends on it alone."""
+        """Set the number of completed rounds, which seeds the random draws of the next round."""
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
-        """Give the ranker of the largest absolute edge; None if every edge is 0.
+        """Return the weak ranker of the largest absolute edge; None if every edge is 0.
 
-        `allowed` says which features may be used in this round.
+        `allowed` flags the features that may be used in this round.
         """
         raise NotImplementedError(f"{type(self).__name__} must define best(pull)")
 
     def best_for(self, pull: Pull, allowed: Flags | None = None) -> SearchResult | None:
-        """Give the best ranker for a pull; learners ask it for a quadratic model as well."""
+        """Return the best weak ranker; `RegressionSearch` also uses the Hessian of `pull`."""
         return self.best(pull.values, allowed)
 
     def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> SearchResult | None:  # noqa: ARG002
-        """Give the ranker that lowers the exponential risk most (RS09 eq. 5).
+        """Return the weak ranker with the largest decrease of the exponential risk (RS09 eq. 5).
 
-        `factors` are the sums by level of a separable risk (`precede.engine.pull.Factors`).
+        `factors` holds the sums by level of a separable risk (`precede.engine.pull.Factors`).
         """
         raise ValueError(
             f"{type(self).__name__} cannot search by largest decrease; use select='slope'"
         )
 
     def restrict_to_positive(self) -> Search:
-        """Search only the rankers of a positive edge, for non-negative weights."""
+        """Restrict the search to positive edges, for non-negative weights; return the search."""
         raise ValueError(
             f"{type(self).__name__} cannot be restricted to non-negative weights; use stumps, "
             "features or columns, or nonnegative=False"
@@ -252,36 +254,35 @@ class Search:
 
 
 class Family:
-    """A set of weak rankers. Subclasses write `search`, or `start` to keep state.
+    """Base class of families of weak rankers. Subclasses define `search`, or `start` to keep state.
 
-    A subclass with a `name` can be asked for by that name. A subclass whose search never misses
-    the largest absolute edge says so with ``exhaustive = True``; certificates (`ConvexRiskRanker`,
-    `SmoothMarginRanker`, `best_margin`) are given for such families only. One whose search may be
-    spread
-    over the machines of a cluster says so with ``distributable = True``: it writes `start`, and
-    what it adds up over rows it adds up over the rows of all machines, with the `context` it is
-    given (``exact_sums(..., workers)`` of `precede.engine.exact`), so that every machine finds the
-    same ranker. A class that writes its own `search` or `start` does not inherit
-    these promises.
+    A subclass with a `name` can be selected by that name. The attributes `exhaustive`,
+    `distributable`, `on_own_devices` and `codes_only` are not inherited by a class that defines
+    its own `search` or `start`.
 
     Attributes
     ----------
-    exhaustive, distributable : bool
-        The promises above.
+    exhaustive : bool
+        Whether the search always finds the largest absolute edge. Certificates
+        (`ConvexRiskRanker`, `SmoothMarginRanker`, `best_margin`) require this.
+    distributable : bool
+        Whether the search may run on a cluster. Such a family defines `start` and sums over the
+        rows of all machines with the `context` it receives (``exact_sums(..., context)`` of
+        `precede.engine.exact`), so that every machine finds the same weak ranker.
     on_own_devices : bool
-        Whether each machine of a cluster may search on a GPU of its own (``workers.own_device``).
+        Whether each machine of a cluster may search on its own GPU (``context.own_device``).
     codes_only : bool
-        Whether the values of its rankers on a table are read from the bins of the features alone,
-        so that the table need not hold the features themselves.
+        Whether its weak rankers are evaluated on a table from the bins alone, so that the table
+        need not keep the raw features.
     thresholds : str, optional
-        Where its thresholds are searched: "bins" or "all"; None for a family without thresholds.
+        Thresholds that are searched: "bins" or "all"; None for a family without thresholds.
     quadratic : bool
-        Whether its rankers are fitted to a quadratic model of the risk and so come with a scale:
-        the natural step along one is 1.
+        Whether its weak rankers are fitted to a quadratic model of the risk, so that their
+        natural step is 1.
     takes_categories : bool
-        Whether it is told which columns hold categories; see `with_categories`.
+        Whether it supports categorical columns; see `with_categories`.
     categorical_features : list, optional
-        Those that it was told of.
+        The categorical columns.
 
     Examples
     --------
@@ -313,38 +314,38 @@ class Family:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if cls.name:
-            _register(_FAMILIES, cls)
+            _register(_FAMILY_CLASSES, cls)
         own = vars(cls)
         if "search" in own or "start" in own:
-            promises = {"exhaustive", "distributable", "on_own_devices", "codes_only"}
-            for promise in promises - set(own):
-                setattr(cls, promise, False)
+            not_inherited = {"exhaustive", "distributable", "on_own_devices", "codes_only"}
+            for attribute in not_inherited - set(own):
+                setattr(cls, attribute, False)
 
     @property
     def members(self) -> tuple[Family, ...]:
-        """The families that a union is made of; of any other family, itself."""
+        """The members of a union; for any other family, the family itself."""
         return (self,)
 
     def with_categories(self, columns: list[int] | None) -> Family:  # noqa: ARG002
-        """The same family with these columns as categories, where it takes them."""
+        """Return the family with these columns as categories, if it supports categories."""
         return self
 
     def with_directions(self, given: Any) -> Family:
-        """The same family under monotone constraints, where it can keep them."""
+        """Return the family under monotone constraints; raise ValueError if unsupported."""
         raise ValueError(
             f"monotone_constraints={given!r} are for stumps, and {self!r} would not keep them; use "
             "weak_rankers='stumps', or trees in BoostedRanker"
         )
 
     def search(self, table: Table, pull: Floats) -> SearchResult | None:
-        """Give the ranker of the largest absolute edge; a family with a `start` inherits this."""
+        """Return the weak ranker of the largest absolute edge; defaults to `start(table).best`."""
         if type(self).start is Family.start:
             raise NotImplementedError(f"{type(self).__name__} must define search(table, pull)")
         return self.start(table).best(pull)
 
     def start(self, table: Table, context: Context | None = None) -> Search:  # noqa: ARG002
-        """Prepare to search a table many times; `context` are threads that may be used."""
-        return _Stateless(self, table)
+        """Return a search of `table` that is reused in every round; `context` has the threads."""
+        return _FamilySearch(self, table)
 
     def __or__(self, other: Family) -> Union:
         return Union(self, other)
@@ -359,7 +360,9 @@ class Family:
         return hash((type(self), repr(self)))
 
 
-class _Stateless(Search):
+class _FamilySearch(Search):
+    """Search that calls `Family.search` in every round."""
+
     def __init__(self, family: Family, table: Table):
         self._family, self._table = family, table
 
@@ -382,7 +385,7 @@ class _Stateless(Search):
 
 
 class Union(Family):
-    """Two or more families searched together; on a tie the first named wins.
+    """Union of two or more families; on a tie the family listed first wins.
 
     >>> from precede import Columns, Features
     >>> Columns() | Features()
@@ -399,33 +402,35 @@ class Union(Family):
 
     @property
     def members(self) -> tuple[Family, ...]:
-        """The families, none of them a union."""
+        """The families; nested unions are flattened."""
         return self.families
 
     @property
     def exhaustive(self) -> bool:  # type: ignore[override]
-        """Whether every member's search is."""
+        """Whether every member is."""
         return all(family.exhaustive for family in self.families)
 
     @property
     def distributable(self) -> bool:  # type: ignore[override]
-        """Whether every member's search is."""
+        """Whether every member is."""
         return all(family.distributable for family in self.families)
 
     @property
     def codes_only(self) -> bool:  # type: ignore[override]
-        """Whether every member's rankers read bins alone."""
+        """Whether every member is."""
         return all(family.codes_only for family in self.families)
 
     def start(self, table: Table, context: Context | None = None) -> Search:
-        """Prepare every family."""
-        return _Together([family.start(table, context) for family in self.families])
+        """Return a search over all members."""
+        return _UnionSearch([family.start(table, context) for family in self.families])
 
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.families))
 
 
-class _Together(Search):
+class _UnionSearch(Search):
+    """Best result of several searches."""
+
     def __init__(self, searches: list[Search]):
         self._searches = searches
 
@@ -434,48 +439,49 @@ class _Together(Search):
             search.begin(rounds)
 
     def restrict_to_positive(self) -> Search:
-        return _Together([search.restrict_to_positive() for search in self._searches])
+        return _UnionSearch([search.restrict_to_positive() for search in self._searches])
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
-        found = [search.best(pull, allowed) for search in self._searches]
-        return _first_of_the_best(found, lambda each: abs(each.edge), TIE)
+        results = [search.best(pull, allowed) for search in self._searches]
+        return _first_tied_best(results, lambda each: abs(each.edge), TIE)
 
     def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> SearchResult | None:
-        found = [search.best_decrease(factors, allowed) for search in self._searches]
-        return _first_of_the_best(found, lambda each: each.decrease, TIE_OF_DECREASES)
+        results = [search.best_decrease(factors, allowed) for search in self._searches]
+        return _first_tied_best(results, lambda each: each.decrease, TIE_OF_DECREASES)
 
 
-def _first_of_the_best(
-    found: Iterable[SearchResult | None], worth: Callable[[SearchResult], float], tie: float
+def _first_tied_best(
+    results: Iterable[SearchResult | None],
+    criterion: Callable[[SearchResult], float],
+    tolerance: float,
 ) -> SearchResult | None:
-    """Give the first whose worth ties with the largest; None if nothing is worth anything."""
-    known = [each for each in found if each is not None]
-    values = [worth(each) for each in known]
-    return known[first_tied(values, tie)] if max(values, default=0.0) else None
+    """Return the first result whose criterion ties with the largest; None if the largest is 0."""
+    candidates = [each for each in results if each is not None]
+    values = [criterion(each) for each in candidates]
+    return candidates[first_tied(values, tolerance)] if max(values, default=0.0) else None
 
 
 def family(weak_rankers: str | Family) -> Family:
-    """Turn a name into a family; a family is returned as it is.
+    """Return the family of a name; return a `Family` unchanged.
 
     >>> family("features")
     Features()
     """
     if isinstance(weak_rankers, Family):
         return weak_rankers
-    if isinstance(weak_rankers, str) and weak_rankers in _BUILT_IN:
-        import_module(
-            f"precede.weak_rankers.{_BUILT_IN[weak_rankers]}"
-        )  # defining a class registers it
-    if isinstance(weak_rankers, str) and weak_rankers in _FAMILIES:
-        return _FAMILIES[weak_rankers]()
-    known = sorted(_FAMILIES)
+    if isinstance(weak_rankers, str) and weak_rankers in _MODULE_OF_FAMILY:
+        # Importing the module registers its families.
+        import_module(f"precede.weak_rankers.{_MODULE_OF_FAMILY[weak_rankers]}")
+    if isinstance(weak_rankers, str) and weak_rankers in _FAMILY_CLASSES:
+        return _FAMILY_CLASSES[weak_rankers]()
+    known = sorted(_FAMILY_CLASSES)
     raise ValueError(
         f"weak_rankers={shown(weak_rankers)} is unknown; use one of {known} or a Family"
     )
 
 
 def family_name(value: Any) -> str | None:
-    """The name by which `family` gives an equal family; None where there is no such name.
+    """Return the name for which `family` returns an equal family; None if there is none.
 
     >>> from precede import Stumps
     >>> family_name(Stumps()), family_name(Stumps(lazy=False)), family_name(4)
@@ -486,7 +492,7 @@ def family_name(value: Any) -> str | None:
 
 
 def directions(given: Any, n_features: int) -> NDArray[np.int8]:
-    """Direction of every feature, -1, 0 or 1, from a list or a dict of columns.
+    """Return the monotone constraint (-1, 0 or 1) of every feature, from a list or a dict.
 
     >>> directions({2: -1}, 3).tolist()
     [0, 0, -1]
@@ -509,7 +515,7 @@ def directions(given: Any, n_features: int) -> NDArray[np.int8]:
 
 
 def exactly_searched(weak_rankers: str | Family, what: str = "a certificate") -> Family:
-    """Return the family; raise if its search may miss the largest edge, as `what` would be false.
+    """Return the family; raise ValueError if it is not exhaustive, which `what` requires.
 
     >>> exactly_searched("stumps")
     Stumps()
@@ -523,6 +529,3 @@ def exactly_searched(weak_rankers: str | Family, what: str = "a certificate") ->
                 "whose search never misses it)"
             )
     return weak
-
-
-# -- kernels ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Features and columns as weak rankers, and the constant."""
+"""Weak rankers that are linear in one feature, and the constant weak ranker."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from precede.weak_rankers.base import (
     Search,
     SearchResult,
     WeakRanker,
-    _first_of_the_best,
-    _Stateless,
+    _FamilySearch,
+    _first_tied_best,
 )
 
 __all__ = ["Column", "Columns", "Constant", "Constants", "Feature", "Features", "Line"]
 
 
 class Line(WeakRanker):
-    """A straight line of one feature: `Feature`, which has two ends, or `Column`, without ends."""
+    """A weak ranker that is linear in one feature: `Feature` (clipped to a range) or `Column`."""
 
     feature: int
 
     @property
     def ends(self) -> tuple[float, float] | None:
-        """Where the line begins to rise and where it stops; None if it rises everywhere."""
+        """Range to which the feature is clipped; None if it is not clipped."""
         return None
 
     def at(self, x: Floats) -> Floats:
-        """Value for each value of the feature."""
+        """Return the value for each value of the feature."""
         return x
 
     def as_linear(self) -> Line:
-        """Itself."""
+        """Return the weak ranker itself."""
         return self
 
     def __call__(self, X: Array) -> Floats:
-        """Value of each row."""
+        """Return the value of each row."""
         return self.at(X[:, self.feature].astype(np.float64))
 
 
@@ -74,7 +74,7 @@ class Feature(Line):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Where the line is 0 and where it is 1."""
+        """Feature values at which the weak ranker is 0 and 1."""
         return self.low, self.high
 
     def on(self, table: Table) -> Floats:
@@ -85,7 +85,7 @@ class Feature(Line):
         """Scale values of the feature."""
         low, high = self.low, self.high
         column = np.clip(x, low, high)
-        if high - low == np.inf:  # a range larger than the largest number, in halves
+        if high - low == np.inf:  # the difference overflows: halve all three
             column, low, high = column / 2, low / 2, high / 2
         scaled = (column - low) / (high - low)
         return np.where(np.isnan(scaled), 0.0, scaled)
@@ -93,7 +93,7 @@ class Feature(Line):
 
 @dataclass(frozen=True)
 class Column(Line):
-    """``h(x) = x[feature]``: a column of X that is a weak ranker as it stands.
+    """``h(x) = x[feature]``: a raw column of X.
 
     >>> import numpy as np
     >>> Column(1)(np.array([[5.0, 1.0], [5.0, -2.0]]))
@@ -105,8 +105,8 @@ class Column(Line):
     name: ClassVar[str] = "column"
 
     def on(self, table: Table) -> Array:
-        """Return the raw column; as uint8 where it holds nothing but 0 and 1."""
-        return _as_binary(table.column(self.feature))
+        """Return the raw column, as uint8 if its values are 0 and 1."""
+        return _as_uint8_if_binary(table.column(self.feature))
 
 
 @dataclass(frozen=True)
@@ -130,21 +130,21 @@ class Constant(WeakRanker):
         return np.ones(table.n_used_rows)
 
 
-def _as_binary(values: Array) -> Array:
-    """Values as uint8 where they are nothing but 0 and 1, which tells the loop so."""
-    binary = not np.any((values != 0) & (values != 1))
-    return values.astype(np.uint8) if binary else values
+def _as_uint8_if_binary(values: Array) -> Array:
+    """Return values as uint8 if they are all 0 or 1, which enables closed-form steps."""
+    is_binary = not np.any((values != 0) & (values != 1))
+    return values.astype(np.uint8) if is_binary else values
 
 
-class _FeatureFree(_Stateless):
-    """For a family that uses no feature: it does not matter which are allowed."""
+class _ConstantSearch(_FamilySearch):
+    """Search of a family that uses no feature, and so ignores which features are allowed."""
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:  # noqa: ARG002
         return self._family.search(self._table, pull)
 
 
-class _Columnwise(Search):
-    """Search among real-valued columns: one exact dot product with the pull for each."""
+class _ColumnSearch(Search):
+    """Search among real-valued columns: one exact dot product with the pull per column."""
 
     def __init__(
         self,
@@ -153,35 +153,35 @@ class _Columnwise(Search):
         features: Array,
         context: Context,
     ):
-        self._rankers = weak_rankers
+        self._weak_rankers = weak_rankers
         self._features = features
         self._context = context
-        self._rising = False
+        self._positive_only = False
         self._values = np.array(values) if values else np.zeros((0, 0))
-        # Powers of two bring every column into [-1, 1], so that products add as integers.
+        # Scale columns to [-1, 1] by powers of two, so that products can be summed as integers.
         largest = all_reduce_max(lambda: np.abs(self._values).max(axis=1, initial=0.0), context)
-        self._exponent = np.frexp(largest)[1]
-        self._scaled = np.ldexp(self._values, -self._exponent[:, None])
+        self._exponents = np.frexp(largest)[1]
+        self._scaled = np.ldexp(self._values, -self._exponents[:, None])
 
     def restrict_to_positive(self) -> Search:
-        """Search only the columns of a positive edge."""
-        self._rising = True
+        """Search only columns with a positive edge."""
+        self._positive_only = True
         return self
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
-        """Give the column of the largest absolute edge, or of the largest if rising."""
+        """Return the column with the largest absolute edge, or the largest edge if restricted."""
         products = all_reduce_sum(lambda: self._products(pull), self._context)
-        edges = np.ldexp(products / SCALE, self._exponent)
+        edges = np.ldexp(products / SCALE, self._exponents)
         if allowed is not None:
             edges[~allowed[self._features]] = 0.0
-        steep = edges if self._rising else np.abs(edges)
-        if steep.max(initial=0.0) <= 0:
+        criterion = edges if self._positive_only else np.abs(edges)
+        if criterion.max(initial=0.0) <= 0:
             return None
-        chosen = first_tied(steep)
-        return SearchResult(self._rankers[chosen], float(edges[chosen]))
+        chosen = first_tied(criterion)
+        return SearchResult(self._weak_rankers[chosen], float(edges[chosen]))
 
     def _products(self, pull: Floats) -> Integers:
-        products = np.zeros(len(self._rankers), np.int64)
+        products = np.zeros(len(self._weak_rankers), np.int64)
         self._context.run(
             _dot_products, products.size, self._scaled, pull, products,
             small=is_small("cells", self._values.size),
@@ -189,28 +189,28 @@ class _Columnwise(Search):
         return products
 
     def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> SearchResult | None:
-        """Give the column that lowers the risk most: one exact line search for each."""
-        found = []
-        binary = ~all_reduce_max(
+        """Return the column with the largest decrease: one exact line search per column."""
+        results = []
+        is_binary = ~all_reduce_max(
             lambda: ((self._values != 0) & (self._values != 1)).any(axis=1), self._context
         )
-        for feature, weak_ranker, values, small in zip(
-            self._features, self._rankers, self._values, binary, strict=True
+        for feature, weak_ranker, values, binary in zip(
+            self._features, self._weak_rankers, self._values, is_binary, strict=True
         ):
             if allowed is not None and not allowed[feature]:
                 continue
-            on_table = values.astype(np.uint8) if small else values
-            candidate = SearchResult(weak_ranker, *factors.decrease(on_table))
-            if candidate.edge > 0 or not self._rising:
-                found.append(candidate)
-        return _first_of_the_best(found, lambda each: each.decrease, TIE_OF_DECREASES)
+            on_table = values.astype(np.uint8) if binary else values
+            result = SearchResult(weak_ranker, *factors.decrease(on_table))
+            if result.edge > 0 or not self._positive_only:
+                results.append(result)
+        return _first_tied_best(results, lambda each: each.decrease, TIE_OF_DECREASES)
 
 
 class Features(Family):
-    """The features themselves, scaled to [0, 1] by the range of the training rows.
+    """Features scaled to [0, 1] by their range in the training rows.
 
-    Missing values count as the lowest. O(n) for each feature and round; eight bytes a cell
-    of memory.
+    Missing values count as the lowest value. O(n) per feature and round; 8 bytes of memory per
+    cell.
     """
 
     name = "features"
@@ -218,52 +218,52 @@ class Features(Family):
     distributable = True
 
     def start(self, table: Table, context: Context | None = None) -> Search:
-        """Scale every feature once."""
+        """Return a search over the features, which are scaled once."""
         low, high = table.bins.low, table.bins.high
         usable = np.flatnonzero(high > low)
         weak_rankers = [Feature(int(f), float(low[f]), float(high[f])) for f in usable]
         values = [weak_ranker.on(table) for weak_ranker in weak_rankers]
-        return _Columnwise(weak_rankers, values, usable, context or Context(1))
+        return _ColumnSearch(weak_rankers, values, usable, context or Context(1))
 
 
 class Columns(Family):
-    """Columns of X as weak rankers, exactly as they stand; binary or real.
+    """Raw columns of X as weak rankers, binary or real.
 
-    O(n) for each column and round; eight bytes a cell of memory.
+    O(n) per column and round; 8 bytes of memory per cell.
     """
 
     name = "columns"
     exhaustive = True
 
     def start(self, table: Table, context: Context | None = None) -> Search:
-        """Read every column once."""
-        absent = np.flatnonzero(table.bins.has_missing)
-        if absent.size:
+        """Return a search over the columns, which are read once."""
+        missing = np.flatnonzero(table.bins.has_missing)
+        if missing.size:
             raise ValueError(
-                f"column {absent[0]} has missing values; rankers given as columns must have a "
+                f"column {missing[0]} has missing values; rankers given as columns must have a "
                 "value for every row (use weak_rankers='stumps' for features with missing values)"
             )
         usable = np.flatnonzero(table.bins.high > table.bins.low)  # a constant orders nothing
         weak_rankers = [Column(int(f)) for f in usable]
         values = [table.column(int(f)) for f in usable]
-        return _Columnwise(weak_rankers, values, usable, context or Context(1))
+        return _ColumnSearch(weak_rankers, values, usable, context or Context(1))
 
 
 class Constants(Family):
-    """The constant ranker alone; orders nothing, but shifts a classifier."""
+    """The constant weak ranker: orders no pair, but shifts the scores of a classifier."""
 
     name = "constant"
     exhaustive = True
 
     def search(self, table: Table, pull: Floats) -> SearchResult | None:  # noqa: ARG002
-        """Give the constant, if the pulls do not cancel."""
+        """Return the constant unless the pulls sum to 0."""
         edge = float(to_integers(pull).sum()) / SCALE
-        # A pair risk pulls as much up as down: what is left over is rounding.
+        # The pulls of a pair risk sum to 0, up to rounding.
         return SearchResult(Constant(), edge) if abs(edge) > 1e-12 else None
 
     def start(self, table: Table, context: Context | None = None) -> Search:  # noqa: ARG002
-        """Prepare to search; no choice of features leaves the constant out."""
-        return _FeatureFree(self, table)
+        """Return a search that ignores which features are allowed."""
+        return _ConstantSearch(self, table)
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Constants(Family):
 
 @njit(cache=True, nogil=True)
 def _dot_products(low: int, high: int, values: Floats, pull: Floats, products: Integers) -> None:
-    """Sums of pull·value as integers, so that no order of rows changes a bit."""
+    """Compute dot products of pull and values in integers, independent of row order."""
     for j in range(low, high):
         total = np.int64(0)
         for row in range(pull.size):

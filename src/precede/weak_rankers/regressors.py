@@ -1,8 +1,9 @@
-"""Regressors of scikit-learn's kind as families of weak rankers, and what learners share.
+"""Weak rankers fitted by weighted least squares, and scikit-learn regressors as weak rankers.
 
-A learner is given a pull and a weight for every row and fits ``pull / weight`` by weighted
-least squares: the best step under a quadratic model of the risk (Zheng et al. 2007, algorithm
-1). `precede.weak_rankers.tree_family` has trees; here is any regressor, as a black box.
+Each round fits ``pull / weight`` with weights `weight`, the diagonal of a quadratic model of the
+risk, which yields the best step under this model (Zheng et al. 2007, algorithm 1). This module has
+the base class of such searches and the family of any scikit-learn regressor, used as a black box;
+trees are in `precede.weak_rankers.tree_family`.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ TARGETS = ("sum", "average")
 
 
 class RegressionSearch(Search):
-    """Rankers fitted to a quadratic model of the risk by weighted least squares."""
+    """Search that fits weak rankers to a quadratic model of the risk by weighted least squares."""
 
     hessian: str = "newton"
     targets: str = "sum"
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
-        """Fit a ranker to the pull, every row weighing the same."""
+        """Fit a weak ranker to the pull, with equal weights."""
         return self.fit(pull, np.ones(pull.size), allowed)
 
     def best_for(self, pull: Pull, allowed: Flags | None = None) -> SearchResult | None:
-        """Fit a ranker to the quadratic model of the risk; None if that does not fall along it."""
+        """Fit a weak ranker to the quadratic model; None if the risk does not decrease along it."""
         weight, rows = pull.hessian(self.hessian), pull.rows
         if self.targets == "sum":
             return self.fit(pull.values, weight, allowed, rows=rows)
@@ -45,8 +46,8 @@ class RegressionSearch(Search):
         found = self.fit(pull.values / terms, weight / terms, allowed, rows=rows)
         if found is None or found.values is None:
             return None
-        # Averages are not the gradient: the risk may rise along a ranker that fits them best. The
-        # steps of Zheng et al. are >= 0, and minus a monotone ranker breaks its constraint.
+        # Averages are not the gradient: the risk may increase along the weak ranker that fits them
+        # best. A negative step is no remedy: it would violate monotone constraints.
         edge = pull.edge(found.values)
         return replace(found, edge=edge) if edge > 0 else None
 
@@ -58,22 +59,22 @@ class RegressionSearch(Search):
         *,
         rows: float | None = None,
     ) -> SearchResult | None:
-        """Fit a ranker to ``pull / weight`` with the weights; None where nothing helps.
+        """Fit a weak ranker to ``pull / weight`` with these weights; None if its edge is <= 0.
 
-        `rows` is how many rows there are, an item of weight 2 being two.
+        `rows` is the total item weight; the number of rows by default.
         """
         raise NotImplementedError(f"{type(self).__name__} must define fit(pull, weight)")
 
 
 def check_targets(targets: str) -> str:
-    """Refuse anything but the ways to join the pairs of a row."""
+    """Return `targets`; raise ValueError if it is unknown."""
     if targets not in TARGETS:
         raise ValueError(f"targets={targets!r} is unknown; use one of {TARGETS}")
     return targets
 
 
 class Fitted(WeakRanker):
-    """A fitted regressor of scikit-learn's kind: any function of a row, but not plain numbers."""
+    """A fitted scikit-learn regressor as a weak ranker; cannot be saved as JSON."""
 
     name: ClassVar[str] = "regressor"
 
@@ -81,11 +82,11 @@ class Fitted(WeakRanker):
         self.regressor = regressor
 
     def __call__(self, X: Array) -> Floats:
-        """What the regressor predicts."""
+        """Return the predictions of the regressor."""
         return np.asarray(self.regressor.predict(X), np.float64)
 
     def to_dict(self) -> dict[str, Any]:
-        """Refuse: a model file holds plain numbers and executes nothing."""
+        """Raise ValueError: model files hold plain numbers and execute no code."""
         raise ValueError(
             f"a fitted {type(self.regressor).__name__} is not plain numbers and cannot be saved; "
             "use weak_rankers='trees' or a DecisionTreeRegressor, or pickle the model at your own "
@@ -97,12 +98,11 @@ class Fitted(WeakRanker):
 
 
 class Regressors(Family):
-    """A regressor of scikit-learn's kind as black box: it must accept `sample_weight`.
+    """Any scikit-learn regressor that accepts `sample_weight`, as a black box.
 
-    A clone of the regressor is fitted on all rows in every round, which costs whatever
-    it costs; a `DecisionTreeRegressor` becomes a `Tree`, anything else a `Fitted`, which
-    cannot be saved as JSON. scikit-learn's trees read features as float32: values that
-    differ by less are one.
+    A clone of the regressor is fitted to all rows in every round. A `DecisionTreeRegressor`
+    becomes a `Tree`, any other regressor a `FittedRegressor`, which cannot be saved as JSON.
+    scikit-learn's trees convert features to float32, so closer values are not distinguished.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Regressors(Family):
         self.targets = targets
 
     def start(self, table: Table, context: Context | None = None) -> Search:  # noqa: ARG002
-        """Copy the rows once."""
+        """Return a search that fits one clone per round; the rows are copied once."""
         return _RegressorSearch(self, table)
 
     def __repr__(self) -> str:
@@ -133,7 +133,7 @@ class Regressors(Family):
 
 
 def learner(weak_rankers: Any, *, hessian: str = "newton", targets: str = "sum") -> Family:
-    """The family of a name, or of a regressor of scikit-learn's kind; a family as it is.
+    """Return the family of a name or of a scikit-learn regressor; return a `Family` unchanged.
 
     >>> from sklearn.linear_model import LinearRegression
     >>> learner("stumps"), learner(LinearRegression())
@@ -145,6 +145,8 @@ def learner(weak_rankers: Any, *, hessian: str = "newton", targets: str = "sum")
 
 
 class _RegressorSearch(RegressionSearch):
+    """Search that fits a clone of a scikit-learn regressor."""
+
     def __init__(self, family: Regressors, table: Table):
         self._regressor = family.regressor
         self.hessian, self.targets = family.hessian, check_targets(family.targets)
@@ -158,7 +160,7 @@ class _RegressorSearch(RegressionSearch):
         *,
         rows: float | None = None,
     ) -> SearchResult | None:
-        from sklearn.base import clone  # noqa: PLC0415  (scikit-learn's, for its regressors)
+        from sklearn.base import clone  # noqa: PLC0415  (slow import)
 
         if allowed is not None and not allowed.all():
             raise ValueError("max_features below 1 is not for regressors; give them a share")

@@ -1,4 +1,4 @@
-"""Stumps that vote for one class or the other: 1 above a threshold, -1 below."""
+"""Stumps with values 1 above a threshold and -1 below, for classification."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ class SignedStump(WeakRanker):
     name: ClassVar[str] = "vote"
 
     def __post_init__(self) -> None:
-        _ = self.stump  # which checks its fields
+        _ = self.stump  # validates the fields
 
     @property
     def stump(self) -> Stump:
-        """The stump of which this is ``2 h - 1``."""
+        """The stump h with ``2 h - 1`` equal to this weak ranker."""
         return Stump(self.feature, self.threshold, self.missing)
 
     def __call__(self, X: Array) -> NDArray[np.int8]:
-        """1 or -1 for every row."""
+        """Return 1 or -1 for every row."""
         return _signs(self.stump(X))
 
     def on(self, table: Table) -> NDArray[np.int8]:
-        """Read from the codes of a table."""
+        """Return 1 or -1 for every row of a table."""
         return _signs(self.stump.on(table))
 
 
@@ -59,19 +59,18 @@ def _signs(values: Bytes) -> NDArray[np.int8]:
 
 
 class SignedStumps(Family):
-    """All stumps as votes of 1 and -1, both directions, missing values on either side.
+    """All stumps with values 1 and -1, in both directions, missing values on either side.
 
-    "Is missing" is "is present" in the other direction.
-    A risk over pairs cannot tell a vote from its stump; a risk over rows can. The edges of
-    all thresholds of a feature are partial sums of one histogram. O(n) for each feature and
-    round.
+    For a pair risk a signed stump is equivalent to twice its stump; for a pointwise risk it is
+    not. The edges of all thresholds of a feature are partial sums of one histogram. "Is missing"
+    is the opposite of "is present" and is not searched. O(n) per feature and round.
     """
 
     name = "votes"
     exhaustive = True
 
     def start(self, table: Table, context: Context | None = None) -> Search:
-        """Prepare to search a table many times."""
+        """Return a search of `table` that is reused in every round."""
         return _SignedStumpSearch(table, context or Context(1))
 
 
@@ -80,11 +79,11 @@ class _SignedStumpSearch(Search):
         self._table = table
         self._histograms = Histograms(table, context)
         self._n_bins = table.bins.n_bins
-        # Where every value is missing, "present or missing" is no question.
+        # A feature without any value has no stump "is present".
         self._missing = table.bins.has_missing & ~np.isnan(table.bins.low)
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
-        """Give the vote of the largest absolute edge."""
+        """Return the signed stump with the largest absolute edge."""
         table = self._table
         integers = to_integers(pull)
         sums = self._histograms.sums(integers)
@@ -92,17 +91,17 @@ class _SignedStumpSearch(Search):
         edge = np.abs(best[:, 0])
         if allowed is not None:
             edge[~allowed] = 0
-        most = int(edge.max(initial=0))
-        if most == 0:
+        best_edge = int(edge.max(initial=0))
+        if best_edge == 0:
             return None
-        chosen = int(np.argmax(edge >= least_tied(most)))
-        signed, first, missing = (int(value) for value in best[chosen])
-        threshold = table.bins.cuts[chosen][first - 1] if first > 0 else -np.inf
-        return SearchResult(SignedStump(chosen, float(threshold), missing), signed / SCALE)
+        feature = int(np.argmax(edge >= least_tied(best_edge)))
+        signed_edge, first, missing = (int(value) for value in best[feature])
+        threshold = table.bins.cuts[feature][first - 1] if first > 0 else -np.inf
+        return SearchResult(SignedStump(feature, float(threshold), missing), signed_edge / SCALE)
 
 
 def signed_stumps(family: Family, *, constant: bool) -> Family:
-    """The family with stumps as votes, and with the constant if asked for.
+    """Return the family with stumps replaced by signed stumps, plus the constant if requested.
 
     >>> from precede import Features, Stumps
     >>> signed_stumps(Stumps() | Features(), constant=True)
@@ -112,8 +111,7 @@ def signed_stumps(family: Family, *, constant: bool) -> Family:
         if isinstance(each, Stumps) and each.monotone_constraints is not None:
             raise ValueError(
                 f"weak_rankers={each!r}: votes go in either direction; leave the constraints out, "
-                "or "
-                "use RankBoost"
+                "or use RankBoost"
             )
     if any(each.thresholds == "all" for each in family.members):
         raise ValueError(
@@ -126,9 +124,9 @@ def signed_stumps(family: Family, *, constant: bool) -> Family:
 
 
 def as_signed_stump(weak_ranker: WeakRanker, weight: float) -> tuple[WeakRanker, float]:
-    """A stump h of weight 2a as the vote ``2 h - 1`` of weight a; other rankers as they are.
+    """Return a stump h of weight 2a as the signed stump ``2 h - 1`` of weight a.
 
-    The scores differ by the constant a, which orders nothing.
+    Other weak rankers are returned unchanged. The scores differ by the constant a.
 
     >>> as_signed_stump(Stump(0, 0.5), 3.0)
     (SignedStump(feature=0, threshold=0.5, missing=0), 1.5)
@@ -139,7 +137,7 @@ def as_signed_stump(weak_ranker: WeakRanker, weight: float) -> tuple[WeakRanker,
 
 
 def as_stump(weak_ranker: WeakRanker, weight: float) -> tuple[WeakRanker, float, float]:
-    """A vote of weight a as the stump h of weight 2a, and by how much (a) that raises all scores.
+    """Return a signed stump of weight a as a stump of weight 2a, and the constant a it adds.
 
     >>> as_stump(SignedStump(0, 0.5), 1.5)
     (Stump(feature=0, threshold=0.5, missing=0), 3.0, 1.5)
@@ -159,27 +157,27 @@ assert MISSING == 255, "the kernel below writes the code of missing values as 25
 def _best_signed_stumps(
     histograms: Integers, n_bins: Integers, missing: Flags, total: int
 ) -> Integers:
-    """Edge, first code above the threshold and side of the missing of each feature's best.
+    """Return edge, first code above the threshold and side of missing of each feature's best stump.
 
-    The edge of a vote is twice the pull where it is 1, less the pull of all rows. The first of
-    those that tie with a feature's best is taken.
+    The edge of a signed stump is twice the pull where it is 1, minus the pull of all rows. The
+    first pass finds the best edge, the second the first stump that ties with it.
     """
     best = np.zeros((n_bins.size, 3), np.int64)
     for feature in range(n_bins.size):
         sums = histograms[feature]
         present = total - sums[255]
-        most = np.int64(0)
-        for again in range(2):
-            least = most - (most >> 40) - 256  # see `least_tied`
+        best_edge = np.int64(0)
+        for pass_number in range(2):
+            min_edge = best_edge - (best_edge >> 40) - 256  # see `least_tied`
             above = present
             for first in range(n_bins[feature]):
                 for side in range(2 if missing[feature] else 1):
                     if first == 0 and (side == 1 or not missing[feature]):
                         continue  # a constant
                     edge = 2 * (above + side * sums[255]) - total
-                    if again == 0:
-                        most = max(most, abs(edge))
-                    elif abs(edge) >= least and best[feature, 0] == 0:
+                    if pass_number == 0:
+                        best_edge = max(best_edge, abs(edge))
+                    elif abs(edge) >= min_edge and best[feature, 0] == 0:
                         best[feature, 0], best[feature, 1], best[feature, 2] = edge, first, side
                 above -= sums[first]
     return best

@@ -1,7 +1,5 @@
 """Convex risk in an l1 ball: the certificate against exact solutions of small problems."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.optimize
@@ -369,24 +367,6 @@ def test_the_gap_of_all_thresholds_is_that_of_all_stumps():
     here = (pull * (scores[y == 1][:, None] - scores[y == 0])).mean()
     assert model.gap_ == pytest.approx(2.0 * max(map(abs, edges)) - here, abs=1e-9)
     assert model.gap_ <= 1e-4
-
-
-def test_cost_is_a_deprecated_name_of_loss():
-    X, y = small_problem()
-    settings = {"radius": 2.0, "tolerance": 1e-3}
-    old = sklearn.base.clone(ConvexRiskRanker(cost="logistic", **settings))
-    with pytest.warns(FutureWarning, match="use 'loss'"):
-        old.fit(X, y)
-    new = ConvexRiskRanker(loss="logistic", **settings).fit(X, y)
-    assert np.array_equal(old.predict(X), new.predict(X))
-    assert "loss" in new.get_params()
-
-
-def test_models_saved_with_the_old_parameter_can_be_loaded_and_fitted():
-    model = load(Path(__file__).parents[1] / "models" / "ConvexRisk_v1.json")
-    assert model.cost == "logistic"
-    with pytest.warns(FutureWarning, match="cost"):
-        model.fit(*small_problem())
 
 
 def test_excess_risk_falls_with_the_sample_for_a_radius_of_corollary_one():

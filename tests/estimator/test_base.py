@@ -275,29 +275,6 @@ def test_a_model_without_rounds_on_features_that_vary_says_so_too():
         RankBoost().fit(X, [0, 1] * 4, qid=np.repeat(range(4), 2))
 
 
-def test_hooks_by_their_former_names_still_work():
-    """Subclasses written before the hooks were public, and calls of their super()."""
-
-    class Former(RankBoost):
-        checked = 0
-        _resumable = False
-
-        def _check_parameters(self):
-            super()._check_parameters()
-            Former.checked += 1
-
-        def _plan(self, stop):
-            return super()._plan(stop)
-
-    X, y = [[0.0], [1.0], [2.0]], [0, 0, 1]
-    model = Former(n_estimators=3).fit(X, y)
-    assert Former.checked == 1
-    assert not model.can_resume
-    assert model.predict(X).tolist() == RankBoost(n_estimators=3).fit(X, y).predict(X).tolist()
-    with pytest.raises(ValueError, match="n_estimators=0"):
-        Former(n_estimators=0).fit(X, y)
-
-
 def test_an_algorithm_without_a_plan_says_what_it_lacks():
     class Empty(BaseRanker):
         pass

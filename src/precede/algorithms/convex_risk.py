@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["ConvexRiskRanker"]
 
 
-# The default of the deprecated parameter `cost`: nothing was given.
-UNSET = "deprecated"
 # After so many exchanges of weight between two rankers all weights are corrected at once,
 # which takes care of directions that exchanges only zigzag along; for models of up to so many
 # parts, because its cost grows with the cube of their number.
@@ -102,8 +99,6 @@ class ConvexRiskRanker(BaseRanker):
     eval_metric
         As for `RankBoost`; recorded in the history (there is no early stopping: the gap says
         when to stop).
-    cost : str
-        Deprecated name of `loss`.
 
     Attributes
     ----------
@@ -161,7 +156,6 @@ class ConvexRiskRanker(BaseRanker):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-        cost: str = UNSET,
     ):
         self.loss = loss
         self.radius = radius
@@ -177,9 +171,8 @@ class ConvexRiskRanker(BaseRanker):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.cost = cost
 
-    _resumable = False  # a round changes weights that are there
+    resumable = False  # a round changes weights that are there
     takes_init_score = False
 
     def _boost(self, task: FitContext) -> Result:
@@ -228,17 +221,13 @@ class ConvexRiskRanker(BaseRanker):
                 ConvergenceWarning,
             )
 
-    def _chosen_loss(self) -> PairLoss:
-        """The loss, which old code may have given as `cost`."""
-        return pair_loss(self.loss if self.cost == UNSET else self.cost)
-
     def _keep(self, result: Result, task: FitContext) -> None:
         super()._keep(result, task)
         # Rounds change weights of rankers that are there; no round is better than the last.
         self.best_iteration_ = self.n_estimators_
 
     def _link(self) -> Link | None:
-        return PairRisk(self._chosen_loss()).link
+        return PairRisk(pair_loss(self.loss)).link
 
     def _path(self) -> list[float]:
         if self.radius != "cv":
@@ -249,14 +238,7 @@ class ConvexRiskRanker(BaseRanker):
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense."""
         super().check_parameters()
-        if self.cost != UNSET:
-            warnings.warn(
-                f"cost={self.cost!r}: the parameter 'cost' of {type(self).__name__} is deprecated "
-                "and will be removed; use 'loss'",
-                FutureWarning,
-                stacklevel=4,
-            )
-        value_at_zero(self._chosen_loss())
+        value_at_zero(pair_loss(self.loss))
         exactly_searched(self.weak_rankers, "the gap of ConvexRiskRanker")
         given: Any = [self.radius]
         if self.radius == "cv":
@@ -342,7 +324,7 @@ class _ConditionalGradient(Trainer):
         self._training, self.monitors, self.context = training, monitors, training.context
         self._most = settings.n_estimators
         self.stop = Rounds(self._most)
-        self._loss = settings._chosen_loss()
+        self._loss = pair_loss(settings.loss)
         # The width over which a kink is rounded off; None for losses taken as they are.
         width = FIRST_SMOOTHING * value_at_zero(self._loss)
         self._smoothing = None if self._loss.smoothed(width) is None else width

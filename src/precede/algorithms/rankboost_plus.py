@@ -127,7 +127,7 @@ class RankBoostPlus(BaseRanker):
     True
     """
 
-    _resumes_from = ("log_risk", "bound", "perfect", "parts")
+    resumes_from = ("log_risk", "bound", "perfect", "parts")
     takes_init_score = False
 
     def __init__(

@@ -82,7 +82,7 @@ _GROUPS = {
     ),
 }  # fmt: skip
 # What the command line has no use for: functions, models in memory, and what it sets itself.
-_PYTHON_ONLY = ("callbacks", "warm_start", "verbose", "cost")
+_PYTHON_ONLY = ("callbacks", "warm_start", "verbose")
 
 
 def grouped(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:

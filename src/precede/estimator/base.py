@@ -210,18 +210,6 @@ class FitContext:
         return [] if self.listeners is None else self.listeners.rounds(self)
 
 
-# Hooks of `BaseRanker` by the names they had before they were public.
-_FORMER_HOOKS = {
-    "_plan": "plan",
-    "_check_parameters": "check_parameters",
-    "_feature_draw": "feature_draw",
-    "_judgments_to_learn": "judgments_to_learn",
-    "_learns_labels": "learns_labels",
-    "_resumable": "resumable",
-    "_resumes_from": "resumes_from",
-}
-
-
 class BaseRanker(CallbackSupportMixin, SavedRanker):
     """What all rankers share: the base class of every algorithm, and of one of your own.
 
@@ -308,7 +296,6 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
-        _name_hooks(cls)
         if "__init__" in vars(cls):
             _explain_names(cls)
 
@@ -853,15 +840,6 @@ def has_queries(training: TrainingData) -> bool:
     return training.layout.query_start.size > 2
 
 
-def _name_hooks(cls: type) -> None:
-    """Give a class its hooks by both names, the former and the public one."""
-    for former, hook in _FORMER_HOOKS.items():
-        if former in vars(cls) and hook not in vars(cls):
-            setattr(cls, hook, vars(cls)[former])
-        else:
-            setattr(cls, former, getattr(cls, hook))
-
-
 def _explain_names(cls: type) -> None:
     """Make the constructor of a class say which parameter may be meant by an unknown name."""
     made = vars(cls)["__init__"]
@@ -877,9 +855,6 @@ def _explain_names(cls: type) -> None:
         made(self, *arguments, **named)
 
     cls.__init__ = explained  # type: ignore[misc]
-
-
-_name_hooks(BaseRanker)
 
 
 def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkpoint) -> None:

@@ -1,4 +1,4 @@
-"""Names of array types: each says what it holds, and no module defines its own."""
+"""Type aliases of arrays are defined in one module."""
 
 import ast
 from pathlib import Path
@@ -28,14 +28,14 @@ OWN = {"losses.py"}
         ("Signs", np.int8),
     ],
 )
-def test_a_name_says_what_an_array_holds(name, kind):
+def test_an_alias_has_its_element_type(name, kind):
     (dtype,) = get_args(get_args(getattr(arrays, name))[1])
     assert dtype is kind
     assert name in arrays.__all__
 
 
 def defined(path):
-    """Names that a module gives to types of arrays."""
+    """Return the array aliases that a module defines."""
     return [
         ast.unparse(node.targets[0])
         for node in ast.parse(path.read_text(encoding="utf-8")).body
@@ -43,7 +43,7 @@ def defined(path):
     ]
 
 
-def test_no_other_module_names_a_type_of_arrays():
+def test_no_other_module_defines_an_array_alias():
     assert {*defined(SOURCE / "engine" / "arrays.py"), "Integer"} == set(arrays.__all__)
     found = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if defined(path)}
     assert found - OWN == {"engine/arrays.py"}

@@ -1,4 +1,4 @@
-"""Versions of other packages: the oldest ones suffice."""
+"""The oldest supported versions of other packages."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from precede.engine import compatibility
 
 
 def test_scikit_learn_without_callbacks_suffices(monkeypatch):
-    """As before scikit-learn 1.9: the loop tells nobody, and set_callbacks names the remedy."""
+    """As before scikit-learn 1.9: events are ignored, and set_callbacks names the remedy."""
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
     found = runpy.run_path(compatibility.__file__)
     assert not found["has_callbacks"]

@@ -1,4 +1,4 @@
-"""The line that tells why the first call takes long, and where compiled code is kept."""
+"""The announcement of the first compilation, and the folder of compiled kernels."""
 
 import os
 import pty
@@ -25,7 +25,7 @@ if __name__ == "__main__":
 
 
 def in_terminal(arguments, cache, **more):
-    """What a process says on a terminal."""
+    """Run a process in a terminal; return its stderr."""
     ours, theirs = pty.openpty()
     hidden = ("PYTEST_CURRENT_TEST", compiling.QUIET)
     environment = {k: v for k, v in os.environ.items() if k not in hidden}
@@ -39,14 +39,14 @@ def in_terminal(arguments, cache, **more):
     try:
         while part := os.read(ours, 4096):
             told += part
-    except OSError:  # the other end is closed, and all is read
+    except OSError:  # end of file
         pass
     os.close(ours)
     assert done.returncode == 0, told
     return told.decode()
 
 
-def test_a_terminal_is_told_once_and_only_while_the_cache_is_cold(tmp_path):
+def test_a_terminal_gets_one_line_if_the_cache_is_cold(tmp_path):
     assert in_terminal(["-c", COUNT], tmp_path).count("compiling for this machine") == 1
     assert in_terminal(["-c", COUNT], tmp_path) == ""
 
@@ -60,14 +60,14 @@ def test_the_line_can_be_turned_off_and_pipes_get_none(tmp_path):
     assert done.stderr == ""
 
 
-def test_worker_processes_say_nothing(tmp_path):
+def test_worker_processes_print_nothing(tmp_path):
     script = tmp_path / "work.py"
     script.write_text(IN_A_POOL)
     assert in_terminal([str(script)], tmp_path / "cache") == ""
     assert any((tmp_path / "cache").rglob("*.nbc"))
 
 
-def test_kernels_of_others_are_not_announced(tmp_path):
+def test_kernels_of_other_packages_are_not_announced(tmp_path):
     theirs = "import precede.engine.execution, numba\nnumba.njit(lambda x: x + 1)(1)\n"
     assert in_terminal(["-c", theirs], tmp_path) == ""
 
@@ -80,7 +80,7 @@ def test_the_folder_of_compiled_code(tmp_path, monkeypatch):
     assert compiling.cache_folder() in (package, Path("~/.cache/numba").expanduser())
 
 
-# What the collector does while kernels of ours, of others and one that fails are compiled.
+# Checks the garbage collector while kernels of this package, of others, and one that fails compile.
 COLLECTING = """
 import gc, sys
 import numpy as np

@@ -1,4 +1,4 @@
-"""Sums that do not depend on the order or the number of threads."""
+"""Sums with the same bits for any order of the terms and any number of threads."""
 
 import math
 
@@ -33,7 +33,7 @@ def test_exact_sum_is_the_sum(values):
     assert abs(exact_sum(np.array(values, float)) - math.fsum(values)) <= error
 
 
-def test_a_sum_beyond_the_range_of_floats_is_infinite_and_no_warning():
+def test_a_sum_that_overflows_is_infinite_without_a_warning():
     values = np.array([8.988465674311579e307, 8.98846567431158e307])
     with pytest.MonkeyPatch.context() as patch, Context(2) as context:
         patch.setitem(LEAST_SHARED, "rows", 1)
@@ -55,7 +55,7 @@ def test_sums_at_an_index_are_exact_sums_in_any_order(given, random):
     ]
 
 
-def test_sums_that_are_not_finite_stay_apart():
+def test_a_sum_that_is_not_finite_leaves_the_others_alone():
     values = np.array([np.inf, 1.0, np.nan, 2.0, 1.0, 5e-324])
     found = sums_at(np.array([0, 0, 1, 1, 2, 3]), values, 5)
     np.testing.assert_equal(found, [np.inf, np.nan, 1.0, 5e-324, 0.0])

@@ -1,4 +1,4 @@
-"""Threads: how many, how work is cut, how errors come back."""
+"""Threads: their number, chunks of work, and errors."""
 
 import threading
 
@@ -23,7 +23,7 @@ def test_none_and_minus_one_mean_every_core_numba_may_use():
 
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, True, False])
-def test_numbers_that_are_no_number_of_threads_are_refused(n_jobs):
+def test_invalid_numbers_of_threads_are_refused(n_jobs):
     with pytest.raises(ValueError, match=rf"n_jobs={n_jobs!r}.*-1 for all cores"):
         count_jobs(n_jobs)
 
@@ -36,7 +36,7 @@ def test_ranges_cover_everything_once(count, jobs):
 
 
 @pytest.mark.parametrize("jobs", [1, 2, 7])
-def test_answers_come_in_order(jobs):
+def test_results_are_in_order(jobs):
     with Context(jobs) as context:
         parts = context.run(lambda low, high, shift: list(range(low + shift, high + shift)), 20, 5)
     assert [x for part in parts for x in part] == list(range(5, 25))
@@ -48,7 +48,7 @@ def test_small_work_stays_in_the_calling_thread():
     assert parts == [threading.current_thread()]
 
 
-def test_large_work_is_shared():
+def test_large_work_is_split_into_chunks():
     with Context(3) as context:
         parts = context.run(lambda low, high: (low, high), 9)
     assert parts == [(0, 3), (3, 6), (6, 9)]
@@ -66,11 +66,11 @@ def test_an_error_in_a_thread_reaches_the_caller():
 def test_no_thread_is_left_behind():
     with Context(3) as context:
         found = context.run(lambda low, high: threading.current_thread(), 9)
-        assert set(found) - {threading.current_thread()}  # there were others
+        assert set(found) - {threading.current_thread()}
     assert not any(each.is_alive() for each in found if each is not threading.current_thread())
 
 
-def test_workers_may_be_used_again_after_they_were_closed():
+def test_a_context_can_be_entered_again():
     context = Context(2)
     for _ in range(2):
         with context:

@@ -1,4 +1,4 @@
-"""Data frames: columns of text, categories and their numbers."""
+"""Data frames: text columns and categories."""
 
 import numpy as np
 import pandas as pd
@@ -52,7 +52,7 @@ def test_categories_are_sorted_and_become_numbers(make):
 
 
 @EVERY_FRAME
-def test_values_that_are_no_category_of_the_model_are_missing(make):
+def test_unknown_categories_become_missing(make):
     coded = category_codes(make(), {"word": ["a"]})
     np.testing.assert_array_equal(np.asarray(coded["word"]), [0.0, np.nan, np.nan, 0.0])
 
@@ -76,5 +76,5 @@ def test_missing_values(value):
 
 
 @pytest.mark.parametrize("value", ["", 0, False, "nan"])
-def test_values_that_are_there(value):
+def test_values_that_are_not_missing(value):
     assert not is_missing(value)

@@ -1,4 +1,4 @@
-"""Compiled kernels where the package, the home folder or a filled cache is read-only."""
+"""The kernel cache if the package, the home folder or NUMBA_CACHE_DIR is read-only."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ import pytest
 import precede
 from precede.engine import kernel_cache
 
-# Sums numbers, and says what had to be compiled for it, and what was warned of.
+# Sums numbers; prints which kernels were compiled, and the warnings.
 SUM = """
 import warnings
 with warnings.catch_warnings(record=True) as told:
@@ -29,7 +29,7 @@ assert exact_sum(np.ones(3)) == 3
 for each in told:
     print(each.category.__name__, each.message)
 """
-# Besides, another kernel, which was not compiled when the cache was filled.
+# Also calls another kernel, which is not in the cache yet.
 MORE = SUM + "from precede.engine.portable import exp; exp(np.ones(9))\n"
 FIT = """
 import precede
@@ -38,7 +38,7 @@ assert precede.RankBoost(n_estimators=3).fit([[0.0], [1.0], [2.0]], [0, 1, 1]).n
 
 
 def bound_by_permissions():
-    """Arguments before a command, so that it may not write where permissions forbid it."""
+    """Return a command prefix that makes file permissions apply to the superuser too."""
     if os.name != "posix":
         pytest.skip("folders are made read-only by permissions of POSIX")
     if os.geteuid() != 0:
@@ -56,7 +56,7 @@ def protect(folder, mode):
 
 
 class Container:
-    """A read-only copy of the package, a home that cannot be written, and a temporary folder."""
+    """A read-only copy of the package, a read-only home folder, and a temporary folder."""
 
     def __init__(self, folder):
         self.site, self.home, self.temporary = folder / "site", folder / "home", folder / "tmp"
@@ -97,8 +97,8 @@ def container(tmp_path):
     protect(tmp_path, 0o755)
 
 
-def test_a_temporary_folder_is_used_where_no_other_can_be_written(container):
-    """Told once, with what to do about it; the next process finds what the first has compiled."""
+def test_a_temporary_folder_is_used_if_no_other_is_writable(container):
+    """Warns once, with the remedy; the next process finds the kernels of the first."""
     first = container.run(SUM)
     assert first[0].startswith("compiled")
     (told,) = [line for line in first if line.startswith("RuntimeWarning")]
@@ -111,7 +111,7 @@ def test_a_temporary_folder_is_used_where_no_other_can_be_written(container):
 
 
 @pytest.mark.parametrize("inside", ["", "kernels", "kernels/engine"])
-def test_a_read_only_folder_left_by_another_process_is_not_taken(container, inside):
+def test_a_read_only_folder_of_another_process_is_not_used(container, inside):
     own = container.temporary / f"precede-{os.getuid()}"
     (own / inside).mkdir(parents=True)
     protect(own, 0o700)
@@ -122,12 +122,12 @@ def test_a_read_only_folder_left_by_another_process_is_not_taken(container, insi
 
 
 @pytest.mark.slow
-def test_fits_work_where_no_folder_can_be_written(container):
+def test_fits_work_without_a_writable_folder(container):
     assert container.run(FIT) == []
 
 
-def test_a_read_only_cache_is_used_and_added_to_elsewhere(container, tmp_path):
-    """As filled by `precede warmup`; numba alone would not so much as read it."""
+def test_a_read_only_cache_is_linked_to_from_a_writable_one(container, tmp_path):
+    """As filled by `precede warmup`; numba alone would not read it."""
     cache = tmp_path / "cache"
     assert container.run(SUM, NUMBA_CACHE_DIR=str(cache))[0].startswith("compiled")
     protect(cache, 0o555)
@@ -136,26 +136,26 @@ def test_a_read_only_cache_is_used_and_added_to_elsewhere(container, tmp_path):
     assert container.run(MORE, NUMBA_CACHE_DIR=str(cache)) != []
     assert container.run(MORE, NUMBA_CACHE_DIR=str(cache)) == []
     assert sorted(cache.rglob("*")) == before
-    # Filled anew, it is linked to anew.
+    # New files in the cache get a new folder of links.
     for each in cache.rglob("*.nbi"):
         os.utime(each, (0, 0))
     assert container.run(SUM, NUMBA_CACHE_DIR=str(cache)) == []
     assert len([*container.temporary.glob("precede-*/*")]) == 2
 
 
-def test_an_empty_read_only_cache_is_told_of(container, tmp_path):
+def test_an_empty_read_only_cache_gives_a_warning(container, tmp_path):
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o555)
     assert str(cache) in container.run(SUM, NUMBA_CACHE_DIR=str(cache))[-1]
 
 
-def test_processes_may_begin_at_once(container, tmp_path):
+def test_several_processes_may_start_at_once(container, tmp_path):
     cache = tmp_path / "cache"
     container.run(SUM, NUMBA_CACHE_DIR=str(cache))
     protect(cache, 0o555)
     for given in ({}, {"NUMBA_CACHE_DIR": str(cache)}):
         together = [container.start(MORE, **given) for _ in range(3)]
-        told = [ended(each) for each in together]  # none fails; a late one may find all compiled
+        told = [ended(each) for each in together]  # a late one may find all kernels compiled
         assert any("compiled" in line for lines in told for line in lines)
     assert container.run(MORE, NUMBA_CACHE_DIR=str(cache)) == []
 
@@ -169,8 +169,8 @@ def nothing_writable(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("nothing_writable")
-def test_a_folder_that_others_can_write_to_is_not_taken(tmp_path):
-    """What lies in it is executed."""
+def test_a_folder_that_other_users_can_write_to_is_not_used(tmp_path):
+    """Its contents are executed."""
     own = tmp_path / f"precede-{os.getuid()}"
     own.mkdir()
     own.chmod(0o777)
@@ -199,7 +199,7 @@ def test_without_any_folder_the_remedy_is_named(monkeypatch, tmp_path):
         kernel_cache.provide_cache()
 
 
-def test_files_are_copied_where_there_are_no_links(monkeypatch, tmp_path):
+def test_files_are_copied_if_links_are_not_supported(monkeypatch, tmp_path):
     def refused(*_):
         raise OSError("a required privilege is not held by the client")
 
@@ -223,8 +223,8 @@ def test_other_folders_beside_the_kernels_do_not_matter(monkeypatch, tmp_path):
     locked = {tmp_path / "of others"}
     monkeypatch.setattr(kernel_cache.os, "access", lambda path, _: Path(path) not in locked)
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_cache, "_named", lambda: tmp_path)
-    monkeypatch.setattr(kernel_cache, "_own_folder", lambda: pytest.fail("it can be written"))
+    monkeypatch.setattr(kernel_cache, "_configured_folder", lambda: tmp_path)
+    monkeypatch.setattr(kernel_cache, "_private_folder", lambda: pytest.fail("it can be written"))
     kernel_cache.provide_cache()
     locked.add(tmp_path / "kernels")
     assert not kernel_cache._is_writable(tmp_path, locked)

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""Lazy imports: a package loads its modules when their names are first used."""
 
 import ast
 import re
@@ -51,8 +51,7 @@ print("numba" in sys.modules)
     assert done.stdout.splitlines() == ["[]", "False"]
 
 
-# What an estimator may need, and most fits do not: other ways to sum over pairs, GPUs,
-# explanations, several models, files beside the table on disk, other packages.
+# Modules that most fits do not need.
 RARELY = (
     r"precede\.(.*\.device_\w+|boosting\.(bagging|checkpoint|folds|resampling|selection)|metrics\..*"
     r"|explain\..+|files\.(arrow|blocks|letor|tables|trec)|plots\..*|report.*|dask.*|rankers\.growers"
@@ -62,7 +61,7 @@ RARELY = (
 
 
 @pytest.mark.parametrize("fit", ["", "(n_estimators=1).fit([[0.0], [1.0]], [0, 1])"])
-def test_an_estimator_is_imported_without_what_its_fit_may_not_need(fit):
+def test_rarely_needed_modules_are_not_loaded(fit):
     code = f"import sys, precede; precede.RankBoost{fit}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
@@ -70,8 +69,8 @@ def test_an_estimator_is_imported_without_what_its_fit_may_not_need(fit):
     assert [name for name in loaded if re.fullmatch(RARELY, name)] == []
 
 
-def test_documented_paths_lead_somewhere_after_import_precede():
-    """In a fresh interpreter: what another test has imported is an attribute already."""
+def test_documented_paths_exist_after_import_precede():
+    """In a fresh interpreter, since imports of other tests would add attributes."""
     root = Path(precede.__file__).parents[2]
     pages = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
     text = "".join(page.read_text(encoding="utf-8") for page in pages)
@@ -94,8 +93,8 @@ LAZY = sorted(
 
 
 @pytest.mark.parametrize("path", LAZY, ids=lambda path: path.parent.name)
-def test_names_for_checkers_are_those_that_are_loaded(path):
-    """In a package they are written twice: for type checkers, and for `lazily`."""
+def test_names_for_type_checkers_are_those_that_are_loaded(path):
+    """A package lists its names twice: for type checkers and for `lazily`."""
     module = import_module(f"precede.{path.parent.name}")
     blocks = ast.parse(path.read_text(encoding="utf-8")).body
     (hints,) = [node for node in blocks if isinstance(node, ast.If)]

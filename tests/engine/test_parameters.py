@@ -23,7 +23,7 @@ from precede.engine.parameters import (
         lambda: check_choice("kind", "a", ("a", "b")),
     ],
 )
-def test_what_makes_sense_passes(check):
+def test_valid_values_pass(check):
     assert check() is None
 
 
@@ -43,10 +43,10 @@ def test_what_makes_sense_passes(check):
         (lambda: upper_tail("0.95"), "level='0.95'"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(check, told):
+def test_errors_name_the_parameter(check, told):
     with pytest.raises(ValueError, match=told):
         check()
 
 
-def test_the_tail_is_half_of_what_the_level_leaves():
+def test_each_tail_is_half_of_the_error_probability():
     assert upper_tail(0.9) == pytest.approx(0.05)

@@ -1,4 +1,4 @@
-"""Exponentials and logarithms that do not depend on the processor."""
+"""Exponentials and logarithms with the same bits on every processor."""
 
 import hashlib
 import json
@@ -18,14 +18,14 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 
 
 def ulps(found, exact):
-    """How far numbers are from exact ones, in units of the last place."""
+    """Return the largest error in units of the last place."""
     exact = np.asarray(exact, np.longdouble)
     unit = np.spacing(np.abs(exact).astype(np.float64)).astype(np.longdouble)
     return float((np.abs(found.astype(np.longdouble) - exact) / unit).max())
 
 
 def ulps_of(found, exact):
-    """The same for one number, of a Decimal."""
+    """Return the error of one number in units of the last place, by Decimal arithmetic."""
     return abs(Decimal(found) - exact) / Decimal(math.ulp(float(exact)))
 
 
@@ -35,7 +35,7 @@ needs_long_doubles = pytest.mark.skipif(
 
 
 def numbers(name, count=400_000):
-    """Arguments of all sizes, and many where the functions change their course."""
+    """Return arguments of all sizes, many of them near the ends of the formulas' cases."""
     rng = np.random.default_rng(7)
     near = rng.normal(size=count) * 10.0 ** rng.uniform(-18, 0, count)
     if name == "exp":
@@ -78,7 +78,7 @@ def test_log1p_beside_decimal_arithmetic(x):
 
 @needs_long_doubles
 @pytest.mark.parametrize(("name", "most"), [("expm1", 3), ("tanh", 6), ("exp2", 3)])
-def test_errors_of_what_is_made_of_them(name, most):
+def test_errors_of_derived_functions(name, most):
     rng = np.random.default_rng(3)
     given = rng.normal(size=100_000) * 10.0 ** rng.uniform(-18, 1.3, 100_000)
     assert ulps(getattr(portable, name)(given), getattr(np, name)(given.astype(np.longdouble))) < (
@@ -114,7 +114,7 @@ def test_numbers_one_by_one():
     np.testing.assert_array_equal(portable.tanh(ends), [-1, 1, 0, -1, 1, math.nan])
 
 
-def test_zeros_infinities_and_what_is_no_number():
+def test_zeros_infinities_and_nan():
     nan, inf = math.nan, math.inf
     tiny, huge = 5e-324, 1.7976931348623157e308
     for found, expected in [
@@ -135,13 +135,13 @@ def test_few_logarithms_have_the_bits_of_many(monkeypatch):
     odd = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, -5e-324, 2.3e-308, -1.0, 1e308, -1e308]
     given = np.concatenate([numbers("log", 3000), odd])
     many = portable.log(given)
-    monkeypatch.setattr(portable, "FEW", given.size)
+    monkeypatch.setattr(portable, "MAX_WITHOUT_KERNEL", given.size)
     few = portable.log(given)
     np.testing.assert_array_equal(few, many)
     np.testing.assert_array_equal(np.signbit(few), np.signbit(many))
 
 
-def test_what_is_stored_in_place_is_the_same():
+def test_exponentials_in_place_have_the_same_bits():
     values = np.linspace(-5, 5, 101)
     other = values.copy()
     portable.exp_within(other)
@@ -154,7 +154,7 @@ DIGESTS = {"exp": "e302a5594fc4d7ab", "log": "240b2fb430a3f708", "log1p": "cf9df
 
 @pytest.mark.parametrize("name", ["exp", "log", "log1p"])
 def test_bits_are_those_of_other_machines(name):
-    """Arguments are made of integers alone: no function of this machine takes part."""
+    """The arguments are made of integers alone, without functions of the platform."""
     mixed = np.arange(200_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     share = (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53
     sizes = np.ldexp(share, (mixed % np.uint64(64)).astype(np.int32))
@@ -164,12 +164,12 @@ def test_bits_are_those_of_other_machines(name):
 
 
 def mixed(count):
-    """Integers that look random, the same ones everywhere."""
+    """Return pseudorandom integers, the same on every platform."""
     return np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
 
 
 def example(queries=True):
-    """Features of few bits, grades and queries, without a function of this machine."""
+    """Return features of few bits, grades and queries, without functions of the platform."""
     X = (mixed(2400) % np.uint64(1021)).astype(np.float64).reshape(600, 4) / 1024.0
     y = np.floor(2.0 * (X[:, 0] + X[:, 1] * X[:, 2]) + (mixed(600) % np.uint64(3)) / 2.0)
     return X, np.minimum(y, 3), np.arange(600) // 30 if queries else None

@@ -1,4 +1,4 @@
-"""The pull that passes from a risk to a search, and its quadratic model."""
+"""The pull and the quadratic model of a risk."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_the_bound_lies_above_the_second_derivative(data, loss):
 
 
 def full_hessian(judgments, scores, loss, price, gap, balance):
-    """Second derivatives of the risk by all pairs of rows, in floats, loser by loser."""
+    """Return the full Hessian of the risk, computed loser by loser."""
     loser_weight, above = (
         naive.loser_weights(judgments, balance),
         naive.divisors(judgments, balance),
@@ -72,8 +72,8 @@ def full_hessian(judgments, scores, loss, price, gap, balance):
 
 @pytest.mark.parametrize("loss", list(strategies.LOSSES))
 @pytest.mark.parametrize("price", ["1", "2", "16", "exp", "custom"])
-def test_the_bound_less_the_hessian_is_positive_semidefinite(loss, price):
-    """Also for prices above linear, where twice the diagonal is no bound."""
+def test_the_bound_minus_the_hessian_is_positive_semidefinite(loss, price):
+    """Also for prices above linear, where twice the diagonal is not a bound."""
 
     @given(
         strategies.judgments(most=8, margins=strategies.LOSSES[loss][2]),

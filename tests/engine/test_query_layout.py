@@ -1,4 +1,4 @@
-"""Blocks of rows: nothing that is compared is parted, and sums add up to the same bits."""
+"""Chunks of rows: no pair crosses two chunks, and sums over chunks add up to the same bits."""
 
 import json
 import os
@@ -23,14 +23,14 @@ def graded_and_paired(seed=0, rows=200):
 
 
 @pytest.mark.parametrize("rows", [1, 20, 60, 1000])
-def test_blocks_part_nothing_that_is_compared(rows):
+def test_no_pair_crosses_two_chunks(rows):
     judgments = graded_and_paired()
     layout = judgments.to_layout()
-    blocks = layout.blocks(rows)
-    assert np.array_equal(np.sort(np.concatenate(blocks)), np.arange(layout.n_used_rows))
+    chunks = layout.chunks(rows)
+    assert np.array_equal(np.sort(np.concatenate(chunks)), np.arange(layout.n_used_rows))
     number = np.empty(layout.n_used_rows, int)
-    for b, block in enumerate(blocks):
-        number[block] = b
+    for c, chunk in enumerate(chunks):
+        number[chunk] = c
     query = judgments.qid[layout.order]
     graded = np.arange(layout.n_used_rows) < layout.n_graded
     for q in np.unique(query[graded]):
@@ -38,31 +38,31 @@ def test_blocks_part_nothing_that_is_compared(rows):
     assert np.array_equal(number[layout.winner], number[layout.loser])
 
 
-def test_small_blocks_are_many_and_large_ones_few():
+def test_the_number_of_chunks_follows_from_their_size():
     sample = search_results(40, features=2, informative=1, per_query=10, random_state=0)
     layout = Judgments.graded(sample.y, sample.qid).to_layout()
-    assert len(layout.blocks(1)) == layout.query_start.size - 1
-    assert len(layout.blocks(10**6)) == 1
+    assert len(layout.chunks(1)) == layout.query_start.size - 1
+    assert len(layout.chunks(10**6)) == 1
 
 
-def test_histograms_of_blocks_add_up_to_the_same_bits():
+def test_histograms_of_chunks_add_up_to_the_same_bits():
     sample = search_results(40, features=5, informative=2, per_query=12, random_state=0)
     layout = Judgments.graded(sample.y, sample.qid).to_layout()
     table = Table.build(sample.X, order=layout.order)
     pull = PairRisk().bind(layout).state(sample.truth[layout.order]).pull
     integers = to_integers(pull)
     whole = table.integer_histogram(integers)
-    parts = [table.block(block).integer_histogram(integers[block]) for block in layout.blocks(50)]
+    parts = [table.block(chunk).integer_histogram(integers[chunk]) for chunk in layout.chunks(50)]
     assert len(parts) > 3
     assert np.array_equal(sum(parts), whole)
 
 
-def test_risks_of_blocks_add_up():
+def test_risks_of_chunks_add_up():
     judgments = graded_and_paired(1)
     scores = np.random.default_rng(0).normal(size=len(judgments))
     risk = PairRisk("logistic")
     layout = judgments.to_layout()
-    parts = [layout.order[block] for block in layout.blocks(30)]
+    parts = [layout.order[chunk] for chunk in layout.chunks(30)]
     total = sum(risk.value(judgments[rows], scores[rows]) for rows in parts)
     np.testing.assert_allclose(total, risk.value(judgments, scores), rtol=1e-12)
 
@@ -79,8 +79,7 @@ for select in ("slope", "decrease"):
 
 
 def test_kernels_are_correct_python_too():
-    """With numba's compiler off the same code gives the same stumps, and weights but for the
-    last bits (the two worlds take logarithms from different libraries)."""
+    """Without numba the same code finds the same stumps, with weights equal up to rounding."""
 
     def fitted(**environment):
         lines = subprocess.run(

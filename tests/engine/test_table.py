@@ -40,7 +40,7 @@ def test_a_code_is_the_number_of_cuts_below_the_value(X):
 
 
 @given(FEW_ROWS)
-def test_ends_and_missing_values_are_recorded(X):
+def test_extremes_and_missing_values_are_recorded(X):
     bins = Table.build(X).bins
     for feature in range(X.shape[1]):
         column = X[:, feature]
@@ -127,7 +127,7 @@ SINGLE = st.floats(width=32)
 
 @given(st.data(), st.sampled_from([np.float32, np.float64]), st.integers(2, 12), st.booleans())
 def test_cuts_of_long_columns_are_those_of_sorted_values(data, dtype, max_bins, weighted):
-    """Digit by digit, then by insertion; columns of any length, so that examples may be short."""
+    """Radix-sorted, then by insertion; columns of any length, so that examples may be short."""
     cells = data.draw(st.sampled_from([SIMPLE, SINGLE, st.floats(), NEAR_ONE, NEAR_ONE | SIMPLE]))
     with np.errstate(over="ignore"):
         values = np.array(data.draw(st.lists(cells, max_size=60))).astype(dtype)
@@ -156,7 +156,7 @@ def test_a_column_of_infinities_is_cut_without_a_warning():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["normal", "few", "clustered", "missing"])
 def test_long_and_short_columns_are_sorted_alike(kind, dtype, weighted, monkeypatch):
-    """`clustered` has all leading digits equal but one: insertion gives up and np.sort is asked."""
+    """`clustered` has equal leading digits but for one value: falls back to np.sort."""
     rng = np.random.default_rng(5)
     values = rng.normal(0, 1, MANY_ROWS)
     if kind == "few":
@@ -175,7 +175,7 @@ def test_long_and_short_columns_are_sorted_alike(kind, dtype, weighted, monkeypa
     assert found[1] == expected[1]
     bits = values.view(np.uint32 if dtype == np.float32 else np.uint64)
     infinity = np.full(1, np.inf, dtype).view(bits.dtype)[0]
-    done = table_module._sort_by_digits(bits, np.uint64(infinity), np.ones(1, np.int64))[2]
+    done = table_module._radix_sort(bits, np.uint64(infinity), np.ones(1, np.int64))[2]
     assert done == (kind != "clustered" or dtype == np.float32)
 
 
@@ -191,7 +191,7 @@ def test_a_number_of_bins_out_of_range_is_refused(max_bins):
         Table.build(np.zeros((2, 1)), max_bins=max_bins)
 
 
-# -- layouts ---------------------------------------------------------------------------------
+# -- memory layouts --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_number_of_bins_out_of_range_is_refused(max_bins):
     ],
     ids=["fortran", "float32", "csc", "csr", "strided"],
 )
-def test_any_layout_gives_the_same_codes(make):
+def test_any_memory_layout_gives_the_same_codes(make):
     rng = np.random.default_rng(3)
     X = rng.integers(0, 5, (70, 11)).astype(float)
     X[rng.random(X.shape) < 0.1] = math.nan
@@ -253,8 +253,8 @@ def test_a_histogram_is_the_sum_of_the_pull_over_each_bin(X, data):
 
 
 @given(st.data())
-def test_histograms_of_blocks_add_up_to_the_same_bits(data):
-    """However the rows are shared out, in whatever order."""
+def test_histograms_of_chunks_add_up_to_the_same_bits(data):
+    """For any assignment of rows to chunks and any order."""
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     table = Table.build(rng.standard_normal((60, 3)), max_bins=7)
     pull = rng.standard_normal(60) / 60
@@ -304,7 +304,7 @@ def test_small_tables_are_built_by_numpy_and_large_ones_by_kernels(request):
 
 
 def small_keys(table, weight):
-    """Keys of rows again, number by number."""
+    """Return the keys of the rows, computed with Python integers."""
     keys = [int(bits) for bits in weight.view(np.uint64)]
     for column in table.codes.tolist():
         for row, code in enumerate(column):
@@ -313,7 +313,7 @@ def small_keys(table, weight):
     return np.array(keys, np.uint64)
 
 
-def test_keys_of_a_small_table_are_mixed_as_those_of_a_large_one():
+def test_keys_of_small_and_large_tables_are_equal():
     table = Table.build(np.random.default_rng(1).normal(size=(40, 3)))
     weight = np.linspace(0.5, 2.0, 40)
     assert_array_equal(table.keys(weight, Context(1)), small_keys(table, weight))

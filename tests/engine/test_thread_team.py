@@ -1,4 +1,4 @@
-"""Tasks are done once each, however many threads take them and whoever comes late."""
+"""Every task is run exactly once, whatever the number of threads and however late they join."""
 
 import threading
 
@@ -10,55 +10,55 @@ from precede.engine.thread_team import add, give_way, load, new_control_block, s
 
 
 @njit(nogil=True)
-def take(post, done):
+def run_tasks(control, runs):
     while True:
-        word = load(post, 0)
+        word = load(control, 0)
         if (word & 0xFFFF) >= ((word >> 16) & 0xFFFF):
             return
-        word = add(post, 0, 1)
+        word = add(control, 0, 1)
         number, tasks = word & 0xFFFF, (word >> 16) & 0xFFFF
         if number >= tasks:
             return
-        done[word >> 32, number] += 1
-        add(post, 8, 1)
+        runs[word >> 32, number] += 1
+        add(control, 8, 1)
 
 
 @njit(nogil=True)
-def lead(post, done, tasks):
-    for phase in range(done.shape[0]):
-        store(post, 8, 0)
-        store(post, 0, (phase << 32) | (tasks << 16))
-        take(post, done)
-        while load(post, 8) < tasks:
+def lead(control, runs, tasks):
+    for phase in range(runs.shape[0]):
+        store(control, 8, 0)
+        store(control, 0, (phase << 32) | (tasks << 16))
+        run_tasks(control, runs)
+        while load(control, 8) < tasks:
             give_way()
 
 
 @njit(nogil=True)
-def follow(post, done):
-    while load(post, 16) == 0:
-        take(post, done)
+def help_leader(control, runs):
+    while load(control, 16) == 0:
+        run_tasks(control, runs)
         give_way()
 
 
 @pytest.mark.parametrize("helpers", [0, 1, 3])
 @pytest.mark.parametrize("tasks", [0, 1, 7])
-def test_every_task_of_every_phase_is_done_once(helpers, tasks):
-    post, done = new_control_block(), np.zeros((3000, 7), np.int64)
-    threads = [threading.Thread(target=follow, args=(post, done)) for _ in range(helpers)]
+def test_every_task_of_every_phase_is_run_once(helpers, tasks):
+    control, runs = new_control_block(), np.zeros((3000, 7), np.int64)
+    threads = [threading.Thread(target=help_leader, args=(control, runs)) for _ in range(helpers)]
     for thread in threads:
         thread.start()
-    lead(post, done, tasks)
-    post[16] = 1
+    lead(control, runs, tasks)
+    control[16] = 1
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive()
-    assert (done[:, :tasks] == 1).all()
-    assert not done[:, tasks:].any()
+    assert (runs[:, :tasks] == 1).all()
+    assert not runs[:, tasks:].any()
 
 
-def test_who_comes_after_the_work_is_done_leaves_at_once():
-    post, done = new_control_block(), np.zeros((5, 2), np.int64)
-    lead(post, done, 2)
-    post[16] = 1
-    follow(post, done)
-    assert (done == 1).all()
+def test_a_helper_that_joins_after_the_last_task_returns_at_once():
+    control, runs = new_control_block(), np.zeros((5, 2), np.int64)
+    lead(control, runs, 2)
+    control[16] = 1
+    help_leader(control, runs)
+    assert (runs == 1).all()

@@ -1,4 +1,4 @@
-"""The rule for ties, for integers and for floating-point numbers."""
+"""Tie breaking of integers and floats."""
 
 import numpy as np
 from hypothesis import given
@@ -10,8 +10,8 @@ from precede.engine.ties import TIE, TIE_OF_DECREASES, TIE_UNITS, first_tied, le
 
 
 @given(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=8), st.data())
-def test_the_first_that_ties_is_that_of_the_naive_twin(worth, data):
-    # Neighbors of the largest, some of which tie with it.
+def test_the_first_tied_candidate_is_that_of_the_naive_twin(worth, data):
+    # Values close to the largest, some of which tie with it.
     near = data.draw(st.lists(st.sampled_from([2.0**-45, 2.0**-41, 2.0**-39, 1e-3]), max_size=4))
     values = [*(max(worth) * (1 - by) for by in near), *worth]
     for tolerance in (TIE, TIE_OF_DECREASES):
@@ -23,4 +23,4 @@ def test_integers_tie_as_numbers_do_but_for_rounding(most):
     least = least_tied(most)
     assert most - least >= TIE_UNITS
     assert abs((most - least - TIE_UNITS) - most * TIE) <= 1
-    assert columns._least_tied(np.int64(most)) == least  # the kernels' own copy
+    assert columns._least_tied(np.int64(most)) == least  # the copy for kernels

@@ -1,4 +1,4 @@
-"""What is trained on: rows that have a pair, and why there may be none."""
+"""Training data: the rows that have a pair, and the error if there are none."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from precede.engine.training_data import TrainingData
 
 
 @given(some.problems())
-def test_training_holds_the_rows_that_have_a_pair_and_no_others(problem):
+def test_training_data_hold_exactly_the_rows_that_have_a_pair(problem):
     X, made = problem
     training = TrainingData.prepare(X, made, balance="pairs", max_bins=255, context=Context(1))
     involved = {row for p in naive.list_pairs(made) for row in (p.winner, p.loser)}
@@ -30,6 +30,6 @@ def test_training_holds_the_rows_that_have_a_pair_and_no_others(problem):
         (Judgments(pairs=[(0, 1)], pair_weight=[0], n=2), "no pair has a positive weight"),
     ],
 )
-def test_nothing_to_learn_from_is_said(made, told):
+def test_without_a_pair_the_error_names_the_reason(made, told):
     with pytest.raises(ValueError, match=told):
         prepare([[0], [1]], made)

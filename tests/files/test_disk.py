@@ -756,9 +756,9 @@ def test_a_table_that_is_replaced_while_it_is_opened_is_opened_again(stored, mon
 
 def test_the_rows_are_arranged_once(tmp_path, monkeypatch):
     calls = []
-    sort = query_layout._sorted_levels
+    sort = query_layout._sort_into_levels
     monkeypatch.setattr(
-        query_layout, "_sorted_levels", lambda *given: calls.append(1) or sort(*given)
+        query_layout, "_sort_into_levels", lambda *given: calls.append(1) or sort(*given)
     )
     X, y, qid, weight = sample()
     write_table(tmp_path / "t", [(X, y, qid, weight)])

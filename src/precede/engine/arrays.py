@@ -1,8 +1,7 @@
-"""Names for the types of arrays, used in annotations throughout the package.
+"""Type aliases of arrays, used in annotations throughout the package.
 
-Kernels are annotated with them too: numba ignores annotations, so they are documentation that
-mypy checks. A scalar argument of a kernel is an `int`, `float` or `bool`, or an `Integer` where it
-is an `int` at one time and an `np.int64` at another.
+Kernels are annotated too: numba ignores the annotations, mypy checks them. A scalar argument of a
+kernel is an `int`, `float` or `bool`, or an `Integer` if callers pass both `int` and `np.int64`.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ __all__ = [
     "Array", "Bytes", "Flags", "Floats", "Integer", "Integers", "Keys", "Objects", "Rows", "Signs",
 ]  # fmt: skip
 
-Array = NDArray[Any]  # of any type: labels, identifiers and features as users give them
+Array = NDArray[Any]  # any type: labels, identifiers and features as passed by the user
 Bytes = NDArray[np.uint8]  # codes of bins, characters
 Flags = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Keys = NDArray[np.uint64]  # of rows and queries, mixed as if at random
+Keys = NDArray[np.uint64]  # hashes of rows and queries
 Objects = NDArray[np.object_]
-Rows = NDArray[np.int32]  # numbers of rows
+Rows = NDArray[np.int32]  # row indices
 Signs = NDArray[np.int8]  # -1, 0 or 1
 
-Integer = Any  # int or np.int64, which numba does not tell apart but mypy does
+Integer = Any  # int or np.int64: equivalent for numba, different types for mypy

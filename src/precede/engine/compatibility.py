@@ -1,7 +1,7 @@
-"""What differs between the supported versions of other packages, in one place.
+"""Differences between the supported versions of scikit-learn.
 
-Estimators support the callbacks of scikit-learn 1.9. With an older scikit-learn (`has_callbacks`
-is False) everything else works, and `set_callbacks` says what to use instead.
+Estimators support the callbacks of scikit-learn 1.9. With an older version `has_callbacks` is
+False, and `set_callbacks` raises an error that names the alternative.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ __all__ = ["CallbackSupportMixin", "has_callbacks", "with_callbacks"]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class _Silence:
-    """In place of the context that scikit-learn keeps during a fit: nobody listens."""
+class _NullContext:
+    """Stand-in for scikit-learn's callback context: every event is ignored."""
 
     def subcontext(self, *, task_name: str) -> Self:  # noqa: ARG002  (scikit-learn's signature)
         return self
@@ -35,17 +35,17 @@ class _Silence:
 
 
 class _NoCallbacks:
-    """In place of scikit-learn's mixin."""
+    """Stand-in for scikit-learn's `CallbackSupportMixin`."""
 
     def set_callbacks(self, *_: Any) -> Self:
-        """Refuse callbacks, which this version of scikit-learn does not have."""
+        """Raise NotImplementedError: this version of scikit-learn has no callbacks."""
         raise NotImplementedError(
             f"set_callbacks needs scikit-learn 1.9 or later, and this is {sklearn.__version__}; "
             "use the parameter callbacks of the estimator, or update scikit-learn"
         )
 
-    def _init_callback_context(self, *, max_subtasks: int) -> _Silence:  # noqa: ARG002
-        return _Silence()
+    def _init_callback_context(self, *, max_subtasks: int) -> _NullContext:  # noqa: ARG002
+        return _NullContext()
 
 
 has_callbacks = find_spec("sklearn.callback") is not None
@@ -54,9 +54,9 @@ _Mixin: Any = _NoCallbacks if _callbacks is None else _callbacks.CallbackSupport
 
 
 class CallbackSupportMixin(_Mixin):
-    """scikit-learn's mixin of the same name, where there is one."""
+    """scikit-learn's mixin of the same name if available, else a stand-in."""
 
 
 def with_callbacks(method: Method) -> Method:
-    """scikit-learn's decorator of the same name, where there is one."""
+    """Apply scikit-learn's decorator of the same name if available."""
     return method if _callbacks is None else _callbacks.with_callbacks(method)

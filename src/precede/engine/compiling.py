@@ -1,9 +1,8 @@
-"""What happens while kernels are compiled: users are told, and garbage is not collected.
+"""JIT hooks: announce the first compilation; pause garbage collection during it.
 
-Kernels are compiled when they are first called, and kept on disk: in the folder that the
-environment variable ``NUMBA_CACHE_DIR`` names, else in ``__pycache__`` beside the source, else
-(where that cannot be written) in the user's cache folder. Where none can be written,
-`precede.engine.kernel_cache` has named a temporary one.
+Kernels are compiled when first called and cached on disk: in ``NUMBA_CACHE_DIR`` if set, else in
+``__pycache__`` beside the source, else (if that is read-only) in the user's cache folder. If none
+is writable, `precede.engine.kernel_cache` sets ``NUMBA_CACHE_DIR`` to a temporary folder.
 """
 
 from __future__ import annotations
@@ -22,24 +21,24 @@ from precede.engine.kernel_cache import user_cache
 
 __all__ = ["INNER", "QUIET", "announce_compiling", "cache_folder"]
 
-# How kernels are compiled that only other kernels call. Without the parts through which Python and
-# C would call them they compile in three quarters of the time.
+# Options of kernels that only other kernels call. Without the wrappers for calls from Python and C
+# they compile in three quarters of the time.
 INNER: dict[str, Any] = {
     "cache": True, "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
 }  # fmt: skip
-QUIET = "PRECEDE_QUIET"  # the environment variable that turns the line off
+QUIET = "PRECEDE_QUIET"  # environment variable that turns the announcement off
 
 
 class _Announcement(event.Listener):
-    """Says it once in a process. What is loaded from the cache is no event."""
+    """Announces the first compilation of a process; loading from the cache is not an event."""
 
-    said = False
+    done = False
 
     def on_start(self, event: Any) -> None:
-        """Say so if this is a kernel of ours, the first one, and somebody is looking."""
-        if self.said or not event.data["dispatcher"].__module__.startswith("precede."):
+        """Print a notice for the first kernel compiled in an interactive session."""
+        if self.done or not event.data["dispatcher"].__module__.startswith("precede."):
             return
-        self.said = True
+        self.done = True
         if _is_interactive():
             print(
                 "precede: compiling for this machine, once; this takes some seconds "
@@ -48,27 +47,27 @@ class _Announcement(event.Listener):
             )
 
     def on_end(self, event: Any) -> None:
-        """There is nothing to say."""
+        """No-op."""
 
 
-class _NoCollection(event.Listener):
-    """Puts garbage collection off until a kernel of ours and all that it calls are compiled.
+class _PauseGarbageCollection(event.Listener):
+    """Pauses garbage collection while a kernel of this package and its callees are compiled.
 
-    The compiler makes so many objects that Python would go through all of its memory several times
-    a second: a sixth of the time. (numba compiles under a lock, one kernel at a time.)
+    The compiler allocates so many objects that collections would take a sixth of the time. numba
+    compiles under a lock, so `depth` needs none.
     """
 
     depth, paused = 0, False
 
     def on_start(self, event: Any) -> None:
-        """Pause if this is the outermost kernel, it is ours, and garbage is collected at all."""
+        """Pause at the outermost kernel, if it belongs to this package."""
         if self.depth == 0 and event.data["dispatcher"].__module__.startswith("precede."):
             self.paused = gc.isenabled()
             gc.disable()
         self.depth += 1
 
     def on_end(self, event: Any) -> None:  # noqa: ARG002
-        """Go on after the outermost one, also if it could not be compiled."""
+        """Resume after the outermost kernel, whether or not it compiled."""
         self.depth -= 1
         if self.depth == 0 and self.paused:
             self.paused = False
@@ -79,15 +78,15 @@ _announcement = _Announcement()
 
 
 def announce_compiling(wanted: bool = True) -> None:
-    """Have the first compilation of this process announced, or say that it need not be.
+    """Turn the announcement of this process's first compilation on or off.
 
     >>> announce_compiling(False)
     """
-    _announcement.said = not wanted
+    _announcement.done = not wanted
 
 
 def _is_interactive() -> bool:
-    """Whether somebody looks: a terminal or a notebook, no worker process, no test."""
+    """Return True in a terminal or notebook; False in worker processes and tests."""
     if os.environ.get(QUIET) or "PYTEST_CURRENT_TEST" in os.environ:
         return False
     if multiprocessing.current_process().name != "MainProcess":
@@ -96,7 +95,7 @@ def _is_interactive() -> bool:
 
 
 def cache_folder() -> Path:
-    """Folder below which compiled kernels are kept.
+    """Return the root folder of the compiled kernels.
 
     >>> cache_folder().is_absolute()
     True
@@ -109,4 +108,4 @@ def cache_folder() -> Path:
 
 
 event.register("numba:compile", _announcement)
-event.register("numba:compile", _NoCollection())
+event.register("numba:compile", _PauseGarbageCollection())

@@ -1,17 +1,17 @@
-"""Sums that do not depend on the order or the number of their parts.
+"""Reproducible sums: equal bits for any order of the terms and any number of threads or machines.
 
-Floating-point sums change with their order. Here every term is first turned into integers, and
-integers add up to the same bits in any order, on any number of threads or machines. There are
-two conversions:
+Floating-point addition is not associative, integer addition is. So every term is first converted
+to fixed point. There are two formats:
 
 * Shares, whose sums stay within [-1, 1], become multiples of ``1 / SCALE`` (`to_integers`).
-* Terms of any size become two words, relative to a power of two above the largest: the high
-  word counts multiples of ``1 / HIGH``, the low word multiples of ``1 / LOW`` (`words_of`,
-  `from_words`).
+* Terms of any size become two words, relative to a power of two above the largest term
+  (`words_of`, `from_words`)::
 
-Sums, maxima and minima over the rows of all machines are taken by the reductions `sum_of`,
-`greatest_of`, `least_of` and `all_true`, and by `exact_sum` and `log_total`. Every machine calls
-them in the same order and gets the same answer.
+      value / 2^exponent  =  high / 2^31  +  low / 2^62        HIGH = 2^31, LOW = 2^62
+
+The reductions `all_reduce_sum`, `all_reduce_max`, `all_reduce_min`, `all_reduce_all` and
+`all_gather`, as well as `exact_sum` and `log_total`, include the rows of all machines. Every
+machine calls them in the same order and gets the same result.
 """
 
 from __future__ import annotations
@@ -51,20 +51,21 @@ __all__ = [
 ]
 
 
-# Shares of a total of 1 become integers by this factor: 2^-61 is far below the rounding of a
-# floating-point sum, and sums up to 4 in size still fit into 64 bits.
+# Fixed-point factor of shares: 2^-61 is far below the rounding of a floating-point sum, and sums
+# up to 4 in size still fit into 64 bits.
 SCALE = 2.0**61
-# Units of the two words of a term: 31 bits each, so that 2^32 of them add up without overflow.
+# Fixed-point factors of the two words: 31 bits each, so that 2^32 terms add up without overflow.
 HIGH = 2.0**31
 LOW = 2.0**62
-# Kernels of this and other files write these numbers out, so that their caches notice a change.
+# Kernels spell these numbers out: numba's cache would not notice a changed constant.
 assert (SCALE, HIGH, LOW) == (2305843009213693952.0, 2147483648.0, 2.0**62), "kernels differ"
-# Scales for which a machine sums few values before it knows that of all.
-SCALES = 8
+# Number of consecutive exponents for which a machine sums few values in advance, which saves
+# a round trip to agree on the exponent.
+N_SCALES = 8
 
 
 def to_integers(shares: Floats) -> Integers:
-    """Turn numbers whose sums stay within [-1, 1] into integers that add up exactly.
+    """Convert shares, whose sums stay within [-1, 1], to fixed point.
 
     >>> import numpy as np
     >>> bool(to_integers(np.array([0.5]))[0] == 2**60)
@@ -74,11 +75,10 @@ def to_integers(shares: Floats) -> Integers:
 
 
 def exact_sum(values: Floats, context: Context | None = None) -> float:
-    """Sum as integers, so that no order, block or thread count changes a bit.
+    """Return the sum; its bits depend neither on the order of the values nor on threads.
 
-    Values are divided by a power of two above the largest and cut into two integers of 31
-    bits each; integers add exactly. The error is at most 2^-62 of the largest value for
-    each term. O(n). With `context` the values of all machines are summed.
+    The error is at most 2^-62 of the largest absolute value for each term. O(n). With `context`
+    the values of all machines are summed.
 
     >>> import numpy as np
     >>> exact_sum(np.array([0.1] * 10))
@@ -94,56 +94,61 @@ def exact_sums(
     few: bool = False,
     largest: Sequence[float] | None = None,
 ) -> list[float]:
-    """Several sums, each as `exact_sum` takes it.
+    """Return the sum of each array, as `exact_sum`.
 
-    Where machines meet, `few` says that they have few values each, so that summing them for
-    several scales is cheaper than to ask the others for the scale. `largest` are the results of
-    `largest_of`, where they are known.
+    With `few`, each machine of a cluster sums its few values for several exponents, which is
+    cheaper than a message to agree on one. `largest` is the result of `largest_of`, if known.
     """
     if context is not None and context.device is not None and context.device.holds(arrays[0]):
         return context.device.exact_sums(arrays)
     if context is None or not context.is_distributed:
-        tops = [None] * len(arrays) if largest is None else largest
-        return [_sum_in_parts(each, context, top) for each, top in zip(arrays, tops, strict=True)]
+        known = [None] * len(arrays) if largest is None else largest
+        return [
+            _sum_over_threads(each, context, top) for each, top in zip(arrays, known, strict=True)
+        ]
     if largest is not None:
-        return _sums_below(arrays, np.array(largest), context)
+        return _sums_with_known_largest(arrays, np.array(largest), context)
     if few:
         tops, sums = context.all_reduce(
-            lambda: [_at_several_scales(each) for each in arrays], _at_the_scale_of_all
+            lambda: [_sum_at_scales(each) for each in arrays], _combine_scales
         )
-        return _sums_below(arrays, tops, context) if sums is None else sums
-    tops = all_reduce_max(lambda: np.array([_top(each) for each in arrays]), context)
-    return _sums_below(arrays, tops, context)
+        return _sums_with_known_largest(arrays, tops, context) if sums is None else sums
+    tops = all_reduce_max(lambda: np.array([_largest_absolute(each) for each in arrays]), context)
+    return _sums_with_known_largest(arrays, tops, context)
 
 
-def _top(values: Floats) -> float:
+def _largest_absolute(values: Floats) -> float:
+    """Return the largest absolute value, 0 for an empty array."""
     return float(np.abs(values).max(initial=0.0))
 
 
-def _at_several_scales(values: Floats) -> tuple[float, list[tuple[np.int64, np.int64]]]:
-    """Largest absolute value, and the integers behind the sum for its scale and those above."""
-    top = _top(values)
+def _sum_at_scales(values: Floats) -> tuple[float, list[tuple[np.int64, np.int64]]]:
+    """Return the largest absolute value, and the words of the sum for `N_SCALES` exponents."""
+    top = _largest_absolute(values)
     if not 0 < top < np.inf:
         return top, []
     exponent = math.frexp(top)[1]
-    return top, [words_of(values, exponent + more) for more in range(SCALES)]
+    return top, [words_of(values, exponent + above) for above in range(N_SCALES)]
 
 
-def _at_the_scale_of_all(
+def _combine_scales(
     parts: Sequence[Sequence[tuple[float, list[tuple[np.int64, np.int64]]]]],
 ) -> tuple[Floats, list[float] | None]:
-    """Largest values, and the sums: None if a machine has not summed for the scale of all."""
-    largest = np.array([greatest([top for top, _ in of]) for of in zip(*parts, strict=True)])
+    """Return the largest values and the sums over all machines.
+
+    The sums are None if a machine lacks the words for the common exponent.
+    """
+    largest = np.array([greatest([top for top, _ in array]) for array in zip(*parts, strict=True)])
     sums = []
-    for most, of in zip(largest, zip(*parts, strict=True), strict=True):
-        if not 0 < most < np.inf:
-            sums.append(float(most))
+    for overall, array in zip(largest, zip(*parts, strict=True), strict=True):
+        if not 0 < overall < np.inf:
+            sums.append(float(overall))
             continue
-        exponent = math.frexp(most)[1]
+        exponent = math.frexp(overall)[1]
         total = np.zeros(2, np.int64)
-        for top, words in of:
+        for top, words in array:
             above = exponent - math.frexp(top)[1]
-            if top > 0 and above >= SCALES:
+            if top > 0 and above >= N_SCALES:
                 return largest, None
             total += words[above] if top > 0 else 0
         sums.append(float(from_words(total, exponent)))
@@ -151,60 +156,64 @@ def _at_the_scale_of_all(
 
 
 def largest_of(arrays: Sequence[Floats], context: Context) -> list[float]:
-    """Largest absolute values of some arrays, of all machines; infinity where one is no number.
+    """Return the largest absolute value of each array over all machines; inf if any is NaN.
 
     >>> import numpy as np
     >>> largest_of([np.array([0.5, -2.0]), np.zeros(0)], Context(1))
     [2.0, 0.0]
     """
 
-    def here() -> Floats:
-        return np.array([_largest_of(each, context) for each in arrays])
+    def local() -> Floats:
+        return np.array([_largest_over_threads(each, context) for each in arrays])
 
-    found: list[float] = all_reduce_max(here, context).tolist()
-    return found
-
-
-def _largest_of(values: Floats, context: Context) -> float:
-    """Largest absolute value here; infinity where one is not a number."""
-    found = context.run(_ends, values.size, values, small=is_small("rows", values.size))
-    ends = [abs(end) for part in found for end in part]
-    return math.inf if any(map(math.isnan, ends)) else max(ends)
+    largest: list[float] = all_reduce_max(local, context).tolist()
+    return largest
 
 
-def _ends(low: int, high: int, values: Floats) -> tuple[float, float]:
-    """Least and greatest of the values low..high and 0; NumPy gives NaN where one is."""
-    here = values[low:high]
-    return float(here.min(initial=0.0)), float(here.max(initial=0.0))
+def _largest_over_threads(values: Floats, context: Context) -> float:
+    """Return the largest absolute value on this machine; inf if any value is NaN."""
+    extremes = context.run(_min_max, values.size, values, small=is_small("rows", values.size))
+    sizes = [abs(extreme) for chunk in extremes for extreme in chunk]
+    return math.inf if any(map(math.isnan, sizes)) else max(sizes)
 
 
-def _sum_in_parts(values: Floats, context: Context | None, largest: float | None = None) -> float:
-    """The sum of one array, every thread adding up a part of it."""
+def _min_max(low: int, high: int, values: Floats) -> tuple[float, float]:
+    """Return the minimum and maximum of ``values[low:high]`` and 0; NaN if any value is NaN."""
+    chunk = values[low:high]
+    return float(chunk.min(initial=0.0)), float(chunk.max(initial=0.0))
+
+
+def _sum_over_threads(
+    values: Floats, context: Context | None, largest: float | None = None
+) -> float:
+    """Return the sum of one array; each thread adds up one chunk."""
     small = context is None or context.jobs == 1 or is_small("rows", values.size)
     if largest is None:
         if context is None or small:
-            return _sum_alone(values)
-        largest = _largest_of(values, context)
+            return _sum_single_thread(values)
+        largest = _largest_over_threads(values, context)
     if largest in (0, np.inf):
-        return _sum_alone(values)
+        return _sum_single_thread(values)
     exponent = math.frexp(largest)[1]
     if context is None or small:
-        return _from_two(_words_of(values, exponent), exponent)
-    parts = context.run(lambda low, high: _words_of(values[low:high], exponent), values.size)
-    return _from_two([sum(words) for words in zip(*parts, strict=True)], exponent)
+        return _fixed_point_to_float(_fixed_point_sum(values, exponent), exponent)
+    parts = context.run(lambda low, high: _fixed_point_sum(values[low:high], exponent), values.size)
+    return _fixed_point_to_float([sum(words) for words in zip(*parts, strict=True)], exponent)
 
 
-def _sum_alone(values: Floats) -> float:
-    """The sum of one array on one thread; if it is not finite, its first such value."""
-    largest = _top(values)
+def _sum_single_thread(values: Floats) -> float:
+    """Return the sum on one thread; the absolute value of the first non-finite value, if any."""
+    largest = _largest_absolute(values)
     if not 0 < largest < np.inf:
         return 0.0 if largest == 0 else float(np.abs(values[~np.isfinite(values)][0]))
     exponent = math.frexp(largest)[1]
-    return _from_two(_words_of(values, exponent), exponent)
+    return _fixed_point_to_float(_fixed_point_sum(values, exponent), exponent)
 
 
-def _sums_below(arrays: Sequence[Floats], largest: Floats, context: Context) -> list[float]:
-    """Sums of values whose largest are known."""
+def _sums_with_known_largest(
+    arrays: Sequence[Floats], largest: Floats, context: Context
+) -> list[float]:
+    """Return the sums over all machines, given the largest absolute values."""
     finite = (largest > 0) & np.isfinite(largest)
     if not finite.any():
         return [float(each) for each in largest]
@@ -224,24 +233,24 @@ def _sums_below(arrays: Sequence[Floats], largest: Floats, context: Context) -> 
 
 
 def words_of(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
-    """Sum of values up to 2^exponent as two integers that add up with those of others."""
-    return _words_of(values, int(exponent))
+    """Return the sum of values of at most 2^exponent as two words, which may be added up."""
+    return _fixed_point_sum(values, int(exponent))
 
 
 def from_words(words: Any, exponent: Any = 0) -> Any:
-    """Sum behind two integers of `words_of`.
+    """Convert words of `words_of` to floats.
 
     >>> import numpy as np
     >>> float(from_words(words_of(np.array([0.25, 1.5]), 1), 1))
     1.75
     """
     high, low = words
-    with np.errstate(over="ignore"):  # a sum beyond the range of floats is infinite
+    with np.errstate(over="ignore"):  # an overflowing sum is infinite
         return np.ldexp(high / HIGH + low / LOW, exponent)
 
 
-def _from_two(words: Sequence[Any], exponent: int) -> float:
-    """The same of one sum, which takes a tenth of the time."""
+def _fixed_point_to_float(words: Sequence[Any], exponent: int) -> float:
+    """Convert the words of one sum to a float, ten times as fast as `from_words`."""
     total = words[0] / HIGH + words[1] / LOW
     try:
         return math.ldexp(total, exponent)
@@ -250,49 +259,49 @@ def _from_two(words: Sequence[Any], exponent: int) -> float:
 
 
 def sums_at(index: Integers, values: Floats, count: int) -> Floats:
-    """Sums of the values at each of `count` indices, whatever their order: O(values + count).
+    """Return the sum of the values at each index, as ``np.bincount``, in any order.
 
-    Each sum is taken as `exact_sum` takes it, relative to the largest of its own values. A sum over
-    values that are not finite is infinite, or NaN.
+    Each sum equals `exact_sum` of its values; it is inf or NaN if one of them is not finite.
+    O(values + count).
 
     >>> sums_at(np.array([0, 2, 0]), np.array([0.1, 3.0, 0.2]), 3)
     array([0.3, 0. , 3. ])
     """
     sums = np.zeros(count)
-    if index.size:  # otherwise nothing need be compiled
+    if index.size:  # avoids compiling the kernel
         words = np.zeros((2, count), np.int64)
-        _sums_at(index, values, words, sums)
+        _add_at_indices(index, values, words, sums)
     return sums
 
 
 def log_total(log_values: Floats, context: Context | None = None) -> float:
-    """Logarithm of a sum of exponentials; the order of the terms does not matter."""
+    """Return the log-sum-exp of the values, in any order."""
     return log_totals([log_values], context)[0]
 
 
 def log_totals(arrays: Sequence[Floats], context: Context | None = None) -> list[float]:
-    """Logarithms of several sums of exponentials."""
+    """Return the log-sum-exp of each array."""
     if context is None or not context.is_distributed:
-        return [_log_total(each) for each in arrays]
+        return [_log_sum_exp(each) for each in arrays]
     largest = all_reduce_max(
         lambda: np.array([each.max(initial=-np.inf) for each in arrays]), context
     )
     finite = np.isfinite(largest)
     base = np.where(finite, largest, 0.0)
     terms = [exp(each - low) for each, low in zip(arrays, base, strict=True)]
-    # The largest of the terms, wherever it is, is 1.
-    sums = _sums_below(terms, finite.astype(np.float64), context)
+    # The largest term, on whichever machine, is exp(0) = 1.
+    sums = _sums_with_known_largest(terms, finite.astype(np.float64), context)
     return [
         float(top + each) if known else float(top)
         for top, each, known in zip(largest, log(np.array(sums)), finite, strict=True)
     ]
 
 
-def _log_total(log_values: Floats) -> float:
+def _log_sum_exp(log_values: Floats) -> float:
     largest = float(log_values.max(initial=-np.inf))
     if not np.isfinite(largest):
         return largest
-    return largest + float(log(np.array([_sum_alone(exp(log_values - largest))]))[0])
+    return largest + float(log(np.array([_sum_single_thread(exp(log_values - largest))]))[0])
 
 
 # -- over all machines -------------------------------------------------------------------------
@@ -301,67 +310,69 @@ def _log_total(log_values: Floats) -> float:
 def all_reduce_sum(
     part: Callable[[], Any], context: Context | None, then: Callable[[Any], Any] | None = None
 ) -> Any:
-    """Sum over all machines: integers, or arrays of them; a tuple is summed member by member.
+    """Return the sum over all machines of integers, arrays of integers, or tuples of either.
 
-    `then` is applied to the sum once, before the answer travels back, so that a small answer can
-    be drawn from large sums. `part` must change nothing: it is not called on a machine that
-    replaces another and knows the answer.
+    `then` is applied to the sum before the result is sent back, so that large sums need not be
+    sent. `part` must have no side effects: it is not called on a replacement worker, which replays
+    recorded results.
 
     >>> all_reduce_sum(lambda: 3, Context(1)), all_reduce_sum(lambda: (1, 2), None, then=max)
     (3, 2)
     """
-    return _over_all(part, added if then is None else partial(_of_sum, then), context)
+    return _all_reduce(part, added if then is None else partial(_apply_to_sum, then), context)
 
 
 def all_reduce_max(part: Callable[[], Any], context: Context | None) -> Any:
-    """Greatest over all machines, element by element.
+    """Return the elementwise maximum over all machines.
 
     >>> all_reduce_max(lambda: 0.5, Context(1))
     0.5
     """
-    return _over_all(part, greatest, context)
+    return _all_reduce(part, greatest, context)
 
 
 def all_reduce_min(part: Callable[[], Any], context: Context | None) -> Any:
-    """Least over all machines.
+    """Return the minimum over all machines.
 
     >>> all_reduce_min(lambda: 0.5, Context(1))
     0.5
     """
-    return _over_all(part, min, context)
+    return _all_reduce(part, min, context)
 
 
 def all_reduce_all(part: Callable[[], bool], context: Context | None) -> bool:
-    """Whether something holds on all machines.
+    """Return whether `part` is true on all machines.
 
     >>> all_reduce_all(lambda: True, Context(1))
     True
     """
-    return bool(_over_all(part, all, context))
+    return bool(_all_reduce(part, all, context))
 
 
 def all_gather(part: Callable[[], Any], context: Context | None) -> list[Any]:
-    """The parts of all machines; what is made of them must not depend on who has which rows.
+    """Return the list of the parts of all machines.
+
+    Callers' results must not depend on how the rows are distributed.
 
     >>> all_gather(lambda: 3, Context(1))
     [3]
     """
-    return _over_all(part, list, context)
+    return _all_reduce(part, list, context)
 
 
-def _over_all(
+def _all_reduce(
     part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any], context: Context | None
 ) -> Any:
-    """Combine the parts of all machines; without workers there is only this one."""
+    """Combine the parts of all machines; without a context, of this one."""
     return combine([part()]) if context is None else context.all_reduce(part, combine)
 
 
-def _of_sum(then: Callable[[Any], Any], parts: Sequence[Any]) -> Any:
+def _apply_to_sum(then: Callable[[Any], Any], parts: Sequence[Any]) -> Any:
     return then(added(parts))
 
 
 def added(parts: Sequence[Any]) -> Any:
-    """Sum of the parts; of tuples, member by member."""
+    """Return the sum of the parts; tuples are summed member by member."""
     if isinstance(parts[0], tuple):
         return tuple(added(members) for members in zip(*parts, strict=True))
     total = parts[0]
@@ -371,24 +382,24 @@ def added(parts: Sequence[Any]) -> Any:
 
 
 def greatest(parts: Sequence[Any]) -> Any:
-    """Greatest of the parts, element by element."""
-    most = parts[0]
+    """Return the elementwise maximum of the parts."""
+    largest = parts[0]
     for part in parts[1:]:
-        most = np.maximum(most, part)
-    return most
+        largest = np.maximum(largest, part)
+    return largest
 
 
 # -- kernels ---------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _words_of(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
-    """Sum of two integers of 31 bits for every value, as shares of a power of two."""
-    # In two factors: of the smallest numbers the inverse is beyond the range of floats.
+def _fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
+    """See `words_of`."""
+    # Scale in two steps: 2^-exponent overflows for subnormal values.
     half = exponent // 2
     one, other = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)
     high, low = np.int64(0), np.int64(0)
-    for i in range(values.size):  # (quicker than over the values themselves)
+    for i in range(values.size):  # faster than iterating over the values
         scaled = values[i] * one * other * 2147483648.0
         whole = np.floor(scaled)
         high += np.int64(whole)
@@ -397,8 +408,8 @@ def _words_of(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
 
 
 @njit(cache=True, nogil=True)
-def _sums_at(index: Integers, values: Floats, words: Integers, sums: Floats) -> None:
-    """See `sums_at`; `words` is room for the integers, `sums` holds zeros."""
+def _add_at_indices(index: Integers, values: Floats, words: Integers, sums: Floats) -> None:
+    """See `sums_at`; `words` and `sums` hold zeros. `sums` first holds the largest values."""
     for i in range(values.size):
         size = abs(values[i])
         if size > sums[index[i]] or np.isnan(size):
@@ -407,7 +418,7 @@ def _sums_at(index: Integers, values: Floats, words: Integers, sums: Floats) -> 
         at = index[i]
         if 0.0 < sums[at] < np.inf:
             exponent = math.frexp(sums[at])[1]
-            # In two factors: of the smallest numbers the inverse is beyond the range of floats.
+            # Scale in two steps: 2^-exponent overflows for subnormal values.
             half = exponent // 2
             scaled = values[i] * math.ldexp(1.0, -half) * math.ldexp(1.0, half - exponent)
             scaled *= 2147483648.0

@@ -1,4 +1,4 @@
-"""Data frames as X: columns that are not numbers, and categories as numbers."""
+"""Data frames as X: rejecting text columns, and encoding categories as numbers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = [
 
 
 def frame_of(X: Any) -> Any:
-    """A data frame of any kind that narwhals knows; None for anything else."""
+    """Wrap a data frame as a narwhals frame; return None for any other type."""
     if not hasattr(X, "columns"):
         return None
-    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+    import narwhals as nw  # noqa: PLC0415  (only needed for data frames)
 
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def row_labels(X: Any) -> list[Any] | None:
-    """The index of a pandas data frame; None if there is none but the numbers of the rows."""
+    """Return the index of a pandas data frame; None if it is just the row numbers."""
     index = getattr(X, "index", None) if hasattr(X, "iloc") else None
     if index is None or index.equals(type(index)(range(len(index)))):
         return None
@@ -42,22 +42,22 @@ def row_labels(X: Any) -> list[Any] | None:
 
 
 def take_rows(X: Any, rows: Array) -> Any:
-    """Rows of an array, a sparse matrix or a data frame.
+    """Return rows of an array, a sparse matrix or a data frame.
 
     >>> take_rows([[1], [2], [3]], np.array([2, 0])).tolist()
     [[3], [1]]
     """
     if hasattr(X, "iloc"):
         return X.iloc[rows]
-    if hasattr(X, "column_names"):  # arrow's table takes rows by name only
+    if hasattr(X, "column_names"):  # arrow tables index rows by `take` only
         return X.take(rows)
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
 def pandas_frame(rows: Any, index: Any = None) -> Any:
-    """A pandas data frame of some rows (dictionaries) or columns."""
+    """Return a pandas data frame of rows (dictionaries) or columns."""
     try:
-        import pandas as pd  # noqa: PLC0415  (only for those who want a frame)
+        import pandas as pd  # noqa: PLC0415  (optional dependency)
     except ImportError as error:
         raise ImportError("to_frame needs pandas: pip install pandas") from error
     return pd.DataFrame(rows, index=index)
@@ -68,11 +68,11 @@ def refuse_text(
     remedy: str = "encode them first, for example with scikit-learn's OrdinalEncoder or "
     "OneHotEncoder; BoostedRanker and GlassBoxRanker take categorical columns as they are",
 ) -> None:
-    """Name the columns of a data frame that are not numbers, and what to do about it."""
+    """Raise ValueError if a data frame has columns that are not numbers."""
     frame = frame_of(X)
     if frame is None:
         return
-    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+    import narwhals as nw  # noqa: PLC0415  (only needed for data frames)
 
     kinds = frame.schema.items()
     dates = [name for name, kind in kinds if kind in (nw.Datetime, nw.Date)]
@@ -87,7 +87,7 @@ def refuse_text(
 
 
 def refuse_text_in_blocks(X: Any) -> None:
-    """Do the same for a block of rows, which does not know what is in the other blocks."""
+    """Raise like `refuse_text`, with the remedy for data read in blocks of rows."""
     refuse_text(
         X,
         "number their categories in the same way in all blocks, for example with scikit-learn's "
@@ -96,32 +96,32 @@ def refuse_text_in_blocks(X: Any) -> None:
 
 
 def category_columns(X: Any, named: Collection[str]) -> dict[str, list[Any]]:
-    """Categories of the columns of a data frame that hold some: name -> categories, sorted.
+    """Return the sorted categories of each categorical column of a data frame.
 
-    Those are the columns of a categorical type (pandas "category", polars Categorical or Enum)
-    and the `named` columns of text. O(n) for each of them.
+    Categorical are the columns of a categorical type (pandas "category", polars Categorical or
+    Enum) and the `named` columns of text. O(n) for each.
     """
     frame = frame_of(X)
     if frame is None:
         return {}
-    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+    import narwhals as nw  # noqa: PLC0415  (only needed for data frames)
 
-    found = {}
+    categories = {}
     for name, kind in frame.schema.items():
         if kind in (nw.Categorical, nw.Enum) or (kind == nw.String and name in named):
             values = {each for each in frame[name].to_list() if not is_missing(each)}
-            strange = [each for each in values if not isinstance(each, str | int | float)]
-            if strange:
+            invalid = [each for each in values if not isinstance(each, str | int | float)]
+            if invalid:
                 raise ValueError(
-                    f"column {name!r} has a category {strange[0]!r}; categories are text or "
+                    f"column {name!r} has a category {invalid[0]!r}; categories are text or "
                     "numbers, so that a model file can hold them"
                 )
-            found[str(name)] = sorted(values, key=lambda each: (isinstance(each, str), each))
-    return found
+            categories[str(name)] = sorted(values, key=lambda each: (isinstance(each, str), each))
+    return categories
 
 
 def category_codes(X: Any, categories: dict[str, list[Any]]) -> Any:
-    """The data frame with categories replaced by their numbers; others are missing (NaN)."""
+    """Replace the categories of a data frame by their numbers; unknown ones become NaN."""
     if not categories:
         return X
     frame = frame_of(X)
@@ -131,7 +131,7 @@ def category_codes(X: Any, categories: dict[str, list[Any]]) -> Any:
             f"the model was fitted on categories in column {absent[0]!r}; give a data frame with "
             "that column, whose values are then looked up among them"
         )
-    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+    import narwhals as nw  # noqa: PLC0415  (only needed for data frames)
 
     columns = []
     for name, known in categories.items():
@@ -142,7 +142,7 @@ def category_codes(X: Any, categories: dict[str, list[Any]]) -> Any:
 
 
 def check_categories(given: Any, names: Any) -> dict[str, list[Any]]:
-    """Categories from a model file, refused where they are not what `category_columns` gives."""
+    """Return the categories of a model file; raise ValueError if they are malformed."""
     known = set() if names is None else {str(name) for name in names}
     if not isinstance(given, dict) or not set(given) <= known:
         raise ValueError("the categories of the model are not those of its features")
@@ -154,7 +154,7 @@ def check_categories(given: Any, names: Any) -> dict[str, list[Any]]:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value stands for no value: None, NaN, NaT or pandas' NA."""
+    """Return whether a value is missing: None, NaN, NaT or pandas' NA."""
     if value is None:
         return True
     try:

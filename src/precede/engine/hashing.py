@@ -1,7 +1,7 @@
-"""Numbers that look random and follow from keys of rows (splitmix64): draws without a generator.
+"""Pseudorandom numbers by hashing the keys of rows (splitmix64).
 
-A row is drawn or not by its key, a seed and the number of a round, so the draw depends neither on
-the order of the rows nor on which machine holds them.
+Whether a row is sampled depends only on its key, a seed and the round, and so neither on the order
+of the rows nor on the machine that holds them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["hash_keys", "hash_seeds", "splitmix64"]
 
 
 def splitmix64(keys: Keys) -> Keys:
-    """Keys whose bits are scattered: close ones become unlike.
+    """Apply the finalizer of splitmix64: a bijection that mixes all bits.
 
     >>> splitmix64(np.arange(3, dtype=np.uint64)) >> np.uint64(56)
     array([  0,  86, 219], dtype=uint64)
@@ -24,13 +24,13 @@ def splitmix64(keys: Keys) -> Keys:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def hash_seeds(*more: int) -> Keys:
-    """What is added to keys for some numbers, before they are scattered."""
-    return np.array([(number + 1) * 0x9E3779B97F4A7C15 % 2**64 for number in more], np.uint64)
+def hash_seeds(*numbers: int) -> Keys:
+    """Return the increments that `hash_keys` adds to the keys: (number + 1) times 2^64 / phi."""
+    return np.array([(number + 1) * 0x9E3779B97F4A7C15 % 2**64 for number in numbers], np.uint64)
 
 
-def hash_keys(keys: Keys, *more: int) -> Keys:
-    """Keys mixed with some numbers, such as a seed and a round: O(n)."""
-    for number in hash_seeds(*more):
-        keys = splitmix64(keys + number)
+def hash_keys(keys: Keys, *numbers: int) -> Keys:
+    """Hash keys together with numbers such as a seed and a round. O(n) for each number."""
+    for increment in hash_seeds(*numbers):
+        keys = splitmix64(keys + increment)
     return keys

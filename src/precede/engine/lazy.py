@@ -1,6 +1,6 @@
-"""Names of a package that are imported when they are first used.
+"""Lazy imports: a package loads its modules when their names are first used.
 
-``import precede`` and the help of the command line must not wait for numba.
+``import precede`` and ``precede --help`` must not wait for numba.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ __all__ = ["lazily"]
 def lazily(
     package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Give ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
-    `modules` maps the modules of the package to the names that they define, in one string. Every
-    module of the package is an attribute of it as well, imported when it is used.
+    `modules` maps each module of the package to the names it exports, separated by spaces. The
+    modules themselves are attributes of the package too.
 
     >>> get, names, _ = lazily("precede", {"judgments": "Judgments"})
     >>> get("Judgments").__name__, names()
     ('Judgments', ['Judgments'])
     """
-    homes = {name: module for module, names in modules.items() for name in names.split()}
+    module_of = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
-        if name in homes:
-            return getattr(import_module(f"{package}.{homes[name]}"), name)
+        if name in module_of:
+            return getattr(import_module(f"{package}.{module_of[name]}"), name)
         if name[:1] != "_" and find_spec(f"{package}.{name}") is not None:
             return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
-    return get, lambda: sorted(homes), sorted(homes)
+    return get, lambda: sorted(module_of), sorted(module_of)

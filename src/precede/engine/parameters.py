@@ -1,4 +1,4 @@
-"""Checks of parameters: each refusal names the parameter, its value and the remedy."""
+"""Checks of parameters: each error names the parameter, its value and the remedy."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = [
     "whole_number",
 ]
 
-AUTO = "auto"  # the value of a parameter that the fit is to choose
+AUTO = "auto"  # value of a parameter that `fit` chooses
 
 
 class Selectable(Protocol):
-    """An estimator that says which of its parameters a fit may choose."""
+    """An estimator with parameters that `fit` can choose."""
 
     selectable: tuple[str, ...]
 
 
 def asked(estimator: Selectable) -> list[str]:
-    """Names of the parameters that the fit is to choose.
+    """Return the names of the parameters set to "auto".
 
     >>> from precede import BoostedRanker
     >>> asked(BoostedRanker(n_estimators="auto"))
@@ -39,7 +39,7 @@ def asked(estimator: Selectable) -> list[str]:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number of things in words.
+    """Return a count with its noun in the singular or plural.
 
     >>> counted(1, "round"), counted(20, "round"), counted(2, "query")
     ('1 round', '20 rounds', '2 queries')
@@ -49,34 +49,36 @@ def counted(number: int, noun: str) -> str:
 
 
 def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> None:
-    """Refuse anything but a whole number in the range."""
+    """Raise ValueError unless `value` is an integer from `least` to `most`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
     if not whole or value < least or (most is not None and value > most):
-        upto = "" if most is None else f" to {most}"
-        raise ValueError(f"{name}={value!r} is out of range; use a whole number from {least}{upto}")
+        up_to = "" if most is None else f" to {most}"
+        raise ValueError(
+            f"{name}={value!r} is out of range; use a whole number from {least}{up_to}"
+        )
 
 
 def in_range(name: str, value: Any, low: float, high: float) -> None:
-    """Refuse anything but a number above `low` and at most `high`."""
+    """Raise ValueError unless `value` is a number above `low` and at most `high`."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number or not low < value <= high:
         raise ValueError(f"{name}={value!r} is out of range; use more than {low:g}, up to {high:g}")
 
 
 def true_or_false(name: str, value: Any) -> None:
-    """Refuse a switch that is neither True nor False."""
+    """Raise ValueError unless `value` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={value!r}; use True or False")
 
 
 def check_choice(name: str, given: Any, choices: Iterable[str]) -> None:
-    """Refuse anything but one of the choices."""
+    """Raise ValueError unless `given` is one of the choices."""
     if given not in (allowed := tuple(choices)):
         raise ValueError(f"{name}={given!r}; choose one of {', '.join(allowed)}")
 
 
 def upper_tail(level: Any) -> float:
-    """Return the probability beyond either end of an interval of this confidence level.
+    """Return the tail probability on each side of an interval of this confidence level.
 
     >>> round(upper_tail(0.95), 3)
     0.025

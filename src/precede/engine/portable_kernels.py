@@ -1,16 +1,15 @@
-"""`exp`, `log` and `log1p` for kernels, with the same bits on every processor; `smaller`, `larger`.
+"""`exp`, `log`, `log1p`, `fmin` and `fmax` for kernels, with the same bits on every processor.
 
-Each is written once, as steps on numbers, and numba is given the instructions of these steps
-(`numba.extending.intrinsic`): a kernel that uses one has nothing more to compile than the
-instructions, and no function to call. There are no branches, so loops take several numbers at a
-time. Where the JIT is switched off (``NUMBA_DISABLE_JIT=1``) the same steps are taken in Python.
-The formulas are in `precede.engine.portable`, which has these functions for arrays.
+Each function is written once, over abstract numbers, and inlined into kernels as LLVM instructions
+(`numba.extending.intrinsic`): callers compile fast, and since there are no branches, loops are
+vectorized. With ``NUMBA_DISABLE_JIT=1`` the same steps run on Python's numbers. The formulas are in
+`precede.engine.portable`, which has these functions for arrays.
 
-`smaller` and `larger` are `min` and `max` of two numbers, which numba compiles as functions of
-their own, a tenth of a second for every kind of numbers.
+`fmin` and `fmax` replace `min` and `max` of two numbers, which numba compiles as separate
+functions, a tenth of a second for every type.
 
-(numba keeps compiled kernels until their own file changes: after a change here, touch the files
-that import it.)
+After a change here, touch the files that import this one: numba's cache only checks a kernel's own
+file.
 """
 
 from __future__ import annotations
@@ -25,95 +24,96 @@ from numba import config, types
 from numba.extending import intrinsic
 
 __all__ = [
+    "evaluate_in_python",
     "fmax",
     "fmin",
-    "in_python",
     "portable_exp",
     "portable_log",
     "portable_log1p",
 ]
 
-# Adding 1.5 * 2^52 rounds to a whole number, which is then in the last bits.
-SHIFT, BITS_OF_SHIFT = 6755399441055744.0, 0x4338000000000000
-# log(2) in two parts: products of the first with whole numbers below 2^20 are exact.
-LOG_2, REST_OF_LOG_2 = 0.6931471803691238, 1.9082149292705877e-10
-ROOT_2 = 1.4142135623730951
-OF_EXP = tuple(1 / math.factorial(degree) for degree in range(13, 1, -1))
-OF_LOG = tuple(2 / degree for degree in range(21, 2, -2))
+# Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
+SHIFT, SHIFT_BITS = 6755399441055744.0, 0x4338000000000000
+# log(2) as a sum; products of the high part with integers below 2^20 are exact.
+LOG_2_HIGH, LOG_2_LOW = 0.6931471803691238, 1.9082149292705877e-10
+SQRT_2 = 1.4142135623730951
+EXP_COEFFICIENTS = tuple(1 / math.factorial(degree) for degree in range(13, 1, -1))
+LOG_COEFFICIENTS = tuple(2 / degree for degree in range(21, 2, -2))
 
 
-# -- the steps -------------------------------------------------------------------------------------
+# -- formulas --------------------------------------------------------------------------------------
 #
-# `x` is a float or stands for one; `of` has what is no operator: `choose`, `bits` and `from_bits`.
+# `x` is a float or a `_LlvmValue`; `ops` has the operations without an operator: `choose`, `bits`
+# and `from_bits`.
 
 
-def _exp(x: Any, of: Any) -> Any:
-    near = of.choose(x < 710.0, x, 710.0)  # beyond, the result is 0 or infinite all the same
-    near = of.choose(near > -746.0, near, -746.0)
-    shifted = near * 1.4426950408889634 + SHIFT
-    k, number = shifted - SHIFT, of.bits(shifted) - BITS_OF_SHIFT
-    high, low = near - k * LOG_2, k * REST_OF_LOG_2
+def _exp(x: Any, ops: Any) -> Any:
+    clipped = ops.choose(x < 710.0, x, 710.0)  # beyond, the result is inf or 0 as well
+    clipped = ops.choose(clipped > -746.0, clipped, -746.0)
+    shifted = clipped * 1.4426950408889634 + SHIFT
+    k, exponent = shifted - SHIFT, ops.bits(shifted) - SHIFT_BITS
+    high, low = clipped - k * LOG_2_HIGH, k * LOG_2_LOW
     r = high - low
-    lost = (high - r) - low
-    p = OF_EXP[0]
-    for factor in OF_EXP[1:]:
+    rounding = (high - r) - low
+    p = EXP_COEFFICIENTS[0]
+    for factor in EXP_COEFFICIENTS[1:]:
         p = r * p + factor
-    value = (r + (lost + r * r * p)) + 1.0
-    # In two factors: the smallest results are rounded once, by the last product.
-    half = number >> 1
-    one = of.from_bits((half + 1023) << 52)
-    other = of.from_bits((number - half + 1023) << 52)
-    return of.choose(x == x, value * one * other, x)  # noqa: PLR0124  (NaN is not itself)
+    value = (r + (rounding + r * r * p)) + 1.0
+    # Scale by two powers of two, so that subnormal results are rounded once, by the last product.
+    half = exponent >> 1
+    one = ops.from_bits((half + 1023) << 52)
+    other = ops.from_bits((exponent - half + 1023) << 52)
+    return ops.choose(x == x, value * one * other, x)  # noqa: PLR0124  (NaN is not itself)
 
 
-def _log(x: Any, of: Any) -> Any:
+def _log(x: Any, ops: Any) -> Any:
     subnormal = x < 2.2250738585072014e-308
-    m, e = _parts(of.choose(subnormal, x * 2.0**54, x), of)
-    e = e - of.choose(subnormal, 54.0, 0.0)
-    value = of.choose(x < math.inf, _log_of_parts(m - 1.0, e, 0.0), x)
-    return of.choose(x > 0.0, value, of.choose(x == 0.0, -math.inf, math.nan))
+    m, e = _mantissa_and_exponent(ops.choose(subnormal, x * 2.0**54, x), ops)
+    e = e - ops.choose(subnormal, 54.0, 0.0)
+    value = ops.choose(x < math.inf, _log_from_parts(m - 1.0, e, 0.0), x)
+    return ops.choose(x > 0.0, value, ops.choose(x == 0.0, -math.inf, math.nan))
 
 
-def _log1p(x: Any, of: Any) -> Any:
-    inside = of.choose(x > -1.0, x, 0.0)
-    near = (inside > -0.2928932188134524) & (inside < 0.41421356237309503)
-    whole = inside + 1.0
-    # What rounding took from 1 + x.
-    lost = of.choose(inside > 1.0, -((whole - inside) - 1.0), inside - (whole - 1.0))
-    m, e = _parts(whole, of)
-    f, e = of.choose(near, inside, m - 1.0), of.choose(near, 0.0, e)
-    value = _log_of_parts(f, e, of.choose(near, 0.0, lost / whole))
-    tiny = (inside > -(2.0**-53)) & (inside < 2.0**-53)
-    value = of.choose(x < math.inf, of.choose(tiny, x, value), x)
-    return of.choose(x > -1.0, value, of.choose(x == -1.0, -math.inf, math.nan))
+def _log1p(x: Any, ops: Any) -> Any:
+    valid = ops.choose(x > -1.0, x, 0.0)
+    near_zero = (valid > -0.2928932188134524) & (valid < 0.41421356237309503)
+    total = valid + 1.0
+    # The rounding error of 1 + x.
+    error = ops.choose(valid > 1.0, -((total - valid) - 1.0), valid - (total - 1.0))
+    m, e = _mantissa_and_exponent(total, ops)
+    f, e = ops.choose(near_zero, valid, m - 1.0), ops.choose(near_zero, 0.0, e)
+    value = _log_from_parts(f, e, ops.choose(near_zero, 0.0, error / total))
+    tiny = (valid > -(2.0**-53)) & (valid < 2.0**-53)
+    value = ops.choose(x < math.inf, ops.choose(tiny, x, value), x)
+    return ops.choose(x > -1.0, value, ops.choose(x == -1.0, -math.inf, math.nan))
 
 
-def _parts(x: Any, of: Any) -> tuple[Any, Any]:
-    """``m`` from 0.71 to 1.41 and a whole ``e`` such that x = m 2^e, of a normal number."""
-    bits = of.bits(x)
-    m = of.from_bits((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
-    e = of.from_bits(((bits >> 52) & 0x7FF) - 1023 + BITS_OF_SHIFT) - SHIFT
-    large = m > ROOT_2
-    return of.choose(large, m * 0.5, m), e + of.choose(large, 1.0, 0.0)
+def _mantissa_and_exponent(x: Any, ops: Any) -> tuple[Any, Any]:
+    """Split a normal number x = m 2^e into ``m`` from 0.71 to 1.41 and an integer ``e``."""
+    bits = ops.bits(x)
+    m = ops.from_bits((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
+    e = ops.from_bits(((bits >> 52) & 0x7FF) - 1023 + SHIFT_BITS) - SHIFT
+    large = m > SQRT_2
+    return ops.choose(large, m * 0.5, m), e + ops.choose(large, 1.0, 0.0)
 
 
-def _log_of_parts(f: Any, e: Any, more: Any) -> Any:
-    """``log(1 + f) + e log(2) + more``."""
+def _log_from_parts(f: Any, e: Any, correction: Any) -> Any:
+    """Return ``log(1 + f) + e log(2) + correction``."""
     s = f / (f + 2.0)
     z = s * s
-    p = OF_LOG[0]
-    for factor in OF_LOG[1:]:
+    p = LOG_COEFFICIENTS[0]
+    for factor in LOG_COEFFICIENTS[1:]:
         p = z * p + factor
     square = f * 0.5 * f
-    small = s * (square + z * p) + (e * REST_OF_LOG_2 + more)
-    return e * LOG_2 - ((square - small) - f)
+    small = s * (square + z * p) + (e * LOG_2_LOW + correction)
+    return e * LOG_2_HIGH - ((square - small) - f)
 
 
 # -- in Python -------------------------------------------------------------------------------------
 
 
-class _Plain:
-    """Operations on Python's numbers."""
+class _PythonOps:
+    """Operations on Python numbers."""
 
     @staticmethod
     def choose(condition: bool, one: float, other: float) -> float:
@@ -128,13 +128,13 @@ class _Plain:
         return float(struct.unpack("<d", struct.pack("<q", number))[0])
 
 
-def in_python(name: str, x: float) -> float:
-    """`"exp"`, `"log"` or `"log1p"` of a number, step by step in Python.
+def evaluate_in_python(name: str, x: float) -> float:
+    """Evaluate `"exp"`, `"log"` or `"log1p"` of a number in pure Python.
 
-    >>> in_python("exp", 0.0), in_python("log", 1.0), in_python("log1p", -1.0)
-    (1.0, 0.0, -inf)
+    >>> evaluate_in_python("exp", 0.0), evaluate_in_python("log1p", -1.0)
+    (1.0, -inf)
     """
-    return float({"exp": _exp, "log": _log, "log1p": _log1p}[name](float(x), _Plain))
+    return float({"exp": _exp, "log": _log, "log1p": _log1p}[name](float(x), _PythonOps))
 
 
 # -- in kernels ------------------------------------------------------------------------------------
@@ -142,99 +142,99 @@ def in_python(name: str, x: float) -> float:
 DOUBLE, INTEGER = ir.DoubleType(), ir.IntType(64)
 
 
-class _Value:
-    """A value of a kernel that is being compiled: operators add instructions to it."""
+class _LlvmValue:
+    """A value in a kernel that is being compiled; operators emit LLVM instructions."""
 
     def __init__(self, builder: Any, value: Any):
         self._builder, self.value = builder, value
 
-    def _with(self, other: Any) -> Any:
-        return other.value if isinstance(other, _Value) else ir.Constant(self.value.type, other)
+    def _operand(self, other: Any) -> Any:
+        return other.value if isinstance(other, _LlvmValue) else ir.Constant(self.value.type, other)
 
-    def _made(self, name: str, other: Any) -> _Value:
+    def _arithmetic(self, name: str, other: Any) -> _LlvmValue:
         float_ = self.value.type == DOUBLE
-        make = getattr(self._builder, f"f{name}" if float_ else name)
-        return _Value(self._builder, make(self.value, self._with(other)))
+        emit = getattr(self._builder, f"f{name}" if float_ else name)
+        return _LlvmValue(self._builder, emit(self.value, self._operand(other)))
 
-    def _compared(self, sign: str, other: Any) -> _Value:
-        made = self._builder.fcmp_ordered(sign, self.value, self._with(other))
-        return _Value(self._builder, made)
+    def _compare(self, sign: str, other: Any) -> _LlvmValue:
+        result = self._builder.fcmp_ordered(sign, self.value, self._operand(other))
+        return _LlvmValue(self._builder, result)
 
-    def __add__(self, other: Any) -> _Value:
-        return self._made("add", other)
+    def __add__(self, other: Any) -> _LlvmValue:
+        return self._arithmetic("add", other)
 
-    def __sub__(self, other: Any) -> _Value:
-        return self._made("sub", other)
+    def __sub__(self, other: Any) -> _LlvmValue:
+        return self._arithmetic("sub", other)
 
-    def __mul__(self, other: Any) -> _Value:
-        return self._made("mul", other)
+    def __mul__(self, other: Any) -> _LlvmValue:
+        return self._arithmetic("mul", other)
 
-    def __truediv__(self, other: Any) -> _Value:
-        return self._made("div", other)
+    def __truediv__(self, other: Any) -> _LlvmValue:
+        return self._arithmetic("div", other)
 
-    def __neg__(self) -> _Value:
-        return _Value(self._builder, self._builder.fneg(self.value))
+    def __neg__(self) -> _LlvmValue:
+        return _LlvmValue(self._builder, self._builder.fneg(self.value))
 
-    def __lt__(self, other: Any) -> _Value:
-        return self._compared("<", other)
+    def __lt__(self, other: Any) -> _LlvmValue:
+        return self._compare("<", other)
 
-    def __gt__(self, other: Any) -> _Value:
-        return self._compared(">", other)
+    def __gt__(self, other: Any) -> _LlvmValue:
+        return self._compare(">", other)
 
     def __eq__(self, other: object) -> Any:
-        return self._compared("==", other)
+        return self._compare("==", other)
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __and__(self, other: Any) -> _Value:
-        return _Value(self._builder, self._builder.and_(self.value, self._with(other)))
+    def __and__(self, other: Any) -> _LlvmValue:
+        return _LlvmValue(self._builder, self._builder.and_(self.value, self._operand(other)))
 
-    def __or__(self, other: Any) -> _Value:
-        return _Value(self._builder, self._builder.or_(self.value, self._with(other)))
+    def __or__(self, other: Any) -> _LlvmValue:
+        return _LlvmValue(self._builder, self._builder.or_(self.value, self._operand(other)))
 
-    def __lshift__(self, count: int) -> _Value:
-        return _Value(self._builder, self._builder.shl(self.value, self._with(count)))
+    def __lshift__(self, count: int) -> _LlvmValue:
+        return _LlvmValue(self._builder, self._builder.shl(self.value, self._operand(count)))
 
-    def __rshift__(self, count: int) -> _Value:
-        return _Value(self._builder, self._builder.ashr(self.value, self._with(count)))
+    def __rshift__(self, count: int) -> _LlvmValue:
+        return _LlvmValue(self._builder, self._builder.ashr(self.value, self._operand(count)))
 
 
-class _Compiled:
-    """Operations on values of a kernel."""
+class _LlvmOps:
+    """Operations on `_LlvmValue`s."""
 
     def __init__(self, builder: Any):
         self._builder = builder
 
     def _float(self, x: Any) -> Any:
-        return x.value if isinstance(x, _Value) else ir.Constant(DOUBLE, x)
+        return x.value if isinstance(x, _LlvmValue) else ir.Constant(DOUBLE, x)
 
-    def choose(self, condition: _Value, one: Any, other: Any) -> _Value:
+    def choose(self, condition: _LlvmValue, one: Any, other: Any) -> _LlvmValue:
         both = self._float(one), self._float(other)
-        return _Value(self._builder, self._builder.select(condition.value, *both))
+        return _LlvmValue(self._builder, self._builder.select(condition.value, *both))
 
-    def bits(self, x: _Value) -> _Value:
-        return _Value(self._builder, self._builder.bitcast(x.value, INTEGER))
+    def bits(self, x: _LlvmValue) -> _LlvmValue:
+        return _LlvmValue(self._builder, self._builder.bitcast(x.value, INTEGER))
 
-    def from_bits(self, number: _Value) -> _Value:
-        return _Value(self._builder, self._builder.bitcast(number.value, DOUBLE))
+    def from_bits(self, number: _LlvmValue) -> _LlvmValue:
+        return _LlvmValue(self._builder, self._builder.bitcast(number.value, DOUBLE))
 
 
-def _for_kernels(steps: Callable[[Any, Any], Any]) -> Any:
-    """What kernels call for these steps."""
+def _make_intrinsic(formula: Callable[[Any, Any], Any]) -> Any:
+    """Return a function for kernels that inlines a formula."""
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
-        return lambda x: steps(float(x), _Plain)
+        return lambda x: formula(float(x), _PythonOps)
 
-    def typed(_: Any, x: Any) -> Any:  # noqa: ARG001  (numba looks at the names of all arguments)
+    def typed(_: Any, x: Any) -> Any:  # noqa: ARG001  (numba reads the names of all arguments)
         def generate(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-            return steps(_Value(builder, arguments[0]), _Compiled(builder)).value
+            return formula(_LlvmValue(builder, arguments[0]), _LlvmOps(builder)).value
 
         return types.float64(types.float64), generate
 
-    return _built_in(typed)
+    return _intrinsic(typed)
 
 
-def _chosen(sign: str, plain: Callable[..., Any]) -> Any:
-    """The second of two numbers if it compares so with the first, else the first."""
+def _make_min_or_max(sign: str, plain: Callable[..., Any]) -> Any:
+    """Return a function for kernels: `other` if ``other sign one``, else `one`."""
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return plain
 
@@ -251,16 +251,16 @@ def _chosen(sign: str, plain: Callable[..., Any]) -> Any:
             return None
         return kind(kind, kind), generate
 
-    return _built_in(typed)
+    return _intrinsic(typed)
 
 
-def _built_in(typed: Callable[..., Any]) -> Any:
-    """What kernels call; numba declares it as never returning."""
+def _intrinsic(typed: Callable[..., Any]) -> Any:
+    """Apply `numba.extending.intrinsic`, which is annotated as never returning."""
     return intrinsic(typed)
 
 
-portable_exp: Callable[[float], float] = _for_kernels(_exp)
-portable_log: Callable[[float], float] = _for_kernels(_log)
-portable_log1p: Callable[[float], float] = _for_kernels(_log1p)
-fmin: Callable[[Any, Any], Any] = _chosen("<", min)
-fmax: Callable[[Any, Any], Any] = _chosen(">", max)
+portable_exp: Callable[[float], float] = _make_intrinsic(_exp)
+portable_log: Callable[[float], float] = _make_intrinsic(_log)
+portable_log1p: Callable[[float], float] = _make_intrinsic(_log1p)
+fmin: Callable[[Any, Any], Any] = _make_min_or_max("<", min)
+fmax: Callable[[Any, Any], Any] = _make_min_or_max(">", max)

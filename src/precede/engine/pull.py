@@ -1,9 +1,9 @@
-"""What passes from a risk to the search for weak rankers.
+"""The interface between a risk and the search for weak rankers.
 
-A risk gives the *pull* on every row, the negative of its gradient, and on demand a quadratic
-model: near some scores ``R(s + g) <= R(s) - sum pull_i g_i + sum weight_i g_i² / 2`` for a
-diagonal upper bound `weight` of the Hessian. Up to a constant this is the weighted squared error
-``sum weight_i (pull_i / weight_i - g_i)² / 2``: any learner that fits squares lowers any risk
+A risk provides its negative gradient with respect to the scores, the *pull*, and on demand a
+quadratic model ``R(s + g) <= R(s) - sum pull_i g_i + sum weight_i g_i² / 2`` with a diagonal upper
+bound `weight` of the Hessian. Up to a constant this is the weighted squared error
+``sum weight_i (pull_i / weight_i - g_i)² / 2``, so any least-squares learner decreases any risk
 (Zheng et al. 2007, section 2).
 """
 
@@ -22,29 +22,30 @@ from precede.engine.execution import Context
 __all__ = ["ALL_IN_ORDER", "HESSIANS", "Factors", "Pull", "decreases"]
 
 HESSIANS = ("newton", "bound", "terms", "uniform")
-# No weight is less than this share of the mean weight: a pair beyond all doubt has a slope
-# but hardly a curvature, and their ratio would be a target without measure.
-LEAST = 1e-6
-# From this edge on no mass is reversed, but for rounding.
+# Hessians are clipped below at this share of their mean: confidently ordered pairs have a near-zero
+# Hessian, and pull / Hessian must stay bounded.
+MIN_HESSIAN_SHARE = 1e-6
+# From this edge on all pairs are ordered correctly, up to rounding, and the exact step is infinite.
 ALL_IN_ORDER = 1 - 1e-15
 
 
 @dataclass(frozen=True)
 class Pull:
-    """The negative gradient of a risk, as a share of its mass, and what else it can tell.
+    """The negative gradient of a risk with respect to the scores, normalized, and its Hessian.
+
+    Both are divided by the *mass*, the sum of the absolute gradients of all pairs.
 
     Attributes
     ----------
-    values : the pull on every row; those of the winners of all pairs sum to 1
-    item_weight : weight of every row; an item of weight 2 is two items
-    curvature : function of a kind of Hessian ("newton", "bound", "terms") that gives its
-        diagonal over the mass, or None where the risk has none
-    terms : function that gives how many terms of the risk every row takes part in
-    query_start : first row of every query, and the end of the last; rows beyond are in none
-    workers : threads, and the other machines
-    shared : whether other machines hold some of the rows of the queries
-    item_total : function that gives the sum of `item_weight` over all machines, where that is
-        known already
+    values : pull on each row; the pulls of the winners of all pairs sum to 1
+    item_weight : weight of each row; an item of weight 2 counts as two items
+    curvature : function of a kind of Hessian ("newton", "bound", "terms") that returns its
+        diagonal over the mass, or None if the risk has none
+    terms : function that returns the number of pairs of each row
+    query_start : first row of each query, and the end of the last; later rows are in no query
+    context : threads and other machines
+    shared : whether queries are distributed over several machines
+    item_total : function that returns the sum of `item_weight` over all machines, if known
     """
 
     values: Floats
@@ -57,28 +58,29 @@ class Pull:
     item_total: Callable[[], float] | None = None
 
     def edge(self, values: Array) -> float:
-        """Slope of the risk along a ranker, as a share of the mass (positive: falling)."""
+        """Return the edge of a weak ranker: the negative slope of the risk, over the mass."""
         return exact_sum(self.values * values, self.context)
 
     @property
     def rows(self) -> float:
-        """How many rows there are, an item of weight 2 being two."""
+        """Total item weight of all machines."""
         if self.item_total is not None:
             return self.item_total()
         return exact_sum(self.item_weight, self.context)
 
     def hessian(self, kind: str) -> Floats:
-        """Weights of a quadratic model of the risk, in units of its mass.
+        """Return the diagonal Hessian of a quadratic model of the risk, over the mass.
 
-        ``"newton"`` is the diagonal of the Hessian. ``"bound"`` is a diagonal matrix above the
-        Hessian: a pair of curvature c adds ``[[c, -c], [-c, c]]``, which is at most
-        ``diag(2c, 2c)``; with a linear price and a loss that states its largest curvature
-        (`most_curvature`) it holds everywhere, otherwise at these scores. ``"terms"`` counts c
-        instead of 2c: for a risk of pairs alone half of "bound", and what algorithm 2 of Zheng
-        et al. prints, where the target of a violated pair is its whole shortfall.
-        ``"uniform"`` is the weight of the item, as in Friedman's gradient boosting, times the
-        mean pull so that targets are of size 1; it stands in for the others where a risk has
-        no curvature. O(n), beside the curvature of the risk.
+        * ``"newton"``: the diagonal of the Hessian.
+        * ``"bound"``: a diagonal upper bound of the Hessian. A pair of curvature c adds
+          ``[[c, -c], [-c, c]]``, which is at most ``diag(2c, 2c)``. It holds for all scores with a
+          linear price and a loss with `most_curvature`, otherwise at the current scores.
+        * ``"terms"``: c instead of 2c, which is half of "bound" for a risk of pairs alone, as in
+          algorithm 2 of Zheng et al.: the target of a violated pair is its whole shortfall.
+        * ``"uniform"``: the item weight, as in Friedman's gradient boosting, times the mean pull,
+          so that targets are of size 1. Also used for risks without curvature.
+
+        O(n), beside the curvature of the risk.
         """
         if kind not in HESSIANS:
             raise ValueError(f"hessian={kind!r} is unknown; use one of {HESSIANS}")
@@ -87,20 +89,22 @@ class Pull:
         if weight is None or not 0 < mean < np.inf:
             total = exact_sum(np.abs(self.values), self.context)
             return self.item_weight * (total / self.rows)
-        least = LEAST * mean * self.item_weight
-        return np.maximum(weight, least, out=least)
+        minimum = MIN_HESSIAN_SHARE * mean * self.item_weight
+        return np.maximum(weight, minimum, out=minimum)
 
 
 class Factors(Protocol):
-    """What a search by largest decrease is told, beside the pull (RS09 eq. 5).
+    """Input of a search by largest decrease of the risk (RS09 eq. 5).
+
+    The gradient of a pair factorizes over winner and loser, so sums by level suffice.
 
     Attributes
     ----------
-    level_start, query_start : the runs of the layout
-    terms, levels, pair_mass : masses of the rows, the levels and the listed pairs
-    pairs : rows of the winners (row 0) and losers (row 1) of the listed pairs
-    smoothing : the smoothing mass of a step that would be infinite
-    bound : whether the step will be that of the upper bound instead of the exact one
+    level_start, query_start : see `QueryLayout`
+    terms, levels, pair_mass : masses of the rows, the levels and the explicit pairs
+    pairs : winners (row 0) and losers (row 1) of the explicit pairs
+    smoothing : smoothing mass of a step that would be infinite
+    bound : whether the step minimizes the upper bound instead of the risk
     """
 
     level_start: Integers
@@ -113,30 +117,31 @@ class Factors(Protocol):
     bound: bool
 
     def decrease(self, values: Array) -> tuple[float, float]:
-        """Edge of a ranker, and the share by which its step lowers the risk."""
+        """Return the edge of a weak ranker and the relative decrease of the risk by its step."""
         ...
 
 
 def decreases(
     right: Floats | float, wrong: Floats | float, smoothing: float, *, bound: bool = False
 ) -> Floats:
-    """Share by which the step along a two-valued ranker lowers the exponential risk.
+    """Return the relative decrease of the exponential risk by the step along a two-valued ranker.
 
-    After the exact step the risk is ``d0 + 2 sqrt(d+ d-)`` of what it was, so the decrease is
-    ``(sqrt(d+) - sqrt(d-))²`` (RS09 eq. 5). Where one of the masses is 0 the step is smoothed
-    by the mass e, and of the other, d, the share ``1 - sqrt(e / (d + e))`` is gone. With `bound`
-    it is the decrease after the step ``log((1 + r) / (1 - r)) / 2`` for the edge r.
+    The exact step multiplies the risk by ``d0 + 2 sqrt(d+ d-)``, where d+ = `right`, d- = `wrong`
+    and d0 are the masses of pairs it orders correctly, wrongly and not at all. So the decrease is
+    ``(sqrt(d+) - sqrt(d-))²`` (RS09 eq. 5). If one mass is 0, the step is smoothed by the mass e,
+    and the other mass d decreases by ``d (1 - sqrt(e / (d + e)))``. With `bound` the step is
+    ``log((1 + r) / (1 - r)) / 2`` for the edge r.
 
     >>> float(decreases(0.5, 0.5, 0.01)), round(float(decreases(0.75, 0.0, 0.25)), 9)
     (0.0, 0.375)
     """
-    most, least = np.maximum(right, wrong), np.minimum(right, wrong)
+    larger, smaller = np.maximum(right, wrong), np.minimum(right, wrong)
     if bound:
-        edge = most - least
-        more = np.where(edge >= ALL_IN_ORDER, 2 * smoothing, 0.0)
-        left = np.sqrt((1 - edge + more) / (1 + edge + more))  # exp(-step)
-        return 2 * edge / (1 + edge + more) / (1 + left) * (most - least / left)
-    exact = (np.sqrt(most) - np.sqrt(np.maximum(least, 0.0))) ** 2
-    left = np.sqrt(smoothing / (most + smoothing))
-    # 1 - left, without cancellation
-    return np.where(least > 0, exact, most * (most / (most + smoothing)) / (1.0 + left))
+        edge = larger - smaller
+        extra = np.where(edge >= ALL_IN_ORDER, 2 * smoothing, 0.0)
+        factor = np.sqrt((1 - edge + extra) / (1 + edge + extra))  # exp(-step)
+        return 2 * edge / (1 + edge + extra) / (1 + factor) * (larger - smaller / factor)
+    exact = (np.sqrt(larger) - np.sqrt(np.maximum(smaller, 0.0))) ** 2
+    factor = np.sqrt(smoothing / (larger + smoothing))
+    # larger * (1 - factor), without cancellation
+    return np.where(smaller > 0, exact, larger * (larger / (larger + smoothing)) / (1.0 + factor))

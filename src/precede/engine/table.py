@@ -1,8 +1,8 @@
-"""Features as binned columns: what the search for weak rankers reads.
+"""Binned features, the input of the search for weak rankers.
 
-A `Bins` holds the cut points of every feature, chosen once; a `Table` holds the rows of one
-data set in the order of a layout, one byte a cell, column by column. Code c of a
-feature means that the value exceeds exactly c cut points; 255 means missing.
+A `Bins` holds the cut points of every feature, chosen once. A `Table` holds the rows of one data
+set in the order of a `QueryLayout`, one byte per cell, column by column: code c of a feature means
+that the value exceeds exactly c cut points, 255 that it is missing.
 """
 
 from __future__ import annotations
@@ -43,29 +43,26 @@ __all__ = [
     "mix_codes",
 ]
 
-# Least and greatest value of a column, and whether some are missing.
-Ends = tuple[float, float, bool]
+# Minimum and maximum of a column, and whether it has missing values.
+ColumnRange = tuple[float, float, bool]
 
 MISSING = 255
 MAX_BINS = 255
-# Larger numbers of categories are mistakes, or files that mean harm.
+# Categories are numbered below this; larger numbers are rejected as a mistake or a malicious file.
 MOST_CATEGORIES = 1 << 24
-# Bytes of a row copied at a time while binning: one cache line.
-LINE = 64
-# Columns of so many rows are sorted digit by digit, which for fewer would not pay for compiling.
+# Columns are copied for binning in groups that fill one cache line of a row.
+CACHE_LINE_BYTES = 64
+# Columns of at least this many rows are radix-sorted; shorter ones do not pay for compiling it.
 MANY_ROWS = 1 << 16
-# Columns with many distinct values are recognized by their least ones.
-SOME = 1 << 12
-# Bits of a digit, and how many digits are sorted by: all bits of single precision.
-DIGIT, DIGITS = 11, 3
+# If this many of the smallest values have `max_bins` distinct ones, the rest is not counted.
+DISTINCT_PROBE_ROWS = 1 << 12
+# Bits per digit and number of digits of the radix sort: all bits of single precision.
+DIGIT_BITS, N_DIGITS = 11, 3
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureBins:
-    """The bins of one feature; see `Bins` for the attributes.
-
-    `categories` is None if the values are numbers.
-    """
+    """Bins of one feature; see `Bins`. `categories` is None for a numerical feature."""
 
     cuts: Floats
     low: float
@@ -79,20 +76,20 @@ class FeatureBins:
     ) -> FeatureBins:
         """Choose the bins of a column of numbers or, if `named`, of categories.
 
-        `weight` is one integer for each value, None for equal weights; equal values may also be
-        given once, with the sum of their weights. O(n log n).
+        `weight` is one integer per value, None for equal weights; equal values may also be passed
+        once, with the sum of their weights. O(n log n).
 
         >>> FeatureBins.choose(np.array([4.0, 1, 4, np.nan]), None, 255, feature=0, named=False)
         FeatureBins(cuts=array([2.5]), low=1.0, high=4.0, has_missing=True, categories=None)
         """
         if not named:
-            cuts, ends = choose_cuts(values, weight, max_bins)
-            return cls(cuts, *ends)
-        kept, ends = choose_categories(values, weight, max_bins, feature)
-        return cls(kept[:-1] / 2 + kept[1:] / 2, *ends, kept)
+            cuts, extent = choose_cuts(values, weight, max_bins)
+            return cls(cuts, *extent)
+        kept, extent = choose_categories(values, weight, max_bins, feature)
+        return cls(kept[:-1] / 2 + kept[1:] / 2, *extent, kept)
 
     def encode(self, values: Array, codes: Bytes) -> None:
-        """Write the code of every value."""
+        """Write the code of each value into `codes`."""
         if self.categories is None:
             encode(values, self.cuts, codes)
         else:
@@ -103,18 +100,17 @@ class FeatureBins:
 class Bins:
     """Cut points of every feature.
 
-    A column with at most `max_bins` distinct values is represented exactly: there is a cut
-    between each two neighbors. Other columns are cut so that the bins hold about equal
-    weight; a value that is heavier than a bin has a bin to itself. A cut lies halfway
-    between two values of the data, so that new values in between fall to the nearer side.
+    A column with at most `max_bins` distinct values gets one bin for each. Other columns get bins
+    of about equal weight, with a separate bin for each value heavier than a bin. A cut lies halfway
+    between two values of the data.
 
     Attributes
     ----------
     cuts : one increasing array of at most 254 numbers per feature
-    low, high : least and greatest value of each feature (NaN where there is none)
-    has_missing : whether a feature had missing values, or categories without a bin of their own
-    categories : for features that are categories, those that have a bin of their own, in rising
-        order; code c is category c of these, and 255 any other
+    low, high : minimum and maximum of each feature (NaN if all values are missing)
+    has_missing : whether a feature has missing values, or categories without a separate bin
+    categories : for categorical features, the categories with a separate bin in increasing order;
+        code c is the c-th of these, and 255 any other
     """
 
     cuts: tuple[Floats, ...]
@@ -125,7 +121,7 @@ class Bins:
 
     @classmethod
     def of(cls, features: Sequence[FeatureBins]) -> Bins:
-        """The bins of all features, in their order."""
+        """Join the bins of all features."""
         return cls(
             tuple(each.cuts for each in features),
             np.array([each.low for each in features]),
@@ -141,14 +137,14 @@ class Bins:
 
     @property
     def n_bins(self) -> Integers:
-        """Number of bins of finite values of each feature."""
+        """Number of bins of each feature, without the one for missing values."""
         return np.array([cut.size + 1 for cut in self.cuts], np.int64)
 
     def encode(self, feature: int, values: Floats, codes: Bytes) -> None:
-        """Write the code of every value of a feature."""
-        ends = self.low[feature], self.high[feature], self.has_missing[feature]
+        """Write the code of each value of a feature into `codes`."""
+        extent = self.low[feature], self.high[feature], self.has_missing[feature]
         kept = self.categories.get(feature)
-        FeatureBins(self.cuts[feature], *ends, kept).encode(values, codes)
+        FeatureBins(self.cuts[feature], *extent, kept).encode(values, codes)
 
 
 class Table:
@@ -157,9 +153,9 @@ class Table:
     Attributes
     ----------
     codes : uint8 array (features, rows), each feature contiguous
-    bins : the cut points the codes refer to
-    order : row of `X` for each arranged row
-    X : the raw values, not copied, for rankers that are not made of bins
+    bins : cut points the codes refer to
+    order : row of `X` for each row of the table
+    X : raw values, not copied, for weak rankers that do not use bins
     streamed : whether the codes are on disk, so that few columns should be in use at a time
     """
 
@@ -184,9 +180,8 @@ class Table:
     ) -> Table:
         """Choose cut points from the rows `order` of X and bin those rows.
 
-        `weight` is one number per row; `categorical` are the numbers of the features whose
-        values are categories. O(n log n) time for each feature, memory for the
-        codes and a few columns.
+        `weight` is one number per row; `categorical` are the indices of the categorical features.
+        O(n log n) time for each feature, memory for the codes and a few columns.
 
         >>> import numpy as np
         >>> table = Table.build(np.array([[1.0], [np.nan], [3.0], [1.0]]))
@@ -205,21 +200,21 @@ class Table:
             chosen.encode(values, codes[feature])
             return chosen
 
-        bins = Bins.of(_for_columns(X, order, context or Context(1), bin_column))
+        bins = Bins.of(_map_columns(X, order, context or Context(1), bin_column))
         return cls(X, codes, bins, order)
 
     @classmethod
     def like(
         cls, X: Any, bins: Bins, *, order: Integers | None = None, context: Context | None = None
     ) -> Table:
-        """Bin other rows by cut points already chosen: O(n log bins) for each feature."""
+        """Bin other rows by existing cut points. O(n log bins) for each feature."""
         order = np.arange(X.shape[0]) if order is None else order
         codes = np.empty((X.shape[1], order.size), np.uint8)
 
         def bin_column(values: Array, feature: int) -> None:
             bins.encode(feature, values, codes[feature])
 
-        _for_columns(X, order, context or Context(1), bin_column)
+        _map_columns(X, order, context or Context(1), bin_column)
         return cls(X, codes, bins, order)
 
     @property
@@ -233,46 +228,47 @@ class Table:
         return int(self.codes.shape[0])
 
     def histogram(self, pull: Floats) -> Floats:
-        """Sum the pull over every bin of every feature: shape (features, 256).
+        """Sum the pull over each bin of each feature: shape (features, 256).
 
-        Column 255 holds the missing values. This is the only thing a search over bins needs
-        of the data; it is a sum, so it may be taken over blocks of rows in any order and
-        added up, to the same bits.
+        Column 255 holds the missing values. Histograms of chunks of rows add up to the same bits
+        in any order.
         """
         return self.integer_histogram(to_integers(pull)) / SCALE
 
     def integer_histogram(self, integers: Integers) -> Integers:
-        """Sum integers over every bin of every feature: O(n) for each."""
+        """Sum integers over each bin of each feature. O(n) for each feature."""
         return Histograms(self).sums(integers)
 
     def codes_on(self, device: Device, features: Integers) -> Any:
-        """Codes of some features in the memory of a device."""
-        near = features[-1] - features[0] + 1 == features.size  # then nothing is copied here
-        return device.put(self.codes[slice(features[0], features[-1] + 1) if near else features])
+        """Copy the codes of some features to the device."""
+        adjacent = features[-1] - features[0] + 1 == features.size  # a slice avoids a copy
+        return device.put(
+            self.codes[slice(features[0], features[-1] + 1) if adjacent else features]
+        )
 
     def release(self, features: Integers) -> None:
-        """Say that the codes of these features are not needed for a while."""
+        """Allow the codes of these features to be dropped from memory."""
 
     def column(self, feature: int) -> Floats:
-        """Raw values of one feature, in arranged order."""
+        """Return the raw values of one feature, in the order of the table."""
         column = np.empty((1, self.order.size))  # float64, whatever X is
-        _gather(self.X, self.order, feature, column, 0, self.order.size)
+        _copy_columns(self.X, self.order, feature, column, 0, self.order.size)
         return column[0]
 
     def rows(self) -> Array:
-        """Raw rows in arranged order: a copy, for rankers that know nothing of bins."""
+        """Return a copy of the raw rows, in the order of the table."""
         rows = self.X[self.order]
         return rows.toarray() if scipy.sparse.issparse(rows) else rows
 
     def keys(self, weight: Floats, context: Context) -> NDArray[np.uint64]:
-        """Give every row a number that depends on its codes and weight alone.
+        """Hash the codes and the weight of each row.
 
-        Rows are sorted by it inside each level, so that the order of the user's rows
-        leaves no trace in any sum.
+        Rows are sorted by these keys inside each level, so that sums do not depend on the order of
+        the user's rows.
         """
         keys = weight.astype(np.float64).view(np.uint64).copy()
         if is_small("cells", self.codes.size):
-            for column in self.codes:  # as `mix_codes` does, which need not be compiled for this
+            for column in self.codes:  # like `mix_codes`, without compiling it
                 mixed = (keys ^ column) * np.uint64(0x9E3779B97F4A7C15)
                 keys = mixed ^ (mixed >> np.uint64(29))
             return keys
@@ -282,101 +278,103 @@ class Table:
         return keys
 
     def keys_by_value(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Keys that depend on the values of the features as well: O(n) for each."""
+        """Hash the raw feature values into the keys. O(n) for each feature."""
         for feature in range(self.n_features):
             values = self.column(feature) + 0.0
-            values[np.isnan(values)] = np.nan  # whose bits may differ
+            values[np.isnan(values)] = np.nan  # NaNs may differ in their bits
             keys = splitmix64(keys ^ values.view(np.uint64))
         return keys
 
     def reorder(self, old: Integers) -> Table:
-        """Reorder the rows, in place: new row p was row ``old[p]``."""
+        """Reorder the rows in place: new row p was row ``old[p]``."""
         for feature in range(self.n_features):
             self.codes[feature] = self.codes[feature][old]
         self.order = self.order[old]
         return self
 
     def block(self, rows: Array | slice) -> Table:
-        """Some of the rows as a table of their own, each feature contiguous."""
+        """Return a table of some of the rows, each feature contiguous."""
         codes = self.codes[:, rows]
-        if not isinstance(rows, slice):  # rows that are picked come in Fortran order
+        if not isinstance(rows, slice):  # indexing by an array returns Fortran order
             codes = np.ascontiguousarray(codes)
         return Table(self.X, codes, self.bins, self.order[rows])
 
 
 def check_max_bins(max_bins: int) -> None:
-    """Refuse what is no number of bins."""
+    """Raise ValueError if `max_bins` is out of range."""
     if not isinstance(max_bins, Integral) or not 2 <= max_bins <= MAX_BINS:
         raise ValueError(f"max_bins={max_bins!r} is out of range; use 2 to {MAX_BINS}")
 
 
 def integer_weights(weight: Floats | None, total: float | None = None) -> Integers | None:
-    """Weights as integers, so that sums over equal values do not depend on their order.
+    """Convert weights to integers, so that sums over equal values do not depend on their order.
 
-    None stands for equal weights. `total` is their sum, if others have weights as well.
+    None stands for equal weights. `total` is the sum over all machines, if they have other rows.
     """
     if weight is None or (total is None and bool((weight == weight[:1]).all())):
         return None
-    # A total of 2^53 leaves room for the products with the number of bins.
+    # A total of 2^53 leaves room for products with the number of bins.
     exponent = int(np.frexp(exact_sum(weight) if total is None else total)[1])
     return np.rint(np.ldexp(weight, 53 - exponent)).astype(np.int64)
 
 
-def _for_columns(
+def _map_columns(
     X: Any,
     order: Integers,
     context: Context,
     bin_column: Callable[[Array, int], Any],
 ) -> list[Any]:
-    """Call ``bin_column(values, feature)`` for every column, in arranged order.
+    """Return ``bin_column(values, feature)`` for each column of the rows `order`.
 
-    A few columns are copied at a time, as many as fill a cache line of X.
+    Columns are copied in groups that fill a cache line of X.
     """
     small = is_small("rows", order.size)
-    group = max(1, LINE // X.dtype.itemsize)
-    columns = np.empty((group, order.size), X.dtype)
-    found: list[Any] = []
-    for first in range(0, X.shape[1], group):
-        part = columns[: min(group, X.shape[1] - first)]
+    width = max(1, CACHE_LINE_BYTES // X.dtype.itemsize)
+    buffer = np.empty((width, order.size), X.dtype)
+    results: list[Any] = []
+    for first in range(0, X.shape[1], width):
+        group = buffer[: min(width, X.shape[1] - first)]
         context.run(
-            lambda low, high, f=first, p=part: _gather(X, order, f, p, low, high),
+            lambda low, high, f=first, g=group: _copy_columns(X, order, f, g, low, high),
             order.size,
             small=small or scipy.sparse.issparse(X),
         )
-        parts = context.run(
-            lambda low, high, f=first, p=part: [bin_column(p[j], f + j) for j in range(low, high)],
-            len(part),
+        by_thread = context.run(
+            lambda low, high, f=first, g=group: [bin_column(g[j], f + j) for j in range(low, high)],
+            len(group),
             small=small,
         )
-        found += [each for answers in parts for each in answers]
-    return found
+        results += [each for of_thread in by_thread for each in of_thread]
+    return results
 
 
-def _gather(X: Any, order: Integers, first: int, out: Array, low: int, high: int) -> None:
-    """Copy columns first, first+1, ... of X, rows ``order[low:high]``, into the rows of out."""
+def _copy_columns(X: Any, order: Integers, first: int, out: Array, low: int, high: int) -> None:
+    """Copy columns first, first + 1, ... of X, rows ``order[low:high]``, into the rows of out."""
     if scipy.sparse.issparse(X):
         for j in range(len(out)):
             out[j, low:high] = X[:, [first + j]].toarray()[order[low:high], 0]
     elif is_small("rows", high - low):
         out[:, low:high] = X[order[low:high], first : first + len(out)].T
     else:
-        _gather_dense(X, order, first, out, low, high)
+        _copy_columns_dense(X, order, first, out, low, high)
 
 
-def choose_cuts(values: Array, weight: Integers | None, max_bins: int) -> tuple[Floats, Ends]:
-    """Cut points of one column, with its least and greatest value and whether some miss."""
-    ordered, heavy = _sorted(values, weight)
+def choose_cuts(
+    values: Array, weight: Integers | None, max_bins: int
+) -> tuple[Floats, ColumnRange]:
+    """Return the cut points of one column, its minimum and maximum, and if values are missing."""
+    ordered, ordered_weight = _sort_column(values, weight)
     missing = ordered.size < values.size
     if ordered.size == 0:
         return np.zeros(0), (np.nan, np.nan, missing)
-    cut = _cut_points(ordered, heavy, max_bins)
-    # Adding 0 turns -0 into 0: equal values, but the order of the rows would show.
-    return cut, (float(ordered[0]) + 0.0, float(ordered[-1]) + 0.0, missing)
+    cuts = _cut_points(ordered, ordered_weight, max_bins)
+    # Adding 0 turns -0 into 0; otherwise the result would depend on the order of the rows.
+    return cuts, (float(ordered[0]) + 0.0, float(ordered[-1]) + 0.0, missing)
 
 
 def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
-    """Cuts between distinct values, or bins of about equal weight if there are too many."""
-    head = ordered[:SOME]
+    """Return cuts between all distinct values, or of bins of about equal weight if too many."""
+    head = ordered[:DISTINCT_PROBE_ROWS]
     many = bool(np.count_nonzero(head[1:] != head[:-1]) >= max_bins)
     if not many:
         ends = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
@@ -384,9 +382,9 @@ def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
     if many:
         ends = np.empty(max_bins - 1, np.int64)
         if weight.size == 1:
-            count = _ends_of_even_bins(ordered, max_bins, ends)
+            count = _bin_ends_unweighted(ordered, max_bins, ends)
         else:
-            count = _ends_of_heavy_bins(ordered, weight, int(weight.sum()), max_bins, ends)
+            count = _bin_ends_weighted(ordered, weight, int(weight.sum()), max_bins, ends)
         ends = ends[:count]
     below, above = ordered[ends - 1].astype(np.float64), ordered[ends].astype(np.float64)
     with np.errstate(invalid="ignore"):  # between two infinities
@@ -397,36 +395,38 @@ def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
 
 def choose_categories(
     values: Floats, weight: Integers | None, max_bins: int, feature: int
-) -> tuple[Floats, Ends]:
-    """The heaviest categories of a column, one fewer than bins, in rising order.
+) -> tuple[Floats, ColumnRange]:
+    """Return the ``max_bins - 1`` heaviest categories of a column in increasing order.
 
-    With the least and the greatest of them, and whether a value is missing or any other category.
+    Also their minimum and maximum, and whether a value is missing or another category.
 
     >>> choose_categories(np.array([3.0, 7, 7, 5, 5, np.nan]), None, 3, 0)
     (array([5., 7.]), (5.0, 7.0, True))
     """
-    found = values[~np.isnan(values)].astype(np.float64)
-    if found.size and not (
-        found.min() >= 0 and found.max() < MOST_CATEGORIES and (found == np.floor(found)).all()
+    present = values[~np.isnan(values)].astype(np.float64)
+    if present.size and not (
+        present.min() >= 0
+        and present.max() < MOST_CATEGORIES
+        and (present == np.floor(present)).all()
     ):
         raise ValueError(
-            f"column {feature} is a categorical feature with values from {found.min():g} to "
-            f"{found.max():g}; number its categories 0, 1, 2, ... (NaN is missing)"
+            f"column {feature} is a categorical feature with values from {present.min():g} to "
+            f"{present.max():g}; number its categories 0, 1, 2, ... (NaN is missing)"
         )
-    heavy = None if weight is None else weight[~np.isnan(values)]
-    distinct, number = np.unique(found + 0.0, return_inverse=True)  # -0 is 0
+    present_weight = None if weight is None else weight[~np.isnan(values)]
+    distinct, index = np.unique(present + 0.0, return_inverse=True)  # -0 becomes 0
     total = np.zeros(distinct.size, np.int64)
-    np.add.at(total, number, 1 if heavy is None else heavy)
+    np.add.at(total, index, 1 if present_weight is None else present_weight)
     kept = np.sort(distinct[np.argsort(-total, kind="stable")[: max_bins - 1]])
-    other = found.size < values.size or distinct.size > kept.size
+    other = present.size < values.size or distinct.size > kept.size
     low, high = (float(kept[0]), float(kept[-1])) if kept.size else (np.nan, np.nan)
     return kept, (low, high, other)
 
 
 def encode_categories(values: Floats, kept: Floats, codes: Bytes) -> None:
-    """Write the number of every value among the categories that are kept; 255 for any other.
+    """Write the index of each value in the categories `kept`, 255 if not found.
 
-    A value between whole numbers is the category below it, as trees read it.
+    Values are rounded down to an integer, as in trees.
 
     >>> codes = np.empty(3, np.uint8)
     >>> encode_categories(np.array([7.0, np.nan, 6.0]), np.array([5.0, 7.0]), codes)
@@ -437,36 +437,36 @@ def encode_categories(values: Floats, kept: Floats, codes: Bytes) -> None:
         codes[:] = MISSING
         return
     whole = np.floor(values)
-    number = np.minimum(np.searchsorted(kept, whole), kept.size - 1)
-    codes[:] = np.where(kept[number] == whole, number, MISSING)
+    index = np.minimum(np.searchsorted(kept, whole), kept.size - 1)
+    codes[:] = np.where(kept[index] == whole, index, MISSING)
 
 
-def _sorted(values: Array, weight: Integers | None) -> tuple[Array, Integers]:
-    """Values that are not missing in rising order, and their weights (1 stands for all)."""
+def _sort_column(values: Array, weight: Integers | None) -> tuple[Array, Integers]:
+    """Return the non-missing values in increasing order, and their weights ([1] if all equal)."""
     if values.size >= MANY_ROWS and values.dtype in (np.float32, np.float64):
         unsigned = np.uint32 if values.dtype == np.float32 else np.uint64
         bits = np.ascontiguousarray(values).view(unsigned)
-        heavy = np.ones(1, np.int64) if weight is None else weight
+        weights = np.ones(1, np.int64) if weight is None else weight
         infinity = np.full(1, np.inf, values.dtype).view(unsigned)[0]
-        keys, heavy, done = _sort_by_digits(bits, np.uint64(infinity), heavy)
-        if done:
-            return keys.view(values.dtype), heavy
-    finite = values.size - int(np.isnan(values).sum())
+        keys, weights, is_sorted = _radix_sort(bits, np.uint64(infinity), weights)
+        if is_sorted:
+            return keys.view(values.dtype), weights
+    present = values.size - int(np.isnan(values).sum())
     if weight is None:
-        return np.sort(values)[:finite], np.ones(1, np.int64)  # missing values come last
-    by_value = np.argsort(values, kind="stable")[:finite]
+        return np.sort(values)[:present], np.ones(1, np.int64)  # NaN comes last
+    by_value = np.argsort(values, kind="stable")[:present]
     return values[by_value], weight[by_value]
 
 
 def encode(values: Array, cuts: Floats, codes: Bytes) -> None:
-    """Write the code of every value: how many cuts lie below it; 255 if it is missing.
+    """Write the code of each value: the number of cuts below it, 255 if it is missing.
 
     >>> codes = np.empty(3, np.uint8)
     >>> encode(np.array([0.0, np.nan, 9.0]), np.array([2.0, 4.0]), codes)
     >>> codes
     array([  0, 255,   2], dtype=uint8)
     """
-    # Infinities after the cuts, so that the search needs no end.
+    # Padded by infinities to 256 cuts, so that the binary search has a fixed number of steps.
     _encode(values, np.append(cuts, np.full(256 - cuts.size, np.inf)), codes)
 
 
@@ -474,105 +474,105 @@ def encode(values: Array, cuts: Floats, codes: Bytes) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _gather_dense(X: Array, order: Integers, first: int, out: Array, low: int, high: int) -> None:
-    """Sixty-four rows at a time, so that a cache line read for one column serves the next."""
-    for block in range(low, high, 64):
-        end = fmin(block + 64, high)
+def _copy_columns_dense(
+    X: Array, order: Integers, first: int, out: Array, low: int, high: int
+) -> None:
+    """Copy 64 rows at a time, so that a cache line read for one column serves the next."""
+    for begin in range(low, high, 64):
+        end = fmin(begin + 64, high)
         for j in range(out.shape[0]):
-            for row in range(block, end):
+            for row in range(begin, end):
                 out[j, row] = X[order[row], first + j]
 
 
 @njit(cache=True, nogil=True)
-def _sort_by_digits(
-    bits: Array, infinity: np.uint64, weight: Integers
-) -> tuple[Array, Integers, bool]:
-    """Sort floats, given as their bits, and leave out those that are missing: O(n) for a digit.
+def _radix_sort(bits: Array, infinity: np.uint64, weight: Integers) -> tuple[Array, Integers, bool]:
+    """Radix-sort floats, given as bits, and drop NaNs. O(n) for each digit.
 
-    Numbers of double precision are sorted by their leading digits, then by insertion. If that
-    takes too long the last answer is False, and the others are of no use.
+    Doubles are sorted by their leading digits, then by insertion. If that takes too long, the last
+    result is False and the others are meaningless.
     """
-    keys, heavy, low, high = _to_keys(bits, infinity, weight)
+    keys, weights, low, high = _float_order_keys(bits, infinity, weight)
     if keys.size == 0:
-        return keys, heavy, True
-    spare, other = np.empty_like(keys), np.empty_like(heavy)
-    length = 0
-    while length < 64 and (high - low) >> np.uint64(length) != 0:
-        length += 1
-    shift = np.uint64(max(0, length - DIGITS * DIGIT))
-    last = np.uint64((1 << DIGIT) - 1)
-    sizes = np.zeros((DIGITS, 1 << DIGIT), np.int64)
+        return keys, weights, True
+    spare_keys, spare_weights = np.empty_like(keys), np.empty_like(weights)
+    bit_length = 0
+    while bit_length < 64 and (high - low) >> np.uint64(bit_length) != 0:
+        bit_length += 1
+    shift = np.uint64(max(0, bit_length - N_DIGITS * DIGIT_BITS))
+    digit_mask = np.uint64((1 << DIGIT_BITS) - 1)
+    bucket_sizes = np.zeros((N_DIGITS, 1 << DIGIT_BITS), np.int64)
     for i in range(keys.size):
         key = (np.uint64(keys[i]) - low) >> shift
-        for digit in range(DIGITS):
-            sizes[digit, (key >> np.uint64(digit * DIGIT)) & last] += 1
-    for digit in range(DIGITS):
-        if sizes[digit].max() == keys.size:
+        for digit in range(N_DIGITS):
+            bucket_sizes[digit, (key >> np.uint64(digit * DIGIT_BITS)) & digit_mask] += 1
+    for digit in range(N_DIGITS):
+        if bucket_sizes[digit].max() == keys.size:
             continue
-        at = np.cumsum(sizes[digit]) - sizes[digit]
-        right = shift + np.uint64(digit * DIGIT)
+        next_slot = np.cumsum(bucket_sizes[digit]) - bucket_sizes[digit]
+        digit_shift = shift + np.uint64(digit * DIGIT_BITS)
         for i in range(keys.size):
-            bucket = ((np.uint64(keys[i]) - low) >> right) & last
-            spare[at[bucket]] = keys[i]
-            if heavy.size > 1:
-                other[at[bucket]] = heavy[i]
-            at[bucket] += 1
-        keys, spare = spare, keys
-        heavy, other = other, heavy
-    done = shift == 0 or _insert(keys, heavy)
-    sign = np.uint64(1) << np.uint64(8 * keys.itemsize - 1)
+            bucket = ((np.uint64(keys[i]) - low) >> digit_shift) & digit_mask
+            spare_keys[next_slot[bucket]] = keys[i]
+            if weights.size > 1:
+                spare_weights[next_slot[bucket]] = weights[i]
+            next_slot[bucket] += 1
+        keys, spare_keys = spare_keys, keys
+        weights, spare_weights = spare_weights, weights
+    is_sorted = shift == 0 or _insertion_sort(keys, weights)
+    sign_bit = np.uint64(1) << np.uint64(8 * keys.itemsize - 1)
     for i in range(keys.size):
         key = np.uint64(keys[i])
-        keys[i] = key - sign if key >= sign else (sign - key) + sign
-    return keys, heavy, done
+        keys[i] = key - sign_bit if key >= sign_bit else (sign_bit - key) + sign_bit
+    return keys, weights, is_sorted
 
 
 @njit(**INNER)
-def _to_keys(
+def _float_order_keys(
     bits: Array, infinity: np.uint64, weight: Integers
 ) -> tuple[Array, Integers, np.uint64, np.uint64]:
-    """Integers in the order of the floats, their weights, and the least and the greatest.
+    """Return integers in the order of the floats, their weights, minimum and maximum.
 
-    A float is a sign and a size. -0 and 0 become one; missing values are left out.
+    Floats are stored as sign and magnitude. -0 and 0 get the same key; NaNs are dropped.
     """
-    even = weight.size == 1
+    unweighted = weight.size == 1
     keys = np.empty_like(bits)
-    heavy = np.ones(1 if even else bits.size, np.int64)
-    sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
+    weights = np.ones(1 if unweighted else bits.size, np.int64)
+    sign_bit = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
     count, low, high = 0, ~np.uint64(0), np.uint64(0)
     for i in range(bits.size):
-        size = np.uint64(bits[i]) & (sign - np.uint64(1))
-        key = sign - size if np.uint64(bits[i]) & sign else sign + size
+        magnitude = np.uint64(bits[i]) & (sign_bit - np.uint64(1))
+        key = sign_bit - magnitude if np.uint64(bits[i]) & sign_bit else sign_bit + magnitude
         keys[count] = key
-        if not even:
-            heavy[count] = weight[i]
-        if size <= infinity:
+        if not unweighted:
+            weights[count] = weight[i]
+        if magnitude <= infinity:
             count += 1
             low, high = min(low, key), max(high, key)
-    return keys[:count], heavy if even else heavy[:count], low, high
+    return keys[:count], weights if unweighted else weights[:count], low, high
 
 
 @njit(**INNER)
-def _insert(keys: Array, heavy: Integers) -> bool:
-    """Sort by insertion what is nearly sorted; False if it is not."""
-    moves, most = 0, 4 * keys.size
+def _insertion_sort(keys: Array, weights: Integers) -> bool:
+    """Sort nearly sorted keys by insertion; return False after too many moves."""
+    moves, max_moves = 0, 4 * keys.size
     for i in range(1, keys.size):
-        key, weight, at = keys[i], heavy[min(i, heavy.size - 1)], i
-        while at > 0 and keys[at - 1] > key and moves < most:
+        key, weight, at = keys[i], weights[min(i, weights.size - 1)], i
+        while at > 0 and keys[at - 1] > key and moves < max_moves:
             keys[at] = keys[at - 1]
-            if heavy.size > 1:
-                heavy[at] = heavy[at - 1]
+            if weights.size > 1:
+                weights[at] = weights[at - 1]
             at -= 1
             moves += 1
         keys[at] = key
-        if heavy.size > 1:
-            heavy[at] = weight
-    return moves < most
+        if weights.size > 1:
+            weights[at] = weight
+    return moves < max_moves
 
 
 @njit(cache=True, nogil=True)
-def _ends_of_even_bins(ordered: Array, max_bins: int, ends: Integers) -> int:
-    """Where bins end that hold about the same number of values; gives how many do.
+def _bin_ends_unweighted(ordered: Array, max_bins: int, ends: Integers) -> int:
+    """Write the ends of bins with about equal numbers of values; return the number of ends.
 
     ::
 
@@ -580,9 +580,9 @@ def _ends_of_even_bins(ordered: Array, max_bins: int, ends: Integers) -> int:
         bins     [ a b ] [ c, heavier than a bin ] [ d e f ...
     """
     count, left, bins = 0, ordered.size, max_bins
-    i = np.int64(0)  # numba would compile what it calls for a plain 0 as well
+    i = np.int64(0)  # for a plain 0 numba would compile the callees once more
     while count < ends.size:
-        end = _end_of_bin(ordered, i, left, bins, max_bins)
+        end = _bin_end(ordered, i, left, bins, max_bins)
         if end == ordered.size:
             break
         ends[count] = end
@@ -594,21 +594,21 @@ def _ends_of_even_bins(ordered: Array, max_bins: int, ends: Integers) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _ends_of_heavy_bins(
+def _bin_ends_weighted(
     ordered: Array, weight: Integers, total: int, max_bins: int, ends: Integers
 ) -> int:
-    """The same of values that differ in weight."""
+    """Like `_bin_ends_unweighted`, with bins of about equal weight."""
     count, left, bins = 0, total, max_bins
-    i, here = np.int64(0), np.int64(0)
+    i, bin_weight = np.int64(0), np.int64(0)
     while i < ordered.size and count < ends.size:
         value = ordered[i]
         while i < ordered.size and ordered[i] == value:
-            here += weight[i]
+            bin_weight += weight[i]
             i += 1
         if i == ordered.size:
             break
-        full = here * bins >= left
-        if not full:  # a heavy value next starts a bin of its own
+        full = bin_weight * bins >= left
+        if not full:  # a next value heavier than a bin gets a separate bin
             ahead = np.int64(0)
             j = i
             while j < ordered.size and ordered[j] == ordered[i] and ahead * max_bins < total:
@@ -618,40 +618,40 @@ def _ends_of_heavy_bins(
         if full:
             ends[count] = i
             count += 1
-            left -= here
+            left -= bin_weight
             bins -= 1
-            here = np.int64(0)
+            bin_weight = np.int64(0)
     return count
 
 
 @njit(**INNER)
-def _end_of_bin(ordered: Array, first: int, left: int, bins: int, max_bins: int) -> int:
-    """Where the bin that starts at `first` ends, of values of equal weight.
+def _bin_end(ordered: Array, first: int, left: int, bins: int, max_bins: int) -> int:
+    """Return the end of the bin that starts at `first`, for values of equal weight.
 
-    It is full with the value at `target`, unless a heavy value comes before: one that is there
-    `heavy` times and so meets one of the positions that are looked at.
+    The bin is full with the value at `target`, unless a value heavier than a bin comes first. Such
+    a value occurs at least `heavy` times, so probing every `heavy`-th position finds it.
     """
     target = first + (left - 1) // bins
     heavy = (ordered.size - 1) // max_bins + 1
     position = first
     while position < target:
         position = fmin(position + heavy, target)
-        start = _first_beyond(ordered, ordered[position], first, position, np.int64(0))
+        start = _binary_search(ordered, ordered[position], first, position, np.int64(0))
         far = start + heavy - 1
         if start > first and far < ordered.size and ordered[far] == ordered[start]:
             return start
-    return _first_beyond(ordered, ordered[target], target, ordered.size, np.int64(1))
+    return _binary_search(ordered, ordered[target], target, ordered.size, np.int64(1))
 
 
 @njit(**INNER)
-def _first_beyond(ordered: Array, value: float, low: int, high: int, equal: Integer) -> int:
-    """First position from `low` on with more than the value, or as much unless `equal`; or `high`.
+def _binary_search(ordered: Array, value: float, low: int, high: int, right: Integer) -> int:
+    """Return the first position in low..high whose element is >= value, or > value if `right`.
 
-    `equal` is 0 or 1: for True and False numba would compile it twice.
+    `right` is 0 or 1; for booleans numba would compile it twice.
     """
     while low < high:
         middle = (low + high) // 2
-        if ordered[middle] < value or (equal != 0 and ordered[middle] == value):
+        if ordered[middle] < value or (right != 0 and ordered[middle] == value):
             low = middle + 1
         else:
             high = middle
@@ -660,9 +660,9 @@ def _first_beyond(ordered: Array, value: float, low: int, high: int, equal: Inte
 
 @njit(cache=True, nogil=True)
 def _encode(values: Array, cuts: Floats, codes: Bytes) -> None:
-    """Number of cuts below each value, by a binary search without a branch or a loop.
+    """Count the cuts below each value, by a branch-free binary search.
 
-    A loop over the eight steps is five times slower: the processor cannot see its end.
+    Unrolled by hand: a loop over the eight steps is five times slower.
     """
     for row in range(values.size):
         value = values[row]
@@ -679,7 +679,7 @@ def _encode(values: Array, cuts: Floats, codes: Bytes) -> None:
 
 @njit(cache=True, nogil=True)
 def mix_codes(low: int, high: int, codes: Bytes, keys: NDArray[np.uint64]) -> None:
-    """Let the codes of the rows low..high, feature by feature, into their keys."""
+    """Hash the codes of the rows low..high into their keys, feature by feature."""
     for feature in range(codes.shape[0]):
         column = codes[feature]
         for row in range(low, high):

@@ -1,27 +1,27 @@
-"""Threads that share many short pieces of work without going to sleep in between.
+"""A thread team: fork/join over short tasks without putting threads to sleep.
 
-To wake a thread takes some 40 us, and to call a kernel from Python some more; a node of a tree may
-be searched in less. So for the time of a tree all threads stay in one kernel. One of them leads: it
-publishes a *phase* of so many tasks, takes tasks itself until none is left, and waits until those
-that others took are done. The others look for tasks until they are sent away. Whoever is late,
-or never comes, is not waited for: the leader does all that nobody else has taken.
+Waking a thread takes about 40 us, as long as searching a small node of a tree. So all threads stay
+in one kernel while a tree is grown. The leader publishes a *phase* (a number of tasks), runs tasks
+until none is left, and waits until the claimed ones are done. Helpers claim tasks until they are
+told to stop. Helpers may join late or not at all; the leader runs any task no helper has claimed.
 
-The threads meet in an array of integers:
+The threads communicate through a control block, an array of int64 with one slot per cache line::
 
-* ``post[0]``: ``phase << 32 | tasks << 16 | taken``. To take a task is to add 1: what was there
-  before says the number of the task, or that there was none left;
-* ``post[8]``: how many tasks of the phase are done;
-* ``post[16]``: not 0 if the others are to leave;
-* ``post[24]``: what kind of work the phase is.
+    index   0              8               16              24
+    slot    ticket         tasks done      stop if not 0   kind of work of the phase
 
-They are 64 bytes apart, since processors pass memory to each other in lines of 64 bytes.
+    ticket  63        32 31          16 15            0
+            [  phase   ] [ tasks      ] [ claimed     ]
 
-This module has the operations on such an array that no other thread can come between, and one that
-is only quick (`add_two`); kernels elsewhere use them. (numba keeps compiled kernels until their own
-file changes: after a change here, touch those files.)
+To claim a task a thread adds 1 to the ticket. The `claimed` field of the previous value is the
+number of the task, or at least `tasks` if none was left.
+
+This module has atomic operations on this array, and `add_two`, which is fast but not atomic. Other
+files' kernels inline them: after a change here, touch those files, since numba's cache only checks
+a kernel's own file.
 """
 
-# ruff: noqa: ARG001  (numba looks at the names of all arguments)
+# ruff: noqa: ARG001  (numba reads the names of all arguments)
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["add", "add_two", "give_way", "load", "new_control_block", "store"]
 
 
 def new_control_block() -> Integers:
-    """An array to meet in: nothing to do, and nobody is to leave.
+    """Return a new control block, with no task published.
 
     >>> bool(new_control_block().any())
     False
@@ -51,33 +51,34 @@ def new_control_block() -> Integers:
 
 
 def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Return the address of entry ``arguments[1]`` of the array ``arguments[0]``."""
     kind = signature.args[0]
     array = arrayobj.make_array(kind)(context, builder, arguments[0])
     at = [arguments[1]]
     return cgutils.get_item_pointer(context, builder, kind, array, at, wraparound=False)
 
 
-def _add(_: Any, post: Any, at: Any, value: Any) -> Any:
-    """Add to an entry; gives what was there before."""
+def _add(_: Any, block: Any, index: Any, value: Any) -> Any:
+    """Add to an entry; return its previous value."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _pointer(context, builder, signature, arguments)
         return builder.atomic_rmw("add", pointer, arguments[2], "seq_cst")
 
-    return types.int64(post, types.intp, types.int64), generate
+    return types.int64(block, types.intp, types.int64), generate
 
 
-def _load(_: Any, post: Any, at: Any) -> Any:
+def _load(_: Any, block: Any, index: Any) -> Any:
     """Read an entry."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _pointer(context, builder, signature, arguments)
         return builder.load_atomic(pointer, "seq_cst", 8)
 
-    return types.int64(post, types.intp), generate
+    return types.int64(block, types.intp), generate
 
 
-def _store(_: Any, post: Any, at: Any, value: Any) -> Any:
+def _store(_: Any, block: Any, index: Any, value: Any) -> Any:
     """Write an entry."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -85,11 +86,11 @@ def _store(_: Any, post: Any, at: Any, value: Any) -> Any:
         builder.store_atomic(arguments[2], pointer, "seq_cst", 8)
         return context.get_dummy_value()
 
-    return types.void(post, types.intp, types.int64), generate
+    return types.void(block, types.intp, types.int64), generate
 
 
-def _add_two(_: Any, array: Any, at: Any, one: Any, other: Any) -> Any:
-    """Add to two neighboring entries in one operation; other threads may come between."""
+def _add_two(_: Any, array: Any, index: Any, one: Any, other: Any) -> Any:
+    """Add to two adjacent entries with one vector instruction; not atomic."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _pointer(context, builder, signature, arguments)
@@ -106,7 +107,7 @@ def _add_two(_: Any, array: Any, at: Any, one: Any, other: Any) -> Any:
 
 
 def _yield_processor(_: Any) -> Any:
-    """Let another thread or program have the processor, if there is one that wants it."""
+    """Yield the processor to another thread or process."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         if os.name == "posix":
@@ -118,13 +119,13 @@ def _yield_processor(_: Any) -> Any:
     return types.void(), generate
 
 
-def _built_in(function: Callable[..., Any]) -> Any:
-    """What kernels call; numba declares it as never returning."""
+def _intrinsic(function: Callable[..., Any]) -> Any:
+    """Apply `numba.extending.intrinsic`, which is annotated as never returning."""
     return intrinsic(function)
 
 
-add: Callable[[Integers, int, int], int] = _built_in(_add)
-load: Callable[[Integers, int], int] = _built_in(_load)
-store: Callable[[Integers, int, int], None] = _built_in(_store)
-add_two: Callable[[Integers, int, int, int], None] = _built_in(_add_two)
-give_way: Callable[[], None] = _built_in(_yield_processor)
+add: Callable[[Integers, int, int], int] = _intrinsic(_add)
+load: Callable[[Integers, int], int] = _intrinsic(_load)
+store: Callable[[Integers, int, int], None] = _intrinsic(_store)
+add_two: Callable[[Integers, int, int, int], None] = _intrinsic(_add_two)
+give_way: Callable[[], None] = _intrinsic(_yield_processor)

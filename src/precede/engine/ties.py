@@ -1,10 +1,9 @@
-"""The rule for ties: what counts as equal, and which of several equal candidates is chosen.
+"""Tie breaking: which edges count as equal, and which of several tied candidates is chosen.
 
-Edges that differ by less than a small share of the largest are equal: what is left is rounding,
-and it would come out differently where rows are repeated instead of weighted. Of candidates that
-tie the first wins, and candidates are always listed in the same order: by feature, then by
-threshold, then with missing values below before missing values above; families of a union in the
-order in which they are named.
+Edges tie if they differ by less than a small share of the largest: such differences are rounding,
+and repeated rows and integer weights would round differently. The first of tied candidates is
+chosen. Candidates are always ordered by feature, then by threshold, then missing values below the
+threshold before missing values above; families of a union in the order given.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from numpy.typing import ArrayLike
 
 __all__ = ["TIE", "TIE_OF_DECREASES", "TIE_UNITS", "first_tied", "least_tied"]
 
-# Share of the largest edge within which another edge ties with it.
+# Relative difference from the largest edge up to which another edge ties with it.
 TIE = 2.0**-40
-# The same for decreases of the risk: squares of differences of square roots are less exact.
+# Like TIE, for decreases of the risk: squared differences of square roots are less accurate.
 TIE_OF_DECREASES = 1e-9
-# For edges kept as integers (`exact.to_integers`), units that the terms may have been rounded by.
+# Tolerance for the rounding of the terms of fixed-point edges (`exact.to_integers`), in units.
 TIE_UNITS = 256
-# Kernels call no function of another file, so they write the rule of `least_tied` out.
+# Kernels call no function of another file, so they repeat the formula of `least_tied`.
 assert (TIE, TIE_UNITS) == (2.0**-40, 256), "kernels write it as most - (most >> 40) - 256"
 
 
 def least_tied(most: int) -> int:
-    """Least edge, as an integer, that ties with the largest.
+    """Return the smallest fixed-point edge that ties with the largest, `most`.
 
     >>> least_tied(2**61) == 2**61 - 2**21 - 256
     True
@@ -33,11 +32,11 @@ def least_tied(most: int) -> int:
     return most - (most >> 40) - TIE_UNITS
 
 
-def first_tied(worth: ArrayLike, tolerance: float = TIE) -> int:
-    """Number of the first candidate whose worth ties with the largest.
+def first_tied(edges: ArrayLike, tolerance: float = TIE) -> int:
+    """Return the index of the first candidate whose edge ties with the largest.
 
     >>> first_tied([0.5, 1.0 - 1e-14, 1.0])
     1
     """
-    values = np.asarray(worth)
+    values = np.asarray(edges)
     return int(np.argmax(values >= values.max() * (1 - tolerance)))

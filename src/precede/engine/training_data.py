@@ -1,4 +1,4 @@
-"""The data as an algorithm sees it: a table of codes and a layout of the same rows."""
+"""Training data: a binned table and a query layout of the same rows."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["TrainingData", "why_no_pair"]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """A table and a layout of the same rows: the data as the loop sees it."""
+    """A binned table and a query layout of the same rows, in the same order."""
 
     table: Table
     layout: QueryLayout
     context: Context
-    init_score: Floats | None = None  # the score that each row starts from; None is 0
-    by_value: bool = False  # whether rankers read values of features, which codes do not tell
+    init_score: Floats | None = None  # initial score of each row; None means 0
+    by_value: bool = False  # whether weak rankers read raw feature values, not only bin codes
 
     @classmethod
     def prepare(
@@ -43,10 +43,9 @@ class TrainingData:
         init_score: Floats | None = None,
         by_value: bool = False,
     ) -> TrainingData:
-        """Sort, bin, and put the rows of each level in an order of their own.
+        """Lay out and bin the rows, then sort each level by the content of its rows.
 
-        Rows that take part in no comparison, and have no label where labels are learned, are
-        left out altogether: they change nothing.
+        Rows without a pair (and, if `labeled`, without a label) are left out.
         """
         layout = judgments.to_layout(balance, labeled=labeled)
         if layout.total <= 0 and not (labeled and layout.n_used_rows):
@@ -76,13 +75,14 @@ class TrainingData:
         *,
         by_value: bool = False,
     ) -> TrainingData:
-        """Put the rows of each level in an order that does not depend on how they were given."""
+        """Sort the rows of each level by their content, independently of the user's order."""
         keys = table.keys(layout.weight, context)
         if by_value:
             keys = table.keys_by_value(keys)
-        if layout.label is not None:  # rows that differ in their labels alone have an order
+        # Rows that differ only in their label or initial score need different keys too.
+        if layout.label is not None:
             keys ^= np.nan_to_num(layout.label, nan=0.5).view(np.uint64) * np.uint64(3)
-        if init_score is not None:  # and so have rows that differ in where they start
+        if init_score is not None:
             keys ^= (init_score + 0.0).view(np.uint64) * np.uint64(5)
         layout, old = layout.reorder(keys, context.device)
         start = None if init_score is None else init_score[old]
@@ -90,7 +90,7 @@ class TrainingData:
 
 
 def why_no_pair(judgments: Judgments) -> str:
-    """Say what is the matter with judgments that hold no pair."""
+    """Return the error message for judgments without a pair."""
     if judgments.weight is not None and not judgments.weight.any():
         return "there is no pair to learn from: every sample weight is zero"
     if judgments.grade is None:

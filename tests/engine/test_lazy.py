@@ -54,7 +54,8 @@ print("numba" in sys.modules)
 # Modules that most fits do not need.
 RARELY = (
     r"precede\.(.*\.device_\w+|boosting\.(bagging|checkpoint|folds|resampling|selection)|metrics\..*"
-    r"|explain\..+|files\.(arrow|blocks|letor|tables|trec)|plots\..*|report.*|dask.*|rankers\.growers"
+    r"|explain\..+|files\.(arrow|blocks|letor|tables|trec)|plots\..*|report.*|dask.*"
+    r"|weak_rankers\.tree_family"
     r"|risks\.(hinge|logistic|listwise|rank|short|smooth|sweeps|top)\w*)"
     r"|sklearn\.model_selection|matplotlib|jinja2|typer"
 )

@@ -1,4 +1,4 @@
-"""What every bound risk has in common."""
+"""The base of all bound risks."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The exponential risk on a device that the CPU emulates: the bits of the CPU."""
+"""The exponential risk on an emulated device: equal bits to the CPU."""
 
 import numpy as np
 import pytest
@@ -26,21 +26,23 @@ def bound(judgments, price=1, balance="pairs"):
 def assert_same(risk, scores, values):
     device = risk.context.device
     assert risk.on_device
-    here, there = risk.state(scores), risk.state(device.put(scores))
-    assert device.holds(there.pull)
-    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
-    assert risk.log_value(device.put(scores)) == here.log_value
-    np.testing.assert_array_equal(there.pull.get(), here.pull)
-    for name in ("terms", "levels", "words", "ends"):
-        one, other = getattr(here.parts, name), getattr(there.parts, name)
+    cpu, gpu = risk.state(scores), risk.state(device.put(scores))
+    assert device.holds(gpu.pull)
+    assert (cpu.log_value, cpu.log_gradient_sum) == (gpu.log_value, gpu.log_gradient_sum)
+    assert risk.log_value(device.put(scores)) == cpu.log_value
+    np.testing.assert_array_equal(gpu.pull.get(), cpu.pull)
+    for name in ("terms", "levels", "words", "extremes"):
+        one, other = getattr(cpu.parts, name), getattr(gpu.parts, name)
         np.testing.assert_array_equal(other.get(), one, err_msg=name)
-    np.testing.assert_array_equal(risk.curvature(there).get(), risk.curvature(here))
+    np.testing.assert_array_equal(risk.curvature(gpu).get(), risk.curvature(cpu))
     for kind in ("newton", "bound", "uniform"):
-        weights = risk.pull_of(here).hessian(kind), risk.pull_of(there).hessian(kind)
+        weights = risk.pull_of(cpu).hessian(kind), risk.pull_of(gpu).hessian(kind)
         np.testing.assert_array_equal(weights[1].get(), weights[0])
-    assert risk.edge_weights(here, values) == risk.edge_weights(there, device.put(values))
-    np.testing.assert_array_equal(risk.split(here, values), risk.split(there, device.put(values)))
-    assert risk.exact_step(here, values) == risk.exact_step(there, device.put(values))
+    assert risk.edge_weights(cpu, values) == risk.edge_weights(gpu, device.put(values))
+    np.testing.assert_array_equal(
+        risk.sums_wcpu_one(cpu, values), risk.sums_wcpu_one(gpu, device.put(values))
+    )
+    assert risk.exact_step(cpu, values) == risk.exact_step(gpu, device.put(values))
 
 
 @pytest.mark.parametrize("price", [1, 4, 2.5])
@@ -55,8 +57,8 @@ def test_queries(price, weighted, spread):
 
 @pytest.mark.parametrize("price", [1, 3])
 @pytest.mark.parametrize("grades", [2, 5, 60])
-def test_one_list_cut_into_pieces(monkeypatch, price, grades):
-    monkeypatch.setattr(device_exponential, "PIECE", 40)
+def test_one_list_cut_into_chunks(monkeypatch, price, grades):
+    monkeypatch.setattr(device_exponential, "MAX_ROWS_PER_CHUNK", 40)
     judgments, rng = problem(grades, queries=0, grades=grades, rows=700)
     risk = bound(judgments, price)
     scores = rng.normal(size=risk.layout.n_used_rows)
@@ -73,8 +75,8 @@ def test_balances(balance, price):
 
 
 @pytest.mark.parametrize("price", [1, 4])
-def test_rankers_without_mistakes_and_faint_ones(price):
-    """Steps that are smoothed, and sums of terms that are far apart."""
+def test_weak_rankers_without_wrong_pairs_or_with_tiny_sums(price):
+    """Smoothed steps, and sums of terms of very different magnitude."""
     judgments, _ = problem(4, queries=3, grades=2)
     risk = bound(judgments, price)
     good = (risk.layout.grade > 0).astype(np.uint8)
@@ -85,17 +87,17 @@ def test_rankers_without_mistakes_and_faint_ones(price):
     assert_same(risk, 30.0 * good, mixed)
 
 
-def test_values_of_other_rankers_are_searched_on_the_cpu():
+def test_other_values_are_searched_on_the_cpu():
     judgments, rng = problem(5)
     risk = bound(judgments)
     scores, values = rng.normal(size=(2, risk.layout.n_used_rows))
     device = risk.context.device
-    here, there = risk.state(scores), risk.state(device.put(scores))
-    assert risk.exact_step(here, values) == risk.exact_step(there, device.put(values))
+    cpu, gpu = risk.state(scores), risk.state(device.put(scores))
+    assert risk.exact_step(cpu, values) == risk.exact_step(gpu, device.put(values))
     assert risk.least_margin(values) == risk.least_margin(device.put(values))
 
 
-def test_what_is_left_to_the_cpu(monkeypatch):
+def test_explicit_pairs_and_many_levels_stay_on_the_cpu(monkeypatch):
     assert not bound(Judgments(pairs=[(0, 1), (1, 2)], n=3)).on_device
-    monkeypatch.setattr(device_exponential, "MOST_LEVELS", 3)
+    monkeypatch.setattr(device_exponential, "MAX_LEVELS_PER_QUERY", 3)
     assert not bound(problem(6)[0]).on_device

@@ -1,4 +1,4 @@
-"""Pairs and labels in one risk on an emulated device: the bits of the CPU."""
+"""The risk of `QBRank` on an emulated device: equal bits to the CPU."""
 
 import numpy as np
 import pytest
@@ -110,9 +110,9 @@ def test_labels_that_would_not_fit_are_refused():
 
 
 def test_labels_count_as_well(monkeypatch):
-    """The memory of labels is asked for, beside that of the pairs."""
+    """The memory of labels is checked in addition to that of the pairs."""
     layout = judgments("both").to_layout("pairs", labeled=True)
     mixture = QuadraticMixture("gap", 0.5, "pairs")
-    monkeypatch.setattr(device_mixture, "OF_ROW", 10_000)
+    monkeypatch.setattr(device_mixture, "BYTES_PER_ROW", 10_000)
     with pytest.raises(ValueError, match=r"the pulls of all labels would take .* device='cpu'"):
         mixture.bind(layout, Context(1, EmulatedDevice(free=9_999 * ROWS)))

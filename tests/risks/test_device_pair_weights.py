@@ -1,4 +1,4 @@
-"""Weights of pairs on a device that the CPU emulates, kept or made anew: the bits of the CPU."""
+"""Pair weights on an emulated device, stored or recomputed: equal bits to the CPU."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The exponential risk in linear time, whatever the judgments."""
+"""The exponential risk in linear time, for every kind of judgments."""
 
 import math
 
@@ -27,7 +27,7 @@ def test_exponential_risk_of_every_kind_of_judgments(kind, data):
 
 @given(situations("1"), st.sampled_from(["text", "numbers", "reversed"]))
 def test_renaming_queries_changes_no_bit_of_the_exponential_risk(situation, how):
-    """The order in which queries are summed depends on their names, the sums do not."""
+    """Queries are summed in the order of their names; the sums do not depend on it."""
     made, scores, balance = situation
     if made.qid is None:
         return
@@ -43,7 +43,7 @@ def test_renaming_queries_changes_no_bit_of_the_exponential_risk(situation, how)
     assert_array_equal(risk.pull(renamed, scores), risk.pull(made, scores))
 
 
-def test_a_loser_whose_winners_have_no_weight_pays_nothing():
-    """exp(0) is 1, but a loser without a winner does not exist."""
+def test_a_loser_whose_winners_have_no_weight_adds_no_risk():
+    """exp(0) is 1, but a loser without a winner is not a term of the risk."""
     made = Judgments([1, 0, 1, 0], qid=[0, 0, 1, 1], weight=[0, 1, 1, 1])
     assert PairRisk("exponential", "exp").value(made, np.zeros(4)) == pytest.approx(math.e)

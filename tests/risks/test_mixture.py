@@ -1,4 +1,4 @@
-"""The risk of QBRank against its sum term by term."""
+"""The risk of QBRank, compared with its sum term by term."""
 
 import numpy as np
 import pytest

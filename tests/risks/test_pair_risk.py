@@ -1,4 +1,4 @@
-"""The risk, its pull, its curvature and the masses of a ranker, against the naive twin."""
+"""Risk, pull, curvature and edge weights, compared with a naive implementation."""
 
 import math
 
@@ -44,7 +44,7 @@ def situations(draw, price, kind=None, loss="exponential"):
 
 
 def at(made, scores, balance, loss, price):
-    """State of the library and of the twin at the same scores."""
+    """State of the library and of the naive implementation at the same scores."""
     ours, twin, gap = some.LOSSES[loss]
     our_price, twin_price = some.PRICES[price]
     bound = PairRisk(ours, our_price, balance=balance).bind(made)
@@ -95,7 +95,7 @@ def test_balanced_queries_have_equal_shares_of_the_pull_at_scores_0(price):
 @EVERY_FORM
 @EVERY_PRICE
 def test_a_balanced_price_leaves_the_pull_at_scores_0_as_it_is(loss, price):
-    """Whatever the grades, the weights and the listed pairs, it is that of a linear price."""
+    """For any grades, weights and explicit pairs, it is that of a linear price."""
     ours, _, gap = some.LOSSES[loss]
     if gap:  # pairs that ask for different margins do not lose the same at scores 0
         ours = "hinge"
@@ -114,7 +114,7 @@ def test_a_balanced_price_leaves_the_pull_at_scores_0_as_it_is(loss, price):
 
 @given(situations("1"))
 def test_value_and_pull_of_pair_risk_are_not_normalized(situation):
-    """`PairRisk` gives R and -dR/ds themselves, one number a row."""
+    """`PairRisk` returns R and -dR/ds, one number per row."""
     made, scores, balance = situation
     risk = PairRisk("exponential", balance=balance)
     expected = naive.risk(made, scores, naive.exponential(), naive.power_price(1), balance=balance)
@@ -151,7 +151,7 @@ def test_curvature_is_that_of_enumeration(loss, price):
 @EVERY_LOSS
 @pytest.mark.parametrize("price", ["1", "4"])
 def test_masses_are_those_of_enumeration(loss, price):
-    """Shares of the pair mass in order, reversed and tied by a ranker of 0s and 1s."""
+    """Weights of the pairs ordered correctly, wrongly and tied by a ranker of 0s and 1s."""
 
     @given(situations(price, loss=loss), st.data())
     @settings(max_examples=10)
@@ -173,7 +173,7 @@ def test_masses_are_those_of_enumeration(loss, price):
 
 @given(some.judgments(), st.data())
 def test_mass_of_reversed_pairs_is_exactly_zero_where_there_are_none(made, data):
-    """The exact step asks whether d- is 0: rounding must not make a mistake where none is."""
+    """The exact step tests whether d- is 0, so rounding must not make it positive."""
     pairs = naive.list_pairs(made)
     scores = data.draw(some.scores(len(made)))
     size = len(made)
@@ -240,7 +240,7 @@ def test_pulls_sum_to_zero_in_every_query(loss, price, data):
 
 @given(situations("1"))
 def test_pull_of_the_winners_sums_to_one(situation):
-    """The pull is a share of the pair mass: half its total variation is at most 1."""
+    """The pull is normalized: half the sum of its absolute values is at most 1."""
     made, scores, balance = situation
     bound = PairRisk("exponential", balance=balance).bind(made)
     pull = bound.state(scores[bound.layout.order]).pull
@@ -425,7 +425,7 @@ def test_curvature_with_gaps_where_one_pair_is_graded_and_listed_and_another_onl
 
 @pytest.mark.parametrize("loss", ["exponential", "logistic", "squared hinge with gaps"])
 def test_curvature_where_a_pair_is_graded_and_listed(loss):
-    """Its two payments are added before the square is taken: (1 + 3)² and not 1 + 9."""
+    """Its two losses are added before the square is taken: (1 + 3)² and not 1 + 9."""
     ours, twin, gap = some.LOSSES[loss]
     made = Judgments([1, 0, 0], pairs=[(0, 1)], pair_weight=[3.0])
     scores = np.array([0.0, 0.25, -0.5])

@@ -1,4 +1,4 @@
-"""Weights of all pairs without listing them."""
+"""Pair weights of RankBoost+."""
 
 import math
 

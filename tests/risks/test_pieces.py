@@ -1,4 +1,4 @@
-"""Levels cut into pieces."""
+"""Levels cut into chunks."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from precede import Judgments
 from precede.risks.pieces import Pieces
 
 
-def test_pieces_cover_every_level_in_order(monkeypatch):
+def test_chunks_cover_every_level_in_order(monkeypatch):
     monkeypatch.setattr("precede.risks.pieces.PIECE", 3)
     layout = Judgments([0] * 7 + [1] * 2 + [2] * 3).to_layout()
     pieces = Pieces.cut(layout)
@@ -18,8 +18,8 @@ def test_pieces_cover_every_level_in_order(monkeypatch):
     assert pieces.by_level(np.add, sums, 0).ravel().tolist() == [21, 15, 30]
 
 
-def test_short_levels_are_one_piece_each():
+def test_short_levels_are_one_chunk_each():
     pieces = Pieces.cut(Judgments([0, 1, 1, 2]).to_layout())
     assert pieces.single
-    by_piece = np.arange(3)[:, None]
-    assert pieces.by_level(np.add, by_piece, 0) is by_piece
+    by_chunk = np.arange(3)[:, None]
+    assert pieces.by_level(np.add, by_chunk, 0) is by_chunk

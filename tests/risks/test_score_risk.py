@@ -1,4 +1,4 @@
-"""Risks written by hand."""
+"""User-defined risks."""
 
 import numpy as np
 import pytest

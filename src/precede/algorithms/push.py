@@ -387,7 +387,7 @@ early_stopping_rounds,
         bound = PairRisk(self.loss, cost, balance=self.balance).bind(
             training.layout, training.context
         )
-        risk = np.array([result.history[-1]["log_risk"] + bound.payment_scale()[1]])
+        risk = np.array([result.history[-1]["log_risk"] + bound.mean_loss_scale()[1]])
         return float(np.exp(risk + cost.log_slope(risk) - cost.log_value(risk))[0])
 
     # -- saving ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Everything left of the pull: what is minimized, its value, its gradient and its curvature."""
+"""Risks: the objectives of all algorithms, with value, gradient and curvature."""
 
 from typing import TYPE_CHECKING
 

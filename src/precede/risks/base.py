@@ -1,7 +1,18 @@
-"""A risk bound to a layout: what the boosting loop works with, whatever the loss.
+"""Bound risks: the interface between a risk and the boosting loop.
 
-Everything is kept as a share of a total whose logarithm is known: no score, however large,
-overflows.
+A `Risk` is an objective R(s), a function of the scores. `Risk.bind` ties it to the rows of a
+`QueryLayout` and returns a `BoundRisk`. In each round the boosting loop
+
+1. calls `begin_round`, which fixes weights that depend on the current ranking;
+2. takes the `State` at the current scores: the risk, the pull and cached intermediate sums;
+3. passes `pull_of` (or `factors`) to the search for a weak ranker;
+4. chooses the step along the values of that weak ranker from `edge`, `edge_weights`, `curvature`,
+   `exact_step` or a line search;
+5. calls `end_round` at the new scores.
+
+The *gradient sum* M is the sum over all pairs of ``|dR / d margin|``, ``sum |g' w l'|``. The pull,
+the curvature and the weights of pairs are stored divided by M, and R and M as logarithms, so that
+no score overflows.
 """
 
 from __future__ import annotations
@@ -42,18 +53,21 @@ __all__ = [
 ]
 
 
-# A line search doubles its reach so many times before it gives up: no change of sign is found
-# where mistakes weigh less than rounding.
-DOUBLINGS = 40
-LARGEST_STEP = 1e300
-# A loss whose slope is exactly 0 this many times its own scale beyond 0 ends somewhere, as a
-# hinge does. A tail as thin as that of the normal distribution has not underflowed by then.
-SCALES_TO_END = 16.0
+# Times a line search doubles its step in search of a change of sign. There may be none to find if
+# the wrongly ordered pairs weigh less than rounding.
+MAX_DOUBLINGS = 40
+MAX_STEP = 1e300
+# A loss is taken to have a flat tail, as a hinge has, if its slope is exactly 0 at this multiple of
+# ``l(0) / -l'(0)``. Even the tail of a normal distribution has not underflowed by then.
+FLAT_TAIL_SCALES = 16.0
 
 
 @dataclass(frozen=True)
 class EdgeWeights:
-    """Shares of the pair mass that a two-valued ranker orders rightly, wrongly, not at all."""
+    """Weights d+, d-, d0 of the pairs that a 0/1 weak ranker orders correctly, wrongly or ties.
+
+    The weight of a pair is its share of the gradient sum, so the three sum to 1.
+    """
 
     right: float
     wrong: float
@@ -61,16 +75,17 @@ class EdgeWeights:
 
     @property
     def edge(self) -> float:
-        """``right - wrong``, the normalized slope."""
+        """``right - wrong``, the slope of the risk divided by the gradient sum."""
         return self.right - self.wrong
 
 
 @dataclass(frozen=True)
 class State:
-    """What a risk knows at some scores; arrays are in the order of the layout.
+    """A bound risk at some scores; arrays are in the order of the layout.
 
-    `log_value` is log R, `log_gradient_sum` the logarithm of the pair mass ``sum |g' w l'|``, and
-    `pull` is the pull divided by the mass: the pull of the winners of all pairs sums to 1.
+    `log_value` is log R and `log_gradient_sum` log M. `pull` is ``-dR/ds / M``: over all pairs, the
+    contributions of the winners sum to 1 and those of the losers to -1. `parts` holds intermediate
+    results that other methods of the same risk reuse.
     """
 
     scores: Floats
@@ -81,127 +96,126 @@ class State:
 
 
 class Risk:
-    """What an algorithm minimizes: a function of the scores, before it is bound to any rows.
+    """The objective of an algorithm: a function of the scores, not yet bound to any rows.
 
     Attributes
     ----------
     distributable : bool
-        Whether the bound risk adds up over the rows of all machines, each of which holds whole
-        queries; otherwise it may be minimized on one machine only.
+        Whether the risk can be minimized on several machines, each of which holds whole queries.
     link : Link or None
-        How scores become the probabilities of two classes; None if they do not.
+        Link from scores to the probabilities of two classes, if there is one.
     """
 
     distributable: bool = False
 
     @property
     def link(self) -> Link | None:
-        """How scores become the probabilities of two classes; None if they do not."""
+        """Link from scores to the probabilities of two classes, if there is one."""
         return None
 
     @property
     def splits_a_list(self) -> bool:
-        """Whether the rows of one query may be divided between machines as well."""
+        """Whether the rows of one query may be distributed over several machines."""
         return False
 
     def bind(self, layout: QueryLayout, context: Context | None = None) -> BoundRisk:
-        """Prepare the risk for one set of judgments."""
-        raise NotImplementedError(f"{type(self).__name__} must define bind(layout, workers)")
+        """Bind the risk to the rows of a layout."""
+        raise NotImplementedError(f"{type(self).__name__} must define bind(layout, context)")
 
 
 class BoundRisk:
-    """A risk bound to a layout: what the boosting loop works with.
+    """A risk bound to the rows of a layout; see the module docstring.
 
-    Subclasses define `state`, and `curvature` and `edge_weights` where they have them; nothing here
-    asks for a loss. Risks that have one are `BoundLossRisk`.
+    Subclasses define `state`, and `curvature` and `edge_weights` if they have them. This class does
+    not assume a pair loss; `BoundLossRisk` does.
     """
 
-    # Whether the risk may be flat from some step on rather than fall for ever.
-    flattens: bool = False
-    # Whether the risk has kinks, at which coordinate descent can stall above the least.
+    # Whether the risk may become constant along a direction, as a sum of hinges does.
+    has_flat_tail: bool = False
+    # Whether the risk has kinks, at which coordinate descent can stall above the minimum.
     kinked: bool = False
     # Rate ``-l'(0) / l(0)`` at which the loss of a pair decays.
     decay: float = 1.0
-    # Whether scores may be on the device of the workers, and pulls are then there as well.
+    # Whether scores may be on the device, where pulls are then computed.
     on_device: bool = False
-    # Whether `exact_step` and `search_line` take such scores; otherwise rules that need them keep
-    # the scores on the CPU.
+    # Whether `exact_step` and `search_line` accept scores on the device; otherwise step rules that
+    # call them keep the scores on the CPU.
     steps_on_device: bool = False
-    # Share of the first slope below which a line is not followed further; none by default.
-    negligible: float = -1.0
+    # A line search gives up where the slope falls below this share of the initial slope; negative:
+    # never.
+    slope_tolerance: float = -1.0
 
     def __init__(self, layout: QueryLayout, context: Context | None):
         self.layout = layout
         self.context = context or Context(1)
         queries = layout.query_start.size - 1
-        # Of all machines; of a query whose levels they share all of them know.
+        # Over all machines. A shared query is present on each of them and counted once.
         self.queries = queries
         if not layout.shared:
             self.queries = all_reduce_sum(lambda: queries, self.context)
-        self._item_total: float | None = None
+        self._item_weight_total: float | None = None
 
     def begin_round(self, scores: Floats) -> bool:  # noqa: ARG002
-        """Fix what a round takes from the scores it begins at, such as weights by rank.
+        """Fix what depends on the scores at the start of a round, such as rank weights.
 
-        The loop calls it before every round. Until the next call the risk is one and the same
-        function of the scores. Returns whether it is another one than before, so that states
-        must be computed anew; by default nothing changes.
+        Until the next call the risk is a fixed function of the scores. Returns whether that
+        function changed, so that states must be recomputed; by default it never does.
         """
         return False
 
     def first_state(self, scores: Floats, *, value: bool) -> State:  # noqa: ARG002
-        """State at the scores at which a round begins; nobody asks for `log_value` unless `value`.
+        """Return the state at the start of a round; `log_value` may be NaN unless `value`.
 
-        A risk that is dear to evaluate may then leave it out: it is not a number.
+        This saves time for risks whose value is expensive.
         """
         return self.state(scores)
 
     def end_round(self, scores: Floats) -> State:
-        """State at the scores after a round.
+        """Return the state after a round.
 
-        The next round begins with it, unless `begin_round` says that states must be computed
-        anew; then only its value is ever looked at, and `pull` may be empty.
+        The next round starts from it, unless `begin_round` returns True; in that case only
+        `log_value` is used and `pull` may be empty.
         """
         return self.state(scores)
 
     def state(self, scores: Floats) -> State:
-        """Risk and pull at these scores (one per row)."""
+        """Return risk and pull at these scores, one per row."""
         raise NotImplementedError(f"{type(self).__name__} must define state(scores)")
 
     def curvature(self, state: State) -> Floats:
-        """Diagonal of the second derivative, divided by the pair mass."""
+        """Return the diagonal of the Hessian, divided by the gradient sum."""
         raise NotImplementedError(f"{type(self).__name__} must define curvature(state)")
 
     def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
-        """Diagonal matrix above the Hessian for a factor of 2, divided by the pair mass."""
+        """Return a diagonal over the gradient sum that bounds the Hessian if `factor` is 2."""
         return factor * self.curvature(state)
 
     def terms(self) -> Floats:
-        """How many terms of the risk every row takes part in, an item of weight 2 being two items.
+        """Return the number of terms (pairs) of the risk that each row is part of.
 
-        Divided by it, the sum of the gradients of a row's pairs becomes their average, "the
-        average gradient values as the target value for each distinct x" (Zheng et al. 2007,
-        section 3), and the weight of the row that of one pair.
+        An item of weight 2 counts as two items. Dividing by it turns the sum of the gradients of a
+        row's pairs into their mean, "the average gradient values as the target value for each
+        distinct x" (Zheng et al. 2007, section 3).
         """
         return pair_totals(self.layout) / self.layout.weight
 
     def offset(self, state: State) -> float:  # noqa: ARG002
-        """What to add to all scores before the first round; pairs do not ask for anything."""
+        """Return the initial constant score; 0 for pairs, which do not depend on it."""
         return 0.0
 
     def observed(self, state: State) -> dict[str, float]:  # noqa: ARG002
-        """What else the history should hold of a round; nothing by default."""
+        """Return additional entries of `history_` for a round."""
         return {}
 
     def factors(self, state: State, *, bound: bool = False) -> Factors | None:  # noqa: ARG002
-        """What a search by largest decrease needs; None where there is no such search.
+        """Return the sums for a search by largest decrease; None if the risk has no such search.
 
         `bound` says that the step will be `bound_step` instead of the exact one.
         """
         return None
 
     def pull_of(self, state: State) -> Pull:
-        """What a search for rankers is shown of this risk: its negative gradient, and a model."""
+        """Return the pull and the quadratic model for the search for a weak ranker."""
 
         def curvature(kind: str) -> Floats | None:
             try:
@@ -215,130 +229,130 @@ class BoundRisk:
         query_start = layout.level_start[layout.query_start]
         return Pull(
             state.pull, layout.weight, curvature, self.terms, query_start, self.context,
-            shared=layout.shared, item_total=self._weight_of_items,
+            shared=layout.shared, item_total=self._total_item_weight,
         )  # fmt: skip
 
-    def _weight_of_items(self) -> float:
-        """Weight of all rows of all machines; summed once."""
-        if self._item_total is None:
-            self._item_total = exact_sum(self.layout.weight, self.context)
-        return self._item_total
+    def _total_item_weight(self) -> float:
+        """Return the weight of all rows of all machines, computed once."""
+        if self._item_weight_total is None:
+            self._item_weight_total = exact_sum(self.layout.weight, self.context)
+        return self._item_weight_total
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
-        """Shares of the pair mass that a ranker of values 0 and 1 orders rightly, ..."""
-        raise NotImplementedError(f"{type(self).__name__} must define masses(state, values)")
+        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
+        raise NotImplementedError(f"{type(self).__name__} must define edge_weights(state, values)")
 
     def log_value(self, scores: Floats) -> float:
-        """Logarithm of the risk."""
+        """Return the logarithm of the risk."""
         return self.state(scores).log_value
 
     def log_mean_payment(self, log_value: float) -> float:
-        """Logarithm of the risk on the scale that `history_` shows; as it is if none is known."""
+        """Convert the logarithm of the risk to the scale of `history_`; unchanged by default."""
         return log_value
 
     def edge(self, state: State, values: Array) -> float:
-        """Slope of the risk along a ranker, as a share of the pair mass (positive: falling)."""
+        """Return minus the slope of the risk along a weak ranker, over the gradient sum."""
         return exact_sum(state.pull * values, self.context)
 
     @property
     def smoothing(self) -> float:
-        """Smoothing mass: half a pair's share; see `smoothed_step`."""
+        """Smoothing weight, half a pair; see `smoothed_step`."""
         return smoothing_mass(self.layout)
 
     def least_margin(self, values: Array) -> float:
-        """Least margin that the values alone give to any term of the risk: O(n)."""
+        """Return the least margin of any term of the risk when scored by the values alone. O(n)."""
         return least_margin(self.layout, values, self.context)
 
     def falls_for_ever(self, values: Array) -> bool:  # noqa: ARG002
-        """Whether the risk is known to keep falling along the values, however long the step."""
+        """Return whether the risk is known to decrease along the values for any step."""
         return False
 
     def growth(self, state: State) -> float:
-        """Pair mass over risk: ``p·rate`` for ``exp(-rate·m)`` and the price ``u^p``."""
+        """Return the gradient sum over the risk: ``p·rate`` for ``exp(-rate·m)`` and ``u^p``."""
         return exp_of(state.log_gradient_sum - state.log_value)
 
     def smoothed_step(
         self, state: State, right: float, wrong: float, *, width: float = 1.0,
         smoothing: float | None = None,
     ) -> float:  # fmt: skip
-        """Give a finite step along a ranker that reverses no pair, or puts none in order.
+        """Return a finite step along a weak ranker with no wrong or no correct pair.
 
-        ``log((d+ + e) / (d- + e)) / ((c + κ) width)``, where one of the masses d+ and d- is 0
-        and e is the smoothing mass, half a pair, added to both. A pair in order decays at the rate
-        ``c = -l'(0) / l(0)`` of the loss; the reversed one grows at the rate at which this risk
-        does, ``κ = M / R`` with M the pair mass and R the risk; `width` is the greatest less
-        the least value of the ranker. For ``exp(-m)`` and ``u^p`` it is the closed form
-        ``log((d+ + e) / (d- + e)) / (1 + p)``. The step is at most ``log(1 + 1/e) / (c width)``
-        for any loss and price.
+        ``log((d+ + e) / (d- + e)) / ((c + κ) width)``, where d+ or d- is 0 and the smoothing weight
+        e, half a pair, is added to both. The loss of a correct pair decays at the rate
+        ``c = -l'(0) / l(0)``; that of a wrong pair grows at the rate ``κ = M / R`` with M the
+        gradient sum and R the risk; `width` is the range of the values of the weak ranker. For
+        ``exp(-m)`` and ``u^p`` it is the closed form ``log((d+ + e) / (d- + e)) / (1 + p)``. The
+        step is at most ``log(1 + 1/e) / (c width)`` for any loss and price.
         """
         smoothing = self.smoothing if smoothing is None else smoothing
         logarithm = log_of((right + smoothing) / (wrong + smoothing))
         size = logarithm / (self.decay + self.growth(state))
-        # Values of the smallest numbers there are would need a step beyond the largest.
-        return (
-            size / width if abs(size) < LARGEST_STEP * width else math.copysign(LARGEST_STEP, size)
-        )
+        # With subnormal values the quotient would overflow.
+        return size / width if abs(size) < MAX_STEP * width else math.copysign(MAX_STEP, size)
 
     @property
-    def settled_margin(self) -> float:
+    def final_margin(self) -> float:
         """Least margin after the last step of a fit that ends with every pair in order.
 
-        ``log(1 + 1/e)`` with e the smoothing mass: more than the logarithm of any ratio of rows of
-        two classes, so that no intercept of `precede.risks.links` outweighs it.
+        ``log(1 + 1/e)`` with e the smoothing weight: more than the log ratio of the sizes of two
+        classes, so that no intercept of `precede.risks.links` outweighs it.
         """
         return log_of(1.0 + 1.0 / self.smoothing)
 
     def last_step(self, state: State, values: Array, size: float) -> float:
-        """Step along values that order every pair by themselves, after which a fit ends.
+        """Return the last step of a fit, along values that order every pair correctly.
 
-        The risk is least at infinity. The step is at least `size`, and so long that the least
-        margin is at least `settled_margin`, also where earlier rounds reversed pairs.
+        The risk has its minimum at infinity. The step is at least `size`, and long enough for a
+        least margin of `final_margin` even if earlier rounds reversed pairs.
         """
         margin = self.least_margin(math.copysign(1.0, size) * values)
-        needed = self.settled_margin - min(self.least_margin(state.scores), 0.0)
-        reach = needed / margin if needed < LARGEST_STEP * margin else LARGEST_STEP
+        needed = self.final_margin - min(self.least_margin(state.scores), 0.0)
+        reach = needed / margin if needed < MAX_STEP * margin else MAX_STEP
         return math.copysign(max(abs(size), reach), size)
 
     def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
-        """Step along `values` at which the risk is least, and whether it was smoothed.
+        """Return the step along `values` that minimizes the risk, and whether it was smoothed.
 
-        A closed form where a risk has one; otherwise `search_line`.
+        By a closed form if the risk has one, otherwise by `search_line`.
         """
         return self.search_line(state, values)
 
     def search_line(self, state: State, values: Array) -> tuple[float, bool]:
-        """As `line_search`, on fewer points where a risk knows how."""
+        """Return the result of `line_search`; subclasses may have a faster method."""
         return self.line_search(state, values)
 
     def line_search(
         self, state: State, values: Array, *, smoothing: float | None = None
     ) -> tuple[float, bool]:
-        """Find the step along `values` at which the risk is least, and whether it was smoothed.
+        """Return the step along `values` that minimizes the risk, and whether it was smoothed.
 
-        The derivative along the line is followed outwards until its sign changes, then
-        bracketed (Brent). Where the values reverse no pair the least is at infinity, and the
-        step is `smoothed_step` with ``d+ = |edge| / width``; likewise where the mistakes weigh
-        so little that no change of sign is found.
+        The step is doubled until the derivative changes sign, and then refined by Brent's method.
+        If no pair is ordered wrongly the minimum is at infinity, and the step is `smoothed_step`
+        with ``d+ = |edge| / width``; likewise if the wrong pairs weigh so little that no change of
+        sign is found.
         """
         edge, width = self.edge(state, values), self.width(values)
-        if edge == 0 or width == 0:  # a constant moves no margin, whatever rounding leaves
+        if edge == 0 or width == 0:  # the edge of constant values may be nonzero by rounding
             return 0.0, False
         sign = 1.0 if edge > 0 else -1.0
 
-        def falling(step: float) -> float:
+        def minus_slope(step: float) -> float:
             at = self.state(state.scores + sign * step * values)
             return sign * self.edge(at, values) if at.log_gradient_sum > -np.inf else 0.0
 
         size = None
         if not self.falls_for_ever(sign * values):
-            with np.errstate(over="ignore", invalid="ignore"):  # a price may grow beyond numbers
-                size = _zero_beyond(
-                    falling, 1.0 / width, self.negligible * abs(edge), flat_is_least=self.flattens
+            with np.errstate(over="ignore", invalid="ignore"):  # steep prices may overflow
+                size = _find_zero_beyond(
+                    minus_slope,
+                    1.0 / width,
+                    self.slope_tolerance * abs(edge),
+                    flat_is_zero=self.has_flat_tail,
                 )
         if size is None:
             edge_weights = (edge / width, 0.0) if edge > 0 else (0.0, -edge / width)
             return self.smoothed_step(state, *edge_weights, width=width, smoothing=smoothing), True
-        # On kinks a derivative is worth its sign at best: never end higher than the start.
+        # At kinks the derivative may mislead: shorten the step until the risk does not increase.
         step = sign * size
         for _ in range(60):
             if self.log_value(state.scores + step * values) <= state.log_value:
@@ -347,25 +361,25 @@ class BoundRisk:
         return 0.0, False
 
     def width(self, values: Array) -> float:
-        """Greatest less least of the values of a ranker."""
-        ends = all_reduce_max(
+        """Return the range (greatest minus least) of the values of a weak ranker."""
+        extremes = all_reduce_max(
             lambda: np.array([values.max(), -float(values.min())], np.float64), self.context
         )
-        return float(ends[0] + ends[1])
+        return float(extremes[0] + extremes[1])
 
     def to_rows(self, per_row: Floats) -> Floats:
-        """Spread numbers per row over the user's rows; rows without a pair get 0."""
+        """Scatter numbers from the order of the layout to the user's rows; 0 for unused rows."""
         rows = np.zeros(self.layout.n_rows)
         rows[self.layout.order] = per_row
         return rows
 
 
 class BoundLossRisk(BoundRisk):
-    """A bound risk made of a loss of margins and a price.
+    """A bound risk with a pair loss and a price.
 
-    With `mean` a loser k is charged for the mean of its losses in place of their sum, and counts as
-    many times as it weighs: ``v_k n_k g(u_k / n_k)`` with n_k the weight of those above it. At
-    scores 0 the pull is then that of a linear price, whatever the price.
+    With `mean` the price applies to the mean loss of a loser k instead of the sum:
+    ``v_k n_k g(u_k / n_k)`` with n_k the weight of the items above k. At scores 0 the pull is then
+    that of a linear price, whatever the price.
     """
 
     def __init__(
@@ -381,82 +395,83 @@ class BoundLossRisk(BoundRisk):
         super().__init__(layout, context)
         self.loss = loss
         self.price = cost
-        self.decay, self.flattens = decay_rate(loss)
+        self.decay, self.has_flat_tail = decay_rate(loss)
         self.kinked = loss.smoothed(1.0) is not None
-        self.mean = mean and cost.power != 1  # the mean of a linear price is the sum
-        self._scale: tuple[float, float] | None = None
+        self.mean = mean and cost.power != 1  # no difference for a linear price
+        self._mean_loss_scale: tuple[float, float] | None = None
 
     def totals(self, state: State) -> Floats:  # noqa: ARG002
-        """Total weight of the pairs that every row takes part in; see `pair_totals`."""
+        """Return the total weight of the pairs of each row; see the function `pair_totals`."""
         return pair_totals(self.layout)
 
     def falls_for_ever(self, values: Array) -> bool:
-        """Whether the risk keeps falling along the values, which reverse no pair: O(n).
+        """Return whether the risk decreases along the values for any step. O(n).
 
-        Decided by comparing the values of every pair, never by a slope that vanishes. Losses
-        that end, such as hinges, stop falling at a finite step.
+        True if the values order no pair wrongly, which is decided by comparing values rather than
+        by slopes that may vanish. Losses with a flat tail stop decreasing at a finite step.
         """
-        return not self.flattens and self.least_margin(values) >= 0
+        return not self.has_flat_tail and self.least_margin(values) >= 0
 
     def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
-        """From the largest curvature of the loss, at all scores; without one, at these scores.
+        """Return a diagonal over the gradient sum that bounds the Hessian if `factor` is 2.
 
-        With a price above linear at these scores too. The term ``G(u)`` of a loser has the Hessian
+        At all scores if the price is linear and the loss has a largest curvature; otherwise at
+        these scores. The term ``G(u)`` of a loser has the Hessian
         ``G'' a a' + G' sum_i w_i l''_i e_i e_i'``, where a is the gradient of u and ``e_i`` is 1 at
         the winner i and -1 at the loser. ``(a'x)² <= sum|a_j| · sum|a_j| x_j²`` and sum|a_j| is
-        twice ``S = sum w |l'|``, the share of the loser, so a diagonal of ``2 G'' S |a_j|`` bounds
-        the first part, and 2 for every e_i the second.
+        ``2 S`` with ``S = sum w |l'|``, so a diagonal of ``2 G'' S |a_j|`` bounds the first part,
+        and 2 for every e_i the second.
         """
         if self.price.power != 1:
-            return factor * self.half_bound(state)
+            return factor * self.half_curvature_bound(state)
         if self.loss.most_curvature is None:
             return factor * self.curvature(state)
         most = self.loss.most_curvature
         return factor * most * self.totals(state) * exp_of(-state.log_gradient_sum)
 
-    def half_bound(self, state: State) -> Floats:
-        """Half of `curvature_bound` for a price above linear."""
+    def half_curvature_bound(self, state: State) -> Floats:
+        """Return half of `curvature_bound` for a price other than linear."""
         raise NotImplementedError(f"{type(self).__name__} must define half_bound(state)")
 
     def log_mean_payment(self, log_value: float) -> float:
-        """Logarithm of the risk on the scale of a single pair; no price makes it overflow.
+        """Convert the logarithm of the risk to that of a mean loss per pair, without overflow.
 
-        The payment that, made by all losers alike, would cost as much as what they pay, over
-        the same for a loss of 1 a pair: ``g⁻¹(sum v_k g(u_k) / sum v_k)`` divided by
-        ``g⁻¹(sum v_k g(n_k) / sum v_k)``, with n_k the weight of those above k; with `mean`,
+        The generalized mean ``g⁻¹(sum v_k g(u_k) / sum v_k)`` of the loss sums of the losers,
+        divided by its value for a loss of 1 per pair, ``g⁻¹(sum v_k g(n_k) / sum v_k)``, with n_k
+        the weight of the items above k; with `mean`,
         ``g⁻¹(sum v_k n_k g(u_k / n_k) / sum v_k n_k)``. For ``g(u) = u`` it is the mean loss of a
         pair; for ``u^p``, the exponential loss and two classes it is R05's
         ``F_p^(1/p) / (I K^(1/p))``.
         """
         if self.price.power == 1:
             return log_value - float(np.log(self.layout.total))
-        log_losers, log_unit = self.payment_scale()
+        log_losers, log_unit = self.mean_loss_scale()
         return self.price.log_inverse(log_value - log_losers) - log_unit
 
     def log_divisors(self) -> Floats:
-        """Logarithms of what the losses of every row are divided by: n_k with `mean`, else 1."""
+        """Return the log divisor of the loss sum of each row: log n_k with `mean`, else 0."""
         above = self.layout.weight_above() if self.mean else np.zeros(0)
         log_above = np.zeros(self.layout.n_used_rows)
         log_above[np.flatnonzero(above)] = log(above[above > 0])
         return log_above
 
-    def payment_scale(self) -> tuple[float, float]:
-        """Logarithms of the weight of all losers, and of their mean payment for a loss of 1."""
-        if self._scale is None:
+    def mean_loss_scale(self) -> tuple[float, float]:
+        """Return the logs of the weight of all losers and of their mean for a loss of 1 a pair."""
+        if self._mean_loss_scale is None:
             above = self.layout.weight_above()
             losers = above > 0
             log_above = np.log(above[losers])
-            log_outer = np.log(self.layout.loser_weight[losers])
+            log_loser_weight = np.log(self.layout.loser_weight[losers])
             if self.mean:
-                log_outer, log_above = log_outer + log_above, np.zeros_like(log_above)
-            log_price = self.price.log_value(log_above) + log_outer
-            log_losers, log_value = log_totals([log_outer, log_price], self.context)
-            self._scale = log_losers, self.price.log_inverse(log_value - log_losers)
-        return self._scale
+                log_loser_weight, log_above = log_loser_weight + log_above, np.zeros_like(log_above)
+            log_price = self.price.log_value(log_above) + log_loser_weight
+            log_losers, log_value = log_totals([log_loser_weight, log_price], self.context)
+            self._mean_loss_scale = log_losers, self.price.log_inverse(log_value - log_losers)
+        return self._mean_loss_scale
 
 
 def pair_totals(layout: QueryLayout) -> Floats:
-    """Total weight of the pairs that every row takes part in: O(n + listed pairs).
+    """Return the total weight of the pairs of each row. O(n + explicit pairs).
 
     >>> from precede import Judgments
     >>> pair_totals(Judgments.bipartite([1, 0, 0]).to_layout())
@@ -480,19 +495,19 @@ def pair_totals(layout: QueryLayout) -> Floats:
 
 
 def smoothing_mass(layout: QueryLayout) -> float:
-    """Mass that is added to d+ and d- to keep a step finite: half a pair.
+    """Return the weight added to d+ and d- to keep a step finite: half a pair.
 
-    Pairs are counted by weight, so that a row of weight 2 is two rows. Halting, an infinite
-    weight and a large constant all break the theory (C19 appendix B).
+    Pairs are counted by weight: a row of weight 2 counts as two rows. The alternatives (halting, an
+    infinite weight, a large constant) all break the theory (C19 appendix B).
     """
     return 0.5 / layout.pair_count
 
 
 def bound_step(edge: float, smoothing: float) -> tuple[float, bool]:
-    """``log((1 + r) / (1 - r)) / 2`` for an edge r, and whether it was made finite.
+    """Return ``log((1 + r) / (1 - r)) / 2`` for an edge r, and whether it was smoothed.
 
-    Where all of the mass is in order, or all of it reversed, twice the smoothing mass is added on
-    both sides.
+    If all pairs are ordered correctly, or all wrongly, twice the smoothing weight is added to
+    numerator and denominator to make the step finite.
 
     >>> bound_step(0.0, 0.1)
     (0.0, False)
@@ -503,9 +518,9 @@ def bound_step(edge: float, smoothing: float) -> tuple[float, bool]:
 
 
 def decay_rate(loss: PairLoss) -> tuple[float, bool]:
-    """Rate ``-l'(0) / l(0)`` of a loss, 1 where that is undefined, and whether the loss ends.
+    """Return the rate ``-l'(0) / l(0)`` of a loss, 1 if undefined, and whether its tail is flat.
 
-    A loss *ends* when it is flat beyond some margin, as hinges are.
+    The tail is flat if the loss is constant beyond some margin, as hinges are.
 
     >>> from precede.losses import Exponential, Hinge
     >>> decay_rate(Exponential()), decay_rate(Hinge(2.0))
@@ -517,11 +532,11 @@ def decay_rate(loss: PairLoss) -> tuple[float, bool]:
     rate = -slope / value
     if loss.form is not None and loss.form.ends:
         return rate, True
-    return rate, not loss.slope(np.array([SCALES_TO_END / rate]))[0] < 0
+    return rate, not loss.slope(np.array([FLAT_TAIL_SCALES / rate]))[0] < 0
 
 
 def least_margin(layout: QueryLayout, scores: Array, context: Context | None = None) -> float:
-    """Least ``s_i - s_k`` over all crucial pairs; one score for each row. O(n).
+    """Return the least ``s_i - s_k`` over all crucial pairs; one score for each row. O(n).
 
     >>> import numpy as np
     >>> from precede import Judgments
@@ -537,7 +552,7 @@ def least_margin(layout: QueryLayout, scores: Array, context: Context | None = N
 
 
 def ends_of_levels(layout: QueryLayout, values: Array, context: Context) -> tuple[Floats, Floats]:
-    """Least and greatest value of every level that several machines share.
+    """Return the least and the greatest value of each level, over all machines.
 
     >>> import numpy as np
     >>> from precede import Judgments
@@ -545,49 +560,49 @@ def ends_of_levels(layout: QueryLayout, values: Array, context: Context) -> tupl
     (array([0.5, 1. ]), array([0.5, 3. ]))
     """
 
-    def ends() -> Floats:
-        runs = [
-            values[first:last] for first, last in pairwise(layout.level_start)
-        ]  # some may be empty here
-        return np.array([[run.max(initial=-np.inf), -run.min(initial=np.inf)] for run in runs])
+    def local_extrema() -> Floats:
+        levels = [values[first:last] for first, last in pairwise(layout.level_start)]
+        # A level may be empty on this machine.
+        return np.array([[v.max(initial=-np.inf), -v.min(initial=np.inf)] for v in levels])
 
-    found = all_reduce_max(ends, context)
-    return -found[:, 1], found[:, 0].copy()
+    extrema = all_reduce_max(local_extrema, context)
+    return -extrema[:, 1], extrema[:, 0].copy()
 
 
-def _zero_beyond(
-    falling: Callable[[float], float], reach: float, least: float, *, flat_is_least: bool = False
+def _find_zero_beyond(
+    function: Callable[[float], float], step: float, tolerance: float, *, flat_is_zero: bool = False
 ) -> float | None:
-    """Where a falling function, positive at 0, crosses zero; None if nowhere in reach.
+    """Return the zero of a decreasing function that is positive at 0, or None if not found.
 
-    The search goes no further than where the function is `least` or less in size.
+    The search starts at `step`, doubles it, and gives up once the function is at most `tolerance`
+    in absolute value.
     """
-    for _ in range(DOUBLINGS):
-        here = falling(reach)
-        if here < -1e-15:
-            return zero_between(falling, 0.0, reach, 1e-15 * reach)
-        if abs(here) <= 1e-15 and flat_is_least:  # nothing is left to gain
-            return reach
-        if abs(here) <= least:
+    for _ in range(MAX_DOUBLINGS):
+        value = function(step)
+        if value < -1e-15:
+            return zero_between(function, 0.0, step, 1e-15 * step)
+        if abs(value) <= 1e-15 and flat_is_zero:
+            return step
+        if abs(value) <= tolerance:
             return None
-        reach *= 2
+        step *= 2
     return None
 
 
-def zero_between(function: Callable[[float], float], low: float, high: float, near: float) -> float:
-    """Where a function that changes its sign between two points crosses zero.
+def zero_between(function: Callable[[float], float], low: float, high: float, xtol: float) -> float:
+    """Return the root of a function that changes sign between two points.
 
-    By Brent's method; halving where that is slow, as it is where the function leaves zero as a
-    cube does: the slope of a squared hinge to the power of two beyond the last margin.
+    By Brent's method, or by bisection if that does not converge, as near a triple root: the slope
+    of a squared hinge to the power of two.
 
     >>> round(zero_between(lambda x: (x - 2.0) ** 3, 0.0, 3.0, 1e-12), 3)
     2.0
     """
     root, search = scipy.optimize.brentq(
-        function, low, high, xtol=near, full_output=True, disp=False
+        function, low, high, xtol=xtol, full_output=True, disp=False
     )
     return float(
-        root if search.converged else scipy.optimize.bisect(function, low, high, xtol=near)
+        root if search.converged else scipy.optimize.bisect(function, low, high, xtol=xtol)
     )
 
 
@@ -598,7 +613,7 @@ def zero_between(function: Callable[[float], float], low: float, high: float, ne
 def _sums_below_and_above(
     query_start: Integers, losers: Floats, winners: Floats, below: Floats, above: Floats
 ) -> None:
-    """Sums over the levels below and above each level of the same query."""
+    """Sum `losers` over the levels below, and `winners` over those above, within each query."""
     for query in range(query_start.size - 1):
         first, last = query_start[query], query_start[query + 1]
         for level in range(first + 1, last):
@@ -611,7 +626,7 @@ def _sums_below_and_above(
 def _least_margin(
     level_start: Integers, query_start: Integers, winner: Integers, loser: Integers, scores: Floats
 ) -> float:
-    """Least difference over crucial pairs: every level against the best of those below."""
+    """Compare the least score of each level with the greatest score of the levels below."""
     least = np.inf
     for query in range(query_start.size - 1):
         highest = -np.inf

@@ -1,7 +1,7 @@
-"""The exponential loss with a power as price on a GPU, to the bits of `precede.risks.exponential`.
+"""Exponential loss with a power price on a GPU, bit for bit as `precede.risks.exponential`.
 
-A warp of threads has a piece of a level, and a thread the levels of a query. Sums over rows are
-sums of integers; what is summed over levels is summed in the order of the CPU.
+A warp processes a chunk of a level, a thread the levels of a query. Sums over rows are sums of
+integers; sums over levels are taken in the same order as on the CPU.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ from precede.engine.pull import Pull
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import EdgeWeights, State
-from precede.risks.exponential import SeparableParts, SeparableRisk
-from precede.risks.exponential_line import FAINT, PushLine
+from precede.risks.exponential import SeparableCache, SeparableRisk
+from precede.risks.exponential_line import MIN_WEIGHT_AT_LEVEL_SCALE, PushLine
 from precede.risks.pieces import Pieces
 
 __all__ = ["DeviceSeparableRisk"]
 
-# Rows of a piece; and most levels of a query, which a single thread goes through.
-PIECE, MOST_LEVELS = 512, 1024
-# Bytes of a row, and of a level.
-OF_ROW, OF_LEVEL = 64, 160
-# Warps of a block.
-WARPS = 8
+# A single thread processes all levels of a query.
+MAX_ROWS_PER_CHUNK, MAX_LEVELS_PER_QUERY = 512, 1024
+# Device memory.
+BYTES_PER_ROW, BYTES_PER_LEVEL = 64, 160
+WARPS_PER_BLOCK = 8
 
 
 class DeviceSeparableRisk(SeparableRisk):
-    """The risk on a device, wherever the scores are there; on the CPU otherwise.
+    """`SeparableRisk` for scores on the device; falls back to the CPU for scores on the CPU.
 
-    `on_device` says whether scores may be there: not with listed pairs, and not where queries
-    have very many grades.
+    `on_device` is False, and scores must stay on the CPU, with explicit pairs or with more than
+    MAX_LEVELS_PER_QUERY grades in a query.
     """
 
     steps_on_device = True
@@ -54,18 +53,18 @@ class DeviceSeparableRisk(SeparableRisk):
             not self.context.is_distributed
             and not layout.any_listed
             and not layout.shared
-            and levels.max(initial=0) <= MOST_LEVELS
+            and levels.max(initial=0) <= MAX_LEVELS_PER_QUERY
         )
         if self.on_device:
-            self._put_on_device()
+            self._copy_to_device()
 
-    def _put_on_device(self) -> None:
+    def _copy_to_device(self) -> None:
         put, layout = self._device.put, self.layout
-        needed = OF_ROW * layout.n_used_rows + OF_LEVEL * self._level_query.size
+        needed = BYTES_PER_ROW * layout.n_used_rows + BYTES_PER_LEVEL * self._level_query.size
         self._device.check_room(needed, "the pulls of all rows")
-        pieces = Pieces.cut(layout, PIECE)
-        self._pieces = pieces.count, put(pieces.start), put(pieces.level)
-        self._blocks = -(-pieces.count // WARPS)
+        chunks = Pieces.cut(layout, MAX_ROWS_PER_CHUNK)
+        self._device_chunks = chunks.count, put(chunks.start), put(chunks.level)
+        self._blocks = -(-chunks.count // WARPS_PER_BLOCK)
         self._counts = layout.query_start.size - 1, self._level_query.size
         self._query_start, self._query_of_level = (
             put(layout.query_start),
@@ -74,76 +73,79 @@ class DeviceSeparableRisk(SeparableRisk):
         self._balance, self._weight = put(self.log_balance), put(layout.weight)
         self._log_weight = put(self.log_weight if self.log_weight.size else np.zeros(1))
 
-    def _over_pieces(self, kernel: str, *arguments: Any) -> None:
-        self._device.launch(kernel, self._blocks, 32 * WARPS, *self._pieces, *arguments)
+    def _run_on_chunks(self, kernel: str, *arguments: Any) -> None:
+        self._device.launch(
+            kernel, self._blocks, 32 * WARPS_PER_BLOCK, *self._device_chunks, *arguments
+        )
 
-    def _over_queries(self, kernel: str, *arguments: Any) -> None:
+    def _run_on_queries(self, kernel: str, *arguments: Any) -> None:
         queries = self._counts[0]
         self._device.launch(kernel, -(-queries // 64), 64, queries, self._query_start, *arguments)
 
     # -- states ----------------------------------------------------------------------------
 
     def state(self, scores: Any) -> State:
-        """Risk and pull at these scores, where the scores are."""
+        """Return risk and pull, on the device if the scores are."""
         if not self._device.holds(scores):
             return super().state(scores)
         device, rows = self._device, np.int64(self.layout.n_used_rows)
-        parts, log_value = self._parts_on_device(scores)
+        parts, log_value = self._compute_sums_on_device(scores)
         pull = device.arrays.empty(int(rows), np.float64)
         levels = np.int64(self._counts[1])
-        self._over_pieces("level_pulls", levels, parts.levels, rows, parts.terms, pull)
+        self._run_on_chunks("level_pulls", levels, parts.levels, rows, parts.terms, pull)
         value = float(device.get(log_value)[0])
         log_gradient_sum = value + log_of(self.power * self.rate)
         return State(scores, value, log_gradient_sum, pull, parts)
 
-    def _parts_on_device(self, scores: Any) -> tuple[SeparableParts, Any]:
-        """Terms and sums by level, and the logarithm of the risk, all on the device."""
+    def _compute_sums_on_device(self, scores: Any) -> tuple[SeparableCache, Any]:
+        """Return terms and sums by level, and the logarithm of the risk, all on the device."""
         device, (queries, levels) = self._device, self._counts
         rows, empty = self.layout.n_used_rows, self._device.arrays.empty
-        ends, words = (
+        extremes, words = (
             device.zeros(levels, 2, dtype=np.uint64),
             device.zeros(levels, 4, dtype=np.int64),
         )
         terms, by_level = empty((2, rows), np.float64), empty((6, levels), np.float64)
-        ends_on_device, log_query = empty((2, levels), np.float64), empty(queries, np.float64)
+        extremes_on_device, log_query = empty((2, levels), np.float64), empty(queries, np.float64)
         log_value = empty(1, np.float64)
-        rule = float(self.rate), float(self.power), int(self.log_weight.size > 0)
-        read = *rule, scores, self._log_weight, ends
-        self._over_pieces("level_ends", *read)
-        self._over_pieces("level_terms", *read, np.int64(rows), terms, words)
-        self._over_queries(
-            "query_levels", words, ends, float(self.power), self._balance, np.int64(levels),
-            by_level, ends_on_device, log_query,
+        parameters = float(self.rate), float(self.power), int(self.log_weight.size > 0)
+        inputs = *parameters, scores, self._log_weight, extremes
+        self._run_on_chunks("level_ends", *inputs)
+        self._run_on_chunks("level_terms", *inputs, np.int64(rows), terms, words)
+        self._run_on_queries(
+            "query_levels", words, extremes, float(self.power), self._balance, np.int64(levels),
+            by_level, extremes_on_device, log_query,
         )  # fmt: skip
         device.launch("log_of_sum", 1, 1024, queries, log_query, log_value)
         device.over_rows(
             "scale_levels", levels, self._query_of_level, log_query, log_value, by_level
         )
-        return SeparableParts(terms, by_level, words, np.zeros(0), ends_on_device), log_value
+        return SeparableCache(terms, by_level, words, np.zeros(0), extremes_on_device), log_value
 
     def log_value(self, scores: Any) -> float:
-        """Logarithm of the risk, without the pull."""
+        """Return the logarithm of the risk, without computing the pull."""
         if not self._device.holds(scores):
             return super().log_value(scores)
-        return float(self._device.get(self._parts_on_device(scores)[1])[0])
+        return float(self._device.get(self._compute_sums_on_device(scores)[1])[0])
 
     def curvature(self, state: State) -> Any:
-        """Diagonal of the second derivative over the pair mass, where the scores are."""
+        """Return the diagonal of the Hessian over the gradient sum, on the device if scores are."""
         if not self._device.holds(state.scores):
             return super().curvature(state)
         parts, levels, device = state.parts, self._counts[1], self._device
         price_curvature = device.zeros(levels)
         if self.power != 1:
-            self._over_queries(
-                "price_curvatures", np.int64(levels), parts.levels, parts.ends, float(self.power),
-                self._balance, float(state.log_value), device.zeros(levels), price_curvature,
+            self._run_on_queries(
+                "price_curvatures", np.int64(levels), parts.levels, parts.extremes,
+                float(self.power), self._balance, float(state.log_value), device.zeros(levels),
+                price_curvature,
             )  # fmt: skip
         return self._hessian(state, price_curvature, self.power)
 
-    def half_bound(self, state: State) -> Any:
-        """``p`` times the pair masses of every row."""
+    def half_curvature_bound(self, state: State) -> Any:
+        """Return ``p`` times the pair gradients of each row."""
         if not self._device.holds(state.scores):
-            return super().half_bound(state)
+            return super().half_curvature_bound(state)
         return self.power * self._hessian(state, self._device.zeros(self._counts[1]), 1.0)
 
     def _hessian(self, state: State, price_curvature: Any, power: float) -> Any:
@@ -151,14 +153,14 @@ class DeviceSeparableRisk(SeparableRisk):
             return super()._hessian(state, price_curvature, power)
         rows, parts = self.layout.n_used_rows, state.parts
         hessian = self._device.arrays.empty(rows, np.float64)
-        self._over_pieces(
+        self._run_on_chunks(
             "level_hessians", np.int64(self._counts[1]), parts.levels, np.int64(rows), parts.terms,
             price_curvature, float(power), float(self.rate), hessian,
         )  # fmt: skip
         return hessian
 
     def pull_of(self, state: State) -> Pull:
-        """What a search is shown, with item weights and terms where the scores are."""
+        """Return the pull, with item weights and term counts on the device if the scores are."""
         pull = super().pull_of(state)
         if not self._device.holds(state.scores):
             return pull
@@ -168,54 +170,54 @@ class DeviceSeparableRisk(SeparableRisk):
     # -- steps -----------------------------------------------------------------------------
 
     def edge_weights(self, state: State, values: Any) -> EdgeWeights:
-        """Shares of the pair mass ordered rightly, wrongly, not at all: O(n)."""
+        """Return the weights of the pairs ordered correctly, wrongly or tied, in O(n)."""
         if not self._device.holds(state.scores):
             return super().edge_weights(state, values)
         queries, levels = self._counts
         right, wrong = self._device.arrays.empty((2, queries), np.float64)
-        self._over_queries(
-            "query_masses", self._split_on_device(state, values), state.parts.words,
+        self._run_on_queries(
+            "query_masses", self._sums_where_one_on_device(state, values), state.parts.words,
             np.int64(levels),
             state.parts.levels, right, wrong,
         )  # fmt: skip
-        in_order, reversed_ = self._device.exact_sums([right, wrong])
-        return EdgeWeights(in_order, reversed_, max(0.0, 1.0 - in_order - reversed_))
+        correct_sum, wrong_sum = self._device.exact_sums([right, wrong])
+        return EdgeWeights(correct_sum, wrong_sum, max(0.0, 1.0 - correct_sum - wrong_sum))
 
-    def _split_on_device(self, state: State, values: Any) -> Any:
+    def _sums_where_one_on_device(self, state: State, values: Any) -> Any:
         ones = self._device.zeros(self._counts[1], 4, dtype=np.int64)
         rows, values = np.int64(self.layout.n_used_rows), self._device.put(values)
-        self._over_pieces("split_levels", rows, state.parts.terms, values, ones)
+        self._run_on_chunks("split_levels", rows, state.parts.terms, values, ones)
         return ones
 
-    def split(self, state: State, values: Any) -> Array:
-        """Sums of the terms over the rows where a ranker is 1, by level, as integers."""
+    def sums_where_one(self, state: State, values: Any) -> Array:
+        """Return the sums by level, as integer words, of the terms of rows with value 1."""
         if not self._device.holds(state.scores):
-            return super().split(state, values)
-        return self._device.get(self._split_on_device(state, values))
+            return super().sums_where_one(state, values)
+        return self._device.get(self._sums_where_one_on_device(state, values))
 
     def _line(self, state: State, values: Any, edge_weights: EdgeWeights) -> PushLine:
-        """The sums of levels are searched on the CPU; faint ones are taken from the rows there."""
+        """Return the line for a search on the CPU, from sums by level computed on the device."""
         if not self._device.holds(state.scores):
             return super()._line(state, values, edge_weights)
         get, parts = self._device.get, state.parts
-        if min(edge_weights.right, edge_weights.wrong) < FAINT:
+        if min(edge_weights.right, edge_weights.wrong) < MIN_WEIGHT_AT_LEVEL_SCALE:
             return super()._line(
                 replace(state, scores=get(state.scores)), get(values), edge_weights
             )
-        here = replace(parts, words=get(parts.words), ends=get(parts.ends))
-        return super()._line(replace(state, parts=here), values, edge_weights)
+        on_cpu = replace(parts, words=get(parts.words), extremes=get(parts.extremes))
+        return super()._line(replace(state, parts=on_cpu), values, edge_weights)
 
     def search_line(self, state: State, values: Any) -> tuple[float, bool]:
-        """As on the CPU, and there."""
+        """Search on the CPU."""
         if self._device.holds(state.scores):
             state = super().state(self._device.get(state.scores))
         return super().search_line(state, self._device.get(values))
 
     def least_margin(self, values: Any) -> float:
-        """Least margin that the values alone give to any term of the risk: O(n)."""
+        """Return the least margin of any pair when scored by the values alone. O(n)."""
         return super().least_margin(self._device.get(values))
 
     def totals(self, state: State) -> Floats:
-        """Total weight of the pairs that every row takes part in."""
+        """Return the total weight of the pairs of each row."""
         totals = super().totals(state)
         return self._device.put(totals) if self._device.holds(state.scores) else totals

@@ -1,4 +1,4 @@
-"""Pairs and labels in one risk on a GPU: `mixture`, wherever the pairs are summed there."""
+"""The risk of `QBRank` on a GPU, if its pairs can be summed on the device."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from precede.risks.mixture import Labels, MixtureRisk, QuadraticMixture
 
 __all__ = ["DeviceMixtureRisk"]
 
-# Bytes of a row: its label, whether it has one, its weights, and what a state keeps of it.
-OF_ROW = 64
+# Device memory for labels, weights and states.
+BYTES_PER_ROW = 64
 
 
 class DeviceMixtureRisk(DevicePull, MixtureRisk):
-    """The risk on a device, wherever the scores are there; on the CPU otherwise."""
+    """`MixtureRisk` for scores on the device; falls back to the CPU for scores on the CPU."""
 
     def __init__(
         self, mixture: QuadraticMixture, layout: QueryLayout, context: Context | None = None
@@ -26,9 +26,9 @@ class DeviceMixtureRisk(DevicePull, MixtureRisk):
         self._device = self.context.device
         self.on_device = self._pairs.on_device
         if self.on_device:
-            self._device.check_room(OF_ROW * layout.n_used_rows, "the pulls of all labels")
+            self._device.check_room(BYTES_PER_ROW * layout.n_used_rows, "the pulls of all labels")
             self._weight = self._device.put(layout.weight)
-            self._labels_on_device = Labels(*map(self._device.put, self._labels))
+            self._device_labels = Labels(*map(self._device.put, self._labels))
 
-    def _labels_at(self, scores: Any) -> Labels:
-        return self._labels_on_device if self._device.holds(scores) else self._labels
+    def _labels_for(self, scores: Any) -> Labels:
+        return self._device_labels if self._device.holds(scores) else self._labels

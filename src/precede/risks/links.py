@@ -1,4 +1,4 @@
-"""Probabilities of two classes: the link of a risk, and the intercept that belongs to it."""
+"""Links from scores to the probabilities of two classes, and their intercepts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from precede.engine.query_layout import QueryLayout
 
 __all__ = ["ADABOOST", "Link", "fit_intercept", "probability"]
 
-# Newton's method ends where the intercept changes by less than this.
-SETTLED = 1e-9
+# Newton's method stops when the intercept changes by at most this.
+SHIFT_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Link:
     Parameters
     ----------
     scale : float
-        Log-odds for a unit of the score: 1 for the logistic loss, 2 for ``exp(-m)``, and p + 1
+        Log-odds per unit of the score: 1 for the logistic loss, 2 for ``exp(-m)``, and p + 1
         for ``exp(-m)`` with the price ``u^p``.
     rate : float or None
         For ``exp(-rate m)``: the intercept solves ``F+ e^(-rate b) = F- e^((scale - rate) b)``
         with F+ the sum of ``e^(-rate s)`` over the second class and F- that of
         ``e^((scale - rate) s)`` over the first. For a linear price it is ``log(F+ / F-) / 2``
-        (Rudin & Schapire 2009, corollary 13). None: the mean probability is the share of the
-        second class, as in logistic regression.
+        (Rudin & Schapire 2009, corollary 13). None: the intercept makes the mean
+        probability equal to the frequency of the second class, as in logistic regression.
 
     >>> Link(1.0)
     Link(scale=1.0, rate=None)
@@ -45,12 +45,12 @@ class Link:
     rate: float | None = None
 
 
-# The intercept of AdaBoost's loss also separates the classes for risks that have no link.
+# Risks without a link use the intercept of AdaBoost's loss to separate the classes.
 ADABOOST = Link(2.0, 1.0)
 
 
 def probability(decision: Floats, scale: float) -> Floats:
-    """Probability of the second class from score plus intercept.
+    """Return the probability of the second class from score plus intercept.
 
     >>> probability(np.array([0.0, np.log(3.0)]), 1.0)
     array([0.5 , 0.75])
@@ -59,11 +59,11 @@ def probability(decision: Floats, scale: float) -> Floats:
 
 
 def fit_intercept(link: Link, scores: Floats, layout: QueryLayout, context: Context) -> float:
-    """Return the intercept of a list of two classes; one score for each arranged row. O(n).
+    """Return the intercept for a list of two classes, given scores in layout order. O(n).
 
     >>> from precede import Judgments
-    >>> arranged = Judgments([1, 0, 0, 0]).to_layout()
-    >>> at_zero = [fit_intercept(link, np.zeros(4), arranged, Context(1))
+    >>> layout = Judgments([1, 0, 0, 0]).to_layout()
+    >>> at_zero = [fit_intercept(link, np.zeros(4), layout, Context(1))
     ...            for link in (Link(1.0), Link(2.0, 1.0))]
     >>> [round(float(probability(b, scale)), 6) for b, scale in zip(at_zero, (1, 2))]
     [0.25, 0.25]
@@ -75,40 +75,40 @@ def fit_intercept(link: Link, scores: Floats, layout: QueryLayout, context: Cont
             exact_sum(weight[first:last], context) for first, last in ((0, middle), (middle, end))
         ]
         log_odds = log_of(total[1]) - log_of(total[0])
-        return _shift_to(log_odds, link.scale * scores[:end], weight[:end], context) / link.scale
+        return _solve_shift(log_odds, link.scale * scores[:end], weight[:end], context) / link.scale
     log_positive = _log_sum_exp(-link.rate * scores[middle:end], weight[middle:end], context)
-    other = (link.scale - link.rate) * scores[:middle]
-    return (log_positive - _log_sum_exp(other, weight[:middle], context)) / link.scale
+    negative = (link.scale - link.rate) * scores[:middle]
+    return (log_positive - _log_sum_exp(negative, weight[:middle], context)) / link.scale
 
 
-def _shift_to(log_odds: float, scores: Floats, weight: Floats, context: Context) -> float:
-    """Shift after which the weighted mean of ``1 / (1 + exp(-s))`` has the given log-odds.
+def _solve_shift(log_odds: float, scores: Floats, weight: Floats, context: Context) -> float:
+    """Return the shift at which the weighted mean of ``1 / (1 + exp(-s))`` has given log-odds.
 
-    Newton's method on the log-odds of the mean, which rise by at most 1 for a unit of the shift,
-    in a bracket that is halved where a step leaves it.
+    Newton's method on the log-odds of the mean, which increase by at most 1 per unit of the shift,
+    with bisection whenever a step leaves the bracket.
     """
-    ends = all_reduce_max(
+    extremes = all_reduce_max(
         lambda: np.array([scores.max(initial=-np.inf), -scores.min(initial=np.inf)]), context
     )
-    low, high = log_odds - float(ends[0]), log_odds + float(ends[1])
+    low, high = log_odds - float(extremes[0]), log_odds + float(extremes[1])
     shift = low + 0.5 * (high - low)
     for _ in range(100):
         at = scores + shift
         tail = exp(-np.abs(at))
-        likelier = weight / (1.0 + tail)
-        rarer = likelier * tail
-        total, rest, slope = exact_sums(
-            [np.where(at >= 0, likelier, rarer), np.where(at >= 0, rarer, likelier),
-             rarer / (1.0 + tail)],
+        major = weight / (1.0 + tail)
+        minor = major * tail
+        total, complement, slope = exact_sums(
+            [np.where(at >= 0, major, minor), np.where(at >= 0, minor, major),
+             minor / (1.0 + tail)],
             context,
         )  # fmt: skip
-        short = log_odds - log_of(total) + log_of(rest)
-        low, high = (shift, high) if short > 0 else (low, shift)
-        before = shift
-        shift += short * (total / (total + rest)) * rest / max(slope, 1e-300)
+        gap = log_odds - log_of(total) + log_of(complement)
+        low, high = (shift, high) if gap > 0 else (low, shift)
+        previous = shift
+        shift += gap * (total / (total + complement)) * complement / max(slope, 1e-300)
         if not low <= shift <= high:
             shift = low + 0.5 * (high - low)
-        if abs(shift - before) <= SETTLED:  # the next step would be below rounding
+        if abs(shift - previous) <= SHIFT_TOLERANCE:  # the next change would be below rounding
             break
     return shift
 

@@ -1,8 +1,8 @@
-"""The risk of a ranking and the pull on every item, exact and without enumerating pairs.
+"""Pairwise ranking risk: a pair loss, a price and a balance of queries.
 
 ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``. The *pull* of an item is
-``-dR/ds_i``; for any weak ranker h the slope of R along h is ``-sum_i pull_i h(x_i)``, so
-the search for weak rankers needs the pull and nothing else.
+``-dR/ds_i``; the slope of R along a weak ranker h is ``-sum_i pull_i h(x_i)``, so the search for
+weak rankers needs only the pull.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precede import risks  # how to sum; loaded when it is chosen
+from precede import risks  # modules are loaded when `bind` chooses one
 from precede.engine.arrays import Floats
 from precede.engine.execution import Context
 from precede.engine.query_layout import QueryLayout
@@ -35,21 +35,21 @@ class PairRisk(Risk):
     loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
     price : number p for ``u^p``, "linear", "exp" or Price
     balance : {"pairs", "queries", "items"}
-        Whether every pair weighs the same, or every query, or every item: a query then weighs
-        as much as it has items. With a balance the price is of the mean loss of a loser:
+        Give equal weight to pairs, to queries, or to items: a query then weighs as much as it has
+        items. With "queries" and "items" the price applies to the mean loss of a loser:
         ``R(s) = sum_k v_k n_k g( sum_{i above k} w_ik l(s_i - s_k) / n_k )`` with
         ``n_k = sum_{i above k} w_ik``, and the weights v_k of a query are its item weights times
-        ``c / sum_k v_k n_k``, where c is 1, or the number of items by weight. At scores 0 the pull
-        is that of a linear price then: no price changes the shares of the queries.
+        ``c / sum_k v_k n_k``, where c is 1 or the total item weight. At scores 0 the pull is then
+        that of a linear price, so that no price changes the weights of the queries.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking; see `RankWeight`. `value` and the other methods
-        take the ranks from the scores they are given. The price must be linear.
+        Pair weights that depend on the current ranking; see `RankWeight`. `value` and the other
+        methods rank by the scores they are given. The price must be linear.
 
     Notes
     -----
     Time by the form of the loss, for n items: separable O(n), polynomial O(n log n), smooth
-    about 15 n, others O(n²) in bounded memory. `bind` is for loops; the methods here arrange
-    the judgments at every call.
+    about 15 n, others O(n²) in bounded memory. The methods of this class bind the risk at each
+    call; to evaluate it repeatedly, call `bind` once.
 
     Examples
     --------
@@ -79,15 +79,15 @@ class PairRisk(Risk):
 
     @property
     def splits_a_list(self) -> bool:
-        """Whether sums by grade are all that the risk needs, as for ``exp(-m)`` and powers."""
+        """Whether the rows of one query may be distributed: sums by level suffice for the risk."""
         loss, cost = pair_loss(self.loss), price(self.price)
         separable = loss.form is not None and loss.form.kind == "separable" and not loss.gap
         split = separable and cost.power is not None and self.balance == "pairs"
-        return split and self.rank_weight is None  # ranks are those of whole lists
+        return split and self.rank_weight is None  # ranks need whole queries
 
     @property
     def link(self) -> Link | None:
-        """That of ``exp(-m)`` with a price ``u^p``, or of a loss that has log-odds, unpriced."""
+        """Link of ``exp(-m)`` with price ``u^p``, or of a loss with log-odds and a linear price."""
         loss, cost = pair_loss(self.loss), price(self.price)
         if loss.gap or cost.power is None:
             return None
@@ -98,13 +98,13 @@ class PairRisk(Risk):
     def bind(
         self, judgments: Judgments | QueryLayout, context: Context | None = None
     ) -> BoundLossRisk:
-        """Prepare the risk for one set of judgments, in the order of its rows."""
+        """Bind the risk to judgments, with the fastest implementation for its loss and price."""
         if isinstance(judgments, Judgments):
             judgments = judgments.to_layout(self.balance)
         loss, cost = pair_loss(self.loss), price(self.price)
         power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.any_listed)
         separable = loss.form is not None and loss.form.kind == "separable"
-        mean = self.balance != "pairs"  # without effect on a linear price
+        mean = self.balance != "pairs"
         on_device = context is not None and context.device is not None
         if self.rank_weight is not None:
             return self._bind_ranked(judgments, context or Context(1))
@@ -120,7 +120,7 @@ class PairRisk(Risk):
         return hinge(judgments, loss, cost, context)
 
     def _bind_ranked(self, layout: QueryLayout, context: Context) -> BoundLossRisk:
-        """Prepare the risk with weights of pairs that follow the ranking."""
+        """Bind the risk with pair weights that depend on the ranking."""
         loss, cost = pair_loss(self.loss), price(self.price)
         rule = risks.rank_weight(self.rank_weight)
         assert rule is not None
@@ -136,35 +136,37 @@ class PairRisk(Risk):
         return top(layout, loss, cost, weights)
 
     def value(self, judgments: Judgments, scores: ArrayLike) -> float:
-        """Sum the price of every loser: R; infinity beyond the range of floats."""
-        bound, arranged = self._at(judgments, scores)
+        """Return R, the sum of the prices of all losers; inf if it overflows."""
+        bound, sorted_scores = self._bind_at(judgments, scores)
         with np.errstate(over="ignore"):
-            return float(np.exp(bound.log_value(arranged)))
+            return float(np.exp(bound.log_value(sorted_scores)))
 
     def pull(self, judgments: Judgments, scores: ArrayLike) -> Floats:
-        """``-dR/ds`` for every row, in the order of the rows."""
-        bound, arranged = self._at(judgments, scores)
-        state = bound.state(arranged)
-        return bound.to_rows(_of_mass(state.pull, state.log_gradient_sum))
+        """Return ``-dR/ds``, in the order of the rows."""
+        bound, sorted_scores = self._bind_at(judgments, scores)
+        state = bound.state(sorted_scores)
+        return bound.to_rows(_unnormalize(state.pull, state.log_gradient_sum))
 
     def curvature(self, judgments: Judgments, scores: ArrayLike) -> Floats:
-        """``d²R/ds²``, the diagonal of the second derivative, in the order of the rows."""
-        bound, arranged = self._at(judgments, scores)
-        state = bound.state(arranged)
-        return bound.to_rows(_of_mass(bound.curvature(state), state.log_gradient_sum))
+        """Return ``d²R/ds²``, the diagonal of the Hessian, in the order of the rows."""
+        bound, sorted_scores = self._bind_at(judgments, scores)
+        state = bound.state(sorted_scores)
+        return bound.to_rows(_unnormalize(bound.curvature(state), state.log_gradient_sum))
 
     def edge_weights(
         self, judgments: Judgments, scores: ArrayLike, weak_ranker: ArrayLike
     ) -> EdgeWeights:
-        """Give the shares of the pair mass ordered rightly, wrongly and not at all."""
-        bound, arranged = self._at(judgments, scores)
+        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
+        bound, sorted_scores = self._bind_at(judgments, scores)
         values = np.asarray(weak_ranker)
         if values.shape != (len(judgments),) or not np.isin(values, (0, 1)).all():
-            raise ValueError("ranker must be 0 or 1 for every row; masses are for such rankers")
+            raise ValueError(
+                "ranker must be 0 or 1 for every row; edge weights are for such rankers"
+            )
         at = values[bound.layout.order].astype(np.uint8)
-        return bound.edge_weights(bound.state(arranged), at)
+        return bound.edge_weights(bound.state(sorted_scores), at)
 
-    def _at(self, judgments: Judgments, scores: ArrayLike) -> tuple[BoundLossRisk, Floats]:
+    def _bind_at(self, judgments: Judgments, scores: ArrayLike) -> tuple[BoundLossRisk, Floats]:
         values = check_column(scores, "scores", len(judgments))
         bound = self.bind(judgments)
         return bound, values[bound.layout.order]
@@ -174,7 +176,7 @@ class PairRisk(Risk):
         return f"PairRisk({self.loss!r}, {self.price!r}, balance={self.balance!r}{ranked})"
 
 
-def _of_mass(shares: Floats, log_gradient_sum: float) -> Floats:
-    """Shares of a mass, which may be beyond the range of floats."""
+def _unnormalize(shares: Floats, log_gradient_sum: float) -> Floats:
+    """Multiply shares by the gradient sum, which may overflow to infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.where(shares == 0, 0.0, shares * np.exp(log_gradient_sum))

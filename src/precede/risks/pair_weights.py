@@ -1,8 +1,8 @@
-"""Weights of pairs that RankBoost+ keeps, because a tie makes them more than a product.
+"""Pair weights of RankBoost+, which ties keep from factorizing over winners and losers.
 
-With rankers s of values 0 and 1 and accumulated weights eta_s, a pair weighs
-``prod_s omega_s``: ``exp(-eta_s)`` where s orders it rightly, ``exp(eta_s)`` where wrongly,
-``cosh(eta_s)`` where s ties it (C19 eq. 23). `PairWeights` keeps one number a pair, query by
+With weak rankers s of values 0 and 1 and accumulated coefficients eta_s, a pair weighs
+``prod_s omega_s``: ``exp(-eta_s)`` if s orders it correctly, ``exp(eta_s)`` if wrongly,
+``cosh(eta_s)`` if s ties it (C19 eq. 23). `PairWeights` stores one number per pair, query by
 query.
 """
 
@@ -28,15 +28,15 @@ from precede.engine.query_layout import QueryLayout
 __all__ = ["PairWeights", "free_memory", "pair_factors"]
 
 
-# A query is cut into pieces of about so many pairs, so that one query of millions of pairs
-# keeps every thread busy. Pieces do not depend on the number of threads.
+# Pairs of a chunk; small enough for one query of millions of pairs to keep all threads busy. Chunks
+# do not depend on the number of threads.
 PIECE = 1 << 18
-# Rankers whose ties are summed in one pass: eight numbers fill a vector register or two.
-ABREAST = 8
+# Weak rankers whose ties are summed in one pass: eight numbers fill one or two vector registers.
+RANKERS_PER_PASS = 8
 
 
 def free_memory() -> int:
-    """Bytes that this process may still take; 4 GiB where the system does not tell.
+    """Return the bytes of memory available to this process; 4 GiB if unknown.
 
     >>> free_memory() > 0
     True
@@ -48,27 +48,27 @@ def free_memory() -> int:
     if not known and hasattr(os, "sysconf"):
         with contextlib.suppress(OSError, ValueError):
             known.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    with contextlib.suppress(OSError, ValueError):  # a container may be allowed less
-        most = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
-        known.append(most - int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii")))
+    with contextlib.suppress(OSError, ValueError):  # a container may have a lower limit
+        limit = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+        known.append(limit - int(Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii")))
     return max(1, min(known, default=4 << 30))
 
 
 def pair_factors(before: float, step: float) -> Floats:
-    """What a step multiplies the weights of right, wrong and tied pairs by (C19 eq. 25).
+    """Return the factors of the weights of correct, wrong and tied pairs for a step (C19 eq. 25).
 
-    The last, ``cosh(before + step) / cosh(before)``, is written so that nothing cancels.
+    The last, ``cosh(before + step) / cosh(before)``, is computed without cancellation or overflow.
 
     >>> pair_factors(0.0, 0.0)
     array([1., 1., 1.])
     """
-    ahead, far = (step if before >= 0 else -step), 2 * abs(before)
-    right, wrong, one, other, apart = exp(np.array([-step, step, ahead, -ahead - far, -far]))
-    return np.array([right, wrong, (one + other) / (1 + apart)])
+    outward, shift = (step if before >= 0 else -step), 2 * abs(before)
+    correct, wrong, a, b, c = exp(np.array([-step, step, outward, -outward - shift, -shift]))
+    return np.array([correct, wrong, (a + b) / (1 + c)])
 
 
 class PairWeights:
-    """One weight for every pair, in blocks by query.
+    """One weight for each pair, stored query by query.
 
     ::
 
@@ -77,106 +77,116 @@ class PairWeights:
         weights of row 4      w w w
         weights of row 5      w w w   w w
 
-    The weights of all rows that win stand one after the other. A round multiplies every
-    weight by one of four numbers and takes row and column sums: one pass over memory.
+    The weights of each winner are contiguous, one winner after the other. A round multiplies the
+    weights by the factor for correct, wrong or tied pairs and takes row and column sums, in one
+    pass over memory.
 
     Attributes
     ----------
-    pull : what the weights pull every row up; the pull of the winners of all pairs sums to 1
+    pull : normalized pull of each row; over all pairs, the contributions of the winners sum to 1
     log_risk : logarithm of E2, the mean of ``prod_s omega_s`` over pairs
-    tied : share of the weight of the pairs that the last ranker ties
+    tied : share of the weight of the pairs that the last weak ranker ties
 
     Notes
     -----
-    Eight bytes a pair; O(pairs) for each `advance`, and for each eight rankers of `ties`.
-    Sums inside a piece have a fixed order, sums over pieces are sums of integers.
+    Eight bytes per pair; O(pairs) for each `advance`, and for each eight weak rankers of `ties`.
+    Sums inside a chunk have a fixed order, sums over chunks are sums of integers.
     """
 
     def __init__(self, layout: QueryLayout, context: Context):
-        self._arrangement, self._context = layout, context
-        self._count, self._start = _rows(layout)
+        self._layout, self._context = layout, context
+        self._count, self._start = _count_losers(layout)
         self._weights = np.empty(int(self._start[-1]))
-        self._pieces, self._first_piece = _pieces(layout, self._count, self._start)
-        self._column_start = np.concatenate([[0], np.cumsum(self._pieces[:, 3])])
+        self._chunks, self._first_chunk = _make_chunks(layout, self._count, self._start)
+        self._column_start = np.concatenate([[0], np.cumsum(self._chunks[:, 3])])
         self._columns = np.empty(int(self._column_start[-1]))
         self._small = is_small("pairs", self._weights.size)
-        listed = layout.pair_weight * layout.weight[layout.winner]
-        self._listed = listed * layout.loser_weight[layout.loser] / layout.total
+        explicit = layout.pair_weight * layout.weight[layout.winner]
+        self._explicit_weights = explicit * layout.loser_weight[layout.loser] / layout.total
         self.pull = np.zeros(layout.n_used_rows)
         self.log_risk = 0.0
         self.tied = 1.0
-        self._mass = 1.0  # what the weights sum to; the next factors bring it back to 1
-        self._run(
-            _fill, self._pieces, self._count, self._start, layout.weight, layout.loser_weight,
-            1 / layout.total, self._weights,
+        self._weight_sum = 1.0  # divided out by the next factors
+        self._run_on_chunks(
+            _fill_weights, self._chunks, self._count, self._start, layout.weight,
+            layout.loser_weight, 1 / layout.total, self._weights,
         )  # fmt: skip
         self._multiply(np.zeros(layout.n_used_rows, np.uint8), 1.0, 1.0, 1.0)
 
     @staticmethod
     def bytes_needed(layout: QueryLayout) -> int:
-        """Memory of the weights and of what goes with them, before any of it is taken."""
+        """Return the bytes of memory that an instance will need."""
         graded = layout.count_graded_pairs()
-        # Sums by column of the pieces are at most a sixteenth of the pairs: see `_pieces`.
+        # The column sums of chunks are at most a sixteenth of the pairs; see `_make_chunks`.
         pairs = 8 * graded + 8 * graded // 16 + 40 * layout.winner.size
-        return pairs + 8 * (7 + ABREAST) * layout.n_used_rows
+        return pairs + 8 * (7 + RANKERS_PER_PASS) * layout.n_used_rows
 
     def advance(self, values: Bytes, *, before: float, step: float) -> None:
-        """Add `step` to the accumulated weight `before` of a ranker (C19 eqs. 25 and 26)."""
-        factors = pair_factors(before, step) / self._mass
+        """Add `step` to the coefficient `before` of a weak ranker (C19 eqs. 25 and 26)."""
+        factors = pair_factors(before, step) / self._weight_sum
         self._multiply(values, *factors.tolist())
-        self.log_risk += float(np.log(self._mass))
+        self.log_risk += float(np.log(self._weight_sum))
 
     def _multiply(self, values: Bytes, right: float, wrong: float, tied: float) -> None:
-        """Multiply the weights and take the sums anew."""
-        layout, pieces = self._arrangement, self._pieces
+        """Multiply the weights and update the sums."""
+        layout, chunks = self._layout, self._chunks
         row = np.zeros(layout.n_used_rows)
         column = np.zeros(layout.n_used_rows)
-        sums = np.zeros((2, len(pieces)))
+        sums = np.zeros((2, len(chunks)))
         one = values.astype(np.float64)
-        # What the weight of a pair is multiplied by, by the value of the winner (0 or 1).
+        # Factor of a pair by the value of the winner (row) and the loser (column).
         by_loser = np.stack([np.where(values, wrong, tied), np.where(values, tied, right)])
-        self._run(
-            _advance, pieces, self._column_start, self._count, self._start, values, one, by_loser,
-            self._weights, row, self._columns, sums,
+        self._run_on_chunks(
+            _multiply_and_sum, chunks, self._column_start, self._count, self._start, values, one,
+            by_loser, self._weights, row, self._columns, sums,
         )  # fmt: skip
         self._context.run(
-            _add_columns, self._first_piece.size - 1, self._first_piece, pieces,
+            _add_chunk_columns, self._first_chunk.size - 1, self._first_chunk, chunks,
             self._column_start, self._columns, column, small=self._small,
         )  # fmt: skip
-        mass, ties = exact_sum(sums[0]), exact_sum(sums[1])
-        listed_pull = np.zeros(row.size)
-        if self._listed.size:
+        total, ties = exact_sum(sums[0]), exact_sum(sums[1])
+        explicit_pull = np.zeros(row.size)
+        if self._explicit_weights.size:
             above, below = values[layout.winner], values[layout.loser]
-            self._listed *= np.where(above == below, tied, np.where(above > below, right, wrong))
-            mass += exact_sum(self._listed)
-            ties += exact_sum(self._listed[above == below])
+            self._explicit_weights *= np.where(
+                above == below, tied, np.where(above > below, right, wrong)
+            )
+            total += exact_sum(self._explicit_weights)
+            ties += exact_sum(self._explicit_weights[above == below])
             integers = np.zeros(row.size, np.int64)
-            # Shares, not weights: after a large step the weights themselves could overflow.
-            _add_listed(layout.winner, layout.loser, self._listed / mass, integers)
-            listed_pull = integers / SCALE
-        self._mass = mass
-        self.pull = (row - column) / mass + listed_pull
-        self.tied = min(max(ties / mass, 0.0), 1.0)
+            # Normalized, because weights could overflow the integers after a large step.
+            _add_explicit_pairs(
+                layout.winner, layout.loser, self._explicit_weights / total, integers
+            )
+            explicit_pull = integers / SCALE
+        self._weight_sum = total
+        self.pull = (row - column) / total + explicit_pull
+        self.tied = min(max(ties / total, 0.0), 1.0)
 
     def ties(self, weak_rankers: Sequence[Bytes]) -> Floats:
-        """Shares of the weight of the pairs that each ranker ties: a product by blocks."""
+        """Return the share of the weight of the pairs that each weak ranker ties."""
         found = []
-        for first in range(0, len(weak_rankers), ABREAST):
-            batch = weak_rankers[first : first + ABREAST]
-            one = np.zeros((self._arrangement.n_used_rows, ABREAST))
+        for first in range(0, len(weak_rankers), RANKERS_PER_PASS):
+            batch = weak_rankers[first : first + RANKERS_PER_PASS]
+            one = np.zeros((self._layout.n_used_rows, RANKERS_PER_PASS))
             for j, values in enumerate(batch):
                 one[:, j] = values
-            sums = np.zeros((ABREAST, len(self._pieces)))
-            self._run(_ties, self._pieces, self._count, self._start, one, self._weights, sums)
+            sums = np.zeros((RANKERS_PER_PASS, len(self._chunks)))
+            self._run_on_chunks(
+                _tied_weights, self._chunks, self._count, self._start, one, self._weights, sums
+            )
             for j, values in enumerate(batch):
-                same = values[self._arrangement.winner] == values[self._arrangement.loser]
-                found.append((exact_sum(sums[j]) + exact_sum(self._listed[same])) / self._mass)
+                same = values[self._layout.winner] == values[self._layout.loser]
+                found.append(
+                    (exact_sum(sums[j]) + exact_sum(self._explicit_weights[same]))
+                    / self._weight_sum
+                )
         return np.array(found)
 
     def along(
         self, weak_rankers: Sequence[Bytes], before: Floats, direction: Floats, step: float
     ) -> tuple[float, float]:
-        """Factor by which E2 changes ``step`` along a direction of weights, and its slope."""
+        """Return the factor by which E2 changes at ``before + step·direction``, and its slope."""
         after = before + step * direction
         table = np.array([
             step * direction,
@@ -185,25 +195,27 @@ class PairWeights:
             direction * np.tanh(after),
         ])  # fmt: skip
         values = np.stack(weak_rankers, axis=1)
-        sums = np.zeros((2, len(self._pieces)))
-        self._run(_line, self._pieces, self._count, self._start, values, table, self._weights, sums)
-        listed = np.zeros((2, self._listed.size))
-        _line_of_listed(
-            self._arrangement.winner, self._arrangement.loser, values, table, self._listed, listed
+        sums = np.zeros((2, len(self._chunks)))
+        self._run_on_chunks(
+            _sums_along, self._chunks, self._count, self._start, values, table, self._weights, sums
         )
-        factor, slope = (exact_sum(a) + exact_sum(b) for a, b in zip(sums, listed, strict=True))
-        return factor / self._mass, slope / self._mass
+        explicit = np.zeros((2, self._explicit_weights.size))
+        _explicit_terms_along(
+            self._layout.winner, self._layout.loser, values, table, self._explicit_weights, explicit
+        )
+        factor, slope = (exact_sum(a) + exact_sum(b) for a, b in zip(sums, explicit, strict=True))
+        return factor / self._weight_sum, slope / self._weight_sum
 
-    def _run(self, kernel: object, *arguments: object) -> None:
-        self._context.run(kernel, len(self._pieces), *arguments, small=self._small)  # type: ignore[arg-type]
+    def _run_on_chunks(self, kernel: object, *arguments: object) -> None:
+        self._context.run(kernel, len(self._chunks), *arguments, small=self._small)  # type: ignore[arg-type]
 
 
 def _log_cosh(x: Floats) -> Floats:
     return np.logaddexp(x, -x) - np.log(2.0)
 
 
-def _rows(layout: QueryLayout) -> tuple[Integers, Integers]:
-    """How many losers every row has below it, and where its row of weights starts."""
+def _count_losers(layout: QueryLayout) -> tuple[Integers, Integers]:
+    """Return the number of losers below each row, and the start of its weights."""
     level_start, query_start = layout.level_start, layout.query_start
     first_level = np.repeat(query_start[:-1], np.diff(query_start))
     below = level_start[:-1] - level_start[first_level]
@@ -212,43 +224,47 @@ def _rows(layout: QueryLayout) -> tuple[Integers, Integers]:
     return count, np.concatenate([[0], np.cumsum(count)])
 
 
-def _pieces(layout: QueryLayout, count: Integers, start: Integers) -> tuple[Integers, Integers]:
-    """Cut queries into pieces: first row of the query, winners from and to, most losers.
+def _make_chunks(
+    layout: QueryLayout, count: Integers, start: Integers
+) -> tuple[Integers, Integers]:
+    """Cut queries into chunks; each is (first row of query, winners from, to, most losers).
 
-    Gives also the first piece of every query, and the end.
+    Returns also the first chunk of each query, and the end.
     """
     query_bounds = layout.level_start[layout.query_start]
     bottom, top = query_bounds[:-1], query_bounds[1:]
-    # The lowest level wins nothing; the highest row has the most losers.
+    # Rows of the lowest level win no pair; the highest row has the most losers.
     low = layout.level_start[layout.query_start[:-1] + 1]
-    whole = np.stack([bottom, low, top, count[top - 1]], axis=1).reshape(-1, 4)
-    # Every piece has sums by column of its own: they must stay few beside the pairs.
-    size = np.maximum(PIECE, 16 * whole[:, 3])
+    one_chunk_each = np.stack([bottom, low, top, count[top - 1]], axis=1).reshape(-1, 4)
+    # Each chunk has separate column sums, which must stay few compared with its pairs.
+    size = np.maximum(PIECE, 16 * one_chunk_each[:, 3])
     large = start[top] - start[bottom] > size
     if not large.any():
-        return whole, np.arange(bottom.size + 1)
-    parts = [whole[q : q + 1] for q in range(bottom.size)]
+        return one_chunk_each, np.arange(bottom.size + 1)
+    chunks_of_query = [one_chunk_each[q : q + 1] for q in range(bottom.size)]
     for query in np.flatnonzero(large):
-        first, cut, end, _ = whole[query].tolist()
-        cuts = [cut]
-        while cut < end:
-            cut = int(np.searchsorted(start[: end + 1], start[cut] + size[query]))
-            cuts.append(min(cut, end))
-        parts[query] = np.array([(first, a, b, count[b - 1]) for a, b in pairwise(cuts)])
-    first_piece = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-    return np.concatenate(parts), first_piece
+        first, position, end, _ = one_chunk_each[query].tolist()
+        bounds = [position]
+        while position < end:
+            position = int(np.searchsorted(start[: end + 1], start[position] + size[query]))
+            bounds.append(min(position, end))
+        chunks_of_query[query] = np.array(
+            [(first, a, b, count[b - 1]) for a, b in pairwise(bounds)]
+        )
+    first_chunk = np.concatenate([[0], np.cumsum([len(part) for part in chunks_of_query])])
+    return np.concatenate(chunks_of_query), first_chunk
 
 
 # -- kernels ---------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def _fill(
-    low: int, high: int, pieces: Integers, count: Integers, start: Integers, weight: Floats,
+def _fill_weights(
+    low: int, high: int, chunks: Integers, count: Integers, start: Integers, weight: Floats,
     loser_weight: Floats, share: float, weights: Floats,
 ) -> None:  # fmt: skip
-    for piece in range(low, high):
-        bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
+    for chunk in range(low, high):
+        bottom, begin, end = chunks[chunk, 0], chunks[chunk, 1], chunks[chunk, 2]
         for item in range(begin, end):
             row = weights[start[item] : start[item] + count[item]]
             for k in range(row.size):
@@ -256,15 +272,15 @@ def _fill(
 
 
 @njit(cache=True, nogil=True)
-def _advance(
-    low: int, high: int, pieces: Integers, column_start: Integers, count: Integers, start: Integers,
+def _multiply_and_sum(
+    low: int, high: int, chunks: Integers, column_start: Integers, count: Integers, start: Integers,
     values: Bytes, one: Floats, by_loser: Floats, weights: Floats, row_sums: Floats,
     columns: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Multiply the weights of the pieces and take the sums of rows, columns and ties."""
-    for piece in range(low, high):
-        bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
-        column = columns[column_start[piece] : column_start[piece + 1]]
+    """Multiply the weights of chunks and compute the sums of rows, columns and ties."""
+    for chunk in range(low, high):
+        bottom, begin, end = chunks[chunk, 0], chunks[chunk, 1], chunks[chunk, 2]
+        column = columns[column_start[chunk] : column_start[chunk + 1]]
         column[:] = 0.0
         mass, ties = 0.0, 0.0
         for item in range(begin, end):
@@ -276,17 +292,17 @@ def _advance(
             for k in range(losers):
                 column[k] += row[k]
             total = _sum(row)
-            above = _sum_of_products(row, one[bottom : bottom + losers])
+            above = _dot(row, one[bottom : bottom + losers])
             row_sums[item] = total
             mass += total
             ties += above if values[item] == 1 else total - above
-        sums[0, piece] = mass
-        sums[1, piece] = ties
+        sums[0, chunk] = mass
+        sums[1, chunk] = ties
 
 
 @njit(**INNER)
 def _sum(row: Floats) -> float:
-    """Four sums side by side: additions to one of them would wait for each other."""
+    """Sum with four accumulators, which hides the latency of additions."""
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
     whole = row.size - row.size % 4
     for k in range(0, whole, 4):
@@ -300,7 +316,7 @@ def _sum(row: Floats) -> float:
 
 
 @njit(**INNER)
-def _sum_of_products(row: Floats, other: Floats) -> float:
+def _dot(row: Floats, other: Floats) -> float:
     one, two, three, four = 0.0, 0.0, 0.0, 0.0
     whole = row.size - row.size % 4
     for k in range(0, whole, 4):
@@ -314,22 +330,24 @@ def _sum_of_products(row: Floats, other: Floats) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _add_columns(
-    low: int, high: int, first_piece: Integers, pieces: Integers, column_start: Integers,
+def _add_chunk_columns(
+    low: int, high: int, first_chunk: Integers, chunks: Integers, column_start: Integers,
     columns: Floats, column_sums: Floats,
 ) -> None:  # fmt: skip
-    """Add up the columns of the pieces of each query, in their order."""
+    """Add the column sums of the chunks of each query, in order."""
     for query in range(low, high):
-        for piece in range(first_piece[query], first_piece[query + 1]):
-            bottom = pieces[piece, 0]
-            column = columns[column_start[piece] : column_start[piece + 1]]
+        for chunk in range(first_chunk[query], first_chunk[query + 1]):
+            bottom = chunks[chunk, 0]
+            column = columns[column_start[chunk] : column_start[chunk + 1]]
             for k in range(column.size):
                 column_sums[bottom + k] += column[k]
 
 
 @njit(cache=True, nogil=True)
-def _add_listed(winner: Integers, loser: Integers, mass: Floats, integers: Integers) -> None:
-    """Sums of listed pairs as integers: no order of the list changes a bit."""
+def _add_explicit_pairs(
+    winner: Integers, loser: Integers, mass: Floats, integers: Integers
+) -> None:
+    """Add explicit pairs as integers, so that their order does not matter."""
     for pair in range(winner.size):
         whole = np.int64(np.rint(mass[pair] * 2305843009213693952.0))
         integers[winner[pair]] += whole
@@ -337,14 +355,14 @@ def _add_listed(winner: Integers, loser: Integers, mass: Floats, integers: Integ
 
 
 @njit(cache=True, nogil=True)
-def _ties(
-    low: int, high: int, pieces: Integers, count: Integers, start: Integers, one: Floats,
+def _tied_weights(
+    low: int, high: int, chunks: Integers, count: Integers, start: Integers, one: Floats,
     weights: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Weights of the tied pairs of eight rankers: a block of weights times eight columns."""
+    """Sum the weights of the pairs tied by each of eight weak rankers."""
     above = np.empty(8)
-    for piece in range(low, high):
-        bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
+    for chunk in range(low, high):
+        bottom, begin, end = chunks[chunk, 0], chunks[chunk, 1], chunks[chunk, 2]
         tied = np.zeros(8)
         for item in range(begin, end):
             row = weights[start[item] : start[item] + count[item]]
@@ -360,12 +378,12 @@ def _ties(
             for j in range(8):
                 tied[j] += values[j] * above[j] + (1.0 - values[j]) * (total - above[j])
         for j in range(8):
-            sums[j, piece] = tied[j]
+            sums[j, chunk] = tied[j]
 
 
 @njit(**INNER)
-def _line_of_pair(above: Bytes, below: Bytes, table: Floats) -> tuple[float, float]:
-    """Exponent and slope of one pair along a direction; table: see `PairWeights.along`."""
+def _exponent_and_slope(above: Bytes, below: Bytes, table: Floats) -> tuple[float, float]:
+    """Return exponent and slope of a pair along a direction; `table` as in `PairWeights.along`."""
     exponent, slope = 0.0, 0.0
     for s in range(table.shape[1]):
         if above[s] == below[s]:
@@ -381,29 +399,29 @@ def _line_of_pair(above: Bytes, below: Bytes, table: Floats) -> tuple[float, flo
 
 
 @njit(cache=True, nogil=True)
-def _line(
-    low: int, high: int, pieces: Integers, count: Integers, start: Integers, values: Bytes,
+def _sums_along(
+    low: int, high: int, chunks: Integers, count: Integers, start: Integers, values: Bytes,
     table: Floats, weights: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    for piece in range(low, high):
-        bottom, begin, end = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
-        total, falling = 0.0, 0.0
+    for chunk in range(low, high):
+        bottom, begin, end = chunks[chunk, 0], chunks[chunk, 1], chunks[chunk, 2]
+        total, slope_sum = 0.0, 0.0
         for item in range(begin, end):
             row = weights[start[item] : start[item] + count[item]]
             for k in range(row.size):
-                exponent, slope = _line_of_pair(values[item], values[bottom + k], table)
+                exponent, slope = _exponent_and_slope(values[item], values[bottom + k], table)
                 mass = row[k] * portable_exp(exponent)
                 total += mass
-                falling += mass * slope
-        sums[0, piece] = total
-        sums[1, piece] = falling
+                slope_sum += mass * slope
+        sums[0, chunk] = total
+        sums[1, chunk] = slope_sum
 
 
 @njit(cache=True, nogil=True)
-def _line_of_listed(
+def _explicit_terms_along(
     winner: Integers, loser: Integers, values: Bytes, table: Floats, weights: Floats, sums: Floats
 ) -> None:
     for pair in range(winner.size):
-        exponent, slope = _line_of_pair(values[winner[pair]], values[loser[pair]], table)
+        exponent, slope = _exponent_and_slope(values[winner[pair]], values[loser[pair]], table)
         sums[0, pair] = weights[pair] * portable_exp(exponent)
         sums[1, pair] = sums[0, pair] * slope

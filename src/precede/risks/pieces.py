@@ -1,4 +1,4 @@
-"""Levels cut into pieces, which threads share."""
+"""Levels cut into chunks of rows for parallel work."""
 
 from __future__ import annotations
 
@@ -11,28 +11,35 @@ from precede.engine.query_layout import QueryLayout
 
 __all__ = ["Pieces"]
 
-# A run of equal grade is cut into pieces of at most this many rows, so that one query of
-# a million rows keeps every thread busy.
+# Rows of a chunk; small enough for one query of a million rows to keep all threads busy.
 PIECE = 1 << 15
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Levels cut into short runs: ``first[l]`` is the first piece of level l."""
+    """Levels cut into chunks.
+
+    Attributes
+    ----------
+    start : first row of each chunk, and the end of the last
+    level : level of each chunk
+    first : first chunk of each level, and the end of the last
+    single : whether each level is one chunk
+    """
 
     start: Integers
     level: Integers
     first: Integers
-    single: bool  # whether every level is one piece
+    single: bool
 
     @property
     def count(self) -> int:
-        """Number of pieces."""
+        """Number of chunks."""
         return int(self.level.size)
 
     @classmethod
     def cut(cls, layout: QueryLayout, size: int | None = None) -> Pieces:
-        """Cut the levels of a layout into pieces of at most `size` rows."""
+        """Cut the levels of a layout into chunks of at most `size` rows."""
         size = size or PIECE
         sizes = np.diff(layout.level_start)
         per_level = -(-sizes // size)
@@ -43,12 +50,12 @@ class Pieces:
         single = bool((per_level == 1).all())
         return cls(start.astype(np.int64), level.astype(np.int64), first, single)
 
-    def by_level(self, combine: np.ufunc, by_piece: Array, nothing: float) -> Array:
-        """Rows of an array combined over the pieces of every level; `nothing` for no piece."""
-        if self.single:  # the usual case
-            return by_piece
+    def by_level(self, combine: np.ufunc, by_chunk: Array, empty: float) -> Array:
+        """Reduce the rows of an array over the chunks of each level; `empty` if it has none."""
+        if self.single:
+            return by_chunk
         size = np.diff(self.first)
-        result = np.full((size.size, by_piece.shape[1]), nothing, by_piece.dtype)
+        result = np.full((size.size, by_chunk.shape[1]), empty, by_chunk.dtype)
         if self.count:
-            result[size > 0] = combine.reduceat(by_piece, self.first[:-1][size > 0], axis=0)
+            result[size > 0] = combine.reduceat(by_chunk, self.first[:-1][size > 0], axis=0)
         return result

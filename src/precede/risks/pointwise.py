@@ -1,7 +1,7 @@
-"""The risk of a classifier: one exponential loss for each row instead of each pair.
+"""Pointwise exponential risk of a classifier: one loss per row instead of one per pair.
 
-``R(s) = sum_i w_i exp(-y_i s_i)`` over rows of two classes, y = 1 for the second of them and
--1 for the first: what AdaBoost minimizes. With ``F+ = sum over y = 1`` and ``F- = sum over
+``R(s) = sum_i w_i exp(-y_i s_i)`` over rows of two classes, y = 1 for the second and -1 for
+the first: the risk that AdaBoost minimizes. With ``F+ = sum over y = 1`` and ``F- = sum over
 y = -1`` it is ``F+ + F-``, where `PairRisk` with the same loss is ``F+ · F-`` (RS09 section 5).
 """
 
@@ -31,7 +31,7 @@ class PointRisk(PairRisk):
     Notes
     -----
     O(n) time. Row weights multiply the losses. Judgments must have two grades, one list and
-    no listed pairs; the higher grade is y = 1.
+    no explicit pairs; the higher grade is y = 1.
 
     References
     ----------
@@ -56,13 +56,13 @@ class PointRisk(PairRisk):
     def bind(
         self, judgments: Judgments | QueryLayout, context: Context | None = None
     ) -> BoundPointRisk:
-        """Prepare the risk for one set of judgments, in the order of its rows."""
+        """Bind the risk to judgments of two classes."""
         if isinstance(judgments, Judgments):
             judgments = judgments.to_layout("pairs")
         return BoundPointRisk(judgments, context)
 
     def skew(self, judgments: Judgments, scores: ArrayLike) -> float:
-        """F-skew, ``F+ - F-``: what is left when the classes do not weigh the same (RS09 eq. 15).
+        """Return the F-skew ``F+ - F-``, 0 if both classes weigh the same (RS09 eq. 15).
 
         >>> from precede import Judgments, PointRisk
         >>> PointRisk().skew(Judgments.bipartite([1, 0, 0]), [0.0, 0.0, 0.0])
@@ -79,8 +79,8 @@ class PointRisk(PairRisk):
 class BoundPointRisk(BoundLossRisk):
     """`PointRisk` bound to a layout.
 
-    The pull of a row is ``y_i w_i exp(-y_i s_i)``; divided by the risk, its absolute values
-    are AdaBoost's weights of the rows.
+    The pull of a row is ``y_i w_i exp(-y_i s_i)``; its absolute values over the risk are AdaBoost's
+    row weights.
     """
 
     def __init__(self, layout: QueryLayout, context: Context | None = None):
@@ -92,57 +92,57 @@ class BoundPointRisk(BoundLossRisk):
             )
         self._sign = np.where(np.arange(layout.n_used_rows) < layout.level_start[1], -1, 1)
         self._log_weight = log(layout.weight)
-        self._log_rows = math.log(math.fsum(np.sort(layout.weight)))
+        self._log_total_weight = math.log(math.fsum(np.sort(layout.weight)))
 
     def state(self, scores: Floats) -> State:
-        """Risk and pull at these scores."""
+        """Return risk and pull at these scores."""
         log_terms = self._log_weight - self._sign * scores
         log_value = log_total(log_terms)
         return State(scores, log_value, log_value, self._sign * exp(log_terms - log_value))
 
     def curvature(self, state: State) -> Floats:
-        """Share of the risk that each row has."""
+        """Return the share of each row in the risk."""
         return np.abs(state.pull)
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
-        """Shares of the risk where a ranker is 1 and right, 1 and wrong, and 0 (no opinion)."""
-        voted = state.pull[values == 1]
-        right, wrong = exact_sum(voted[voted > 0]), -exact_sum(voted[voted < 0])
+        """Return the weights of rows with y = 1 and value 1, y = -1 and value 1, and value 0."""
+        covered = state.pull[values == 1]
+        right, wrong = exact_sum(covered[covered > 0]), -exact_sum(covered[covered < 0])
         return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
 
     @property
     def smoothing(self) -> float:
-        """Half a row's share of the weight, a row of weight 2 being two rows."""
+        """Smoothing weight, half a row; a row of weight 2 counts as two rows."""
         weight = self.layout.weight
         return 0.5 / max(exact_sum(weight), weight.size)
 
     @property
-    def settled_margin(self) -> float:
-        """Half of that of pairs: the margins of two rows add up to that of a pair."""
-        return 0.5 * super().settled_margin
+    def final_margin(self) -> float:
+        """Half of that for pairs, whose margin is the sum of the margins of two rows."""
+        return 0.5 * super().final_margin
 
     def least_margin(self, values: Array) -> float:
-        """Least margin ``y_i h(x_i)`` of a row: O(n)."""
+        """Return the least margin ``y_i h(x_i)`` of a row. O(n)."""
         return float((self._sign * values).min())
 
     def width(self, values: Array) -> float:
-        """Greatest absolute value: by so much a step of 1 moves a margin at most."""
+        """Return the greatest absolute value, the largest change of a margin by a step of 1."""
         return float(np.abs(values).max())
 
     def log_mean_payment(self, log_value: float) -> float:
-        """Logarithm of the mean loss of a row."""
-        return log_value - self._log_rows
+        """Return the logarithm of the mean loss of a row."""
+        return log_value - self._log_total_weight
 
     def observed(self, state: State) -> dict[str, float]:
-        """F-skew and the share of rows on the wrong side."""
+        """Return the F-skew and the weighted classification error."""
         return {"f_skew": self.skew(state), "error": self.error(state)}
 
     def skew(self, state: State) -> float:
-        """``F+ - F-``."""
+        """Return ``F+ - F-``."""
         return math.exp(state.log_value) * exact_sum(state.pull)
 
     def error(self, state: State) -> float:
-        """Share of the weight of the rows on the wrong side of 0; a score of 0 is wrong."""
+        """Return the weighted classification error; a score of 0 counts as an error."""
         weight = self.layout.weight
         wrong = self._sign * state.scores <= 0
         return exact_sum(weight[wrong]) / exact_sum(weight)

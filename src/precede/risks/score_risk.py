@@ -1,4 +1,4 @@
-"""A risk of the user's own: any function of the scores with a derivative."""
+"""User-defined risks: any differentiable function of the scores."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ __all__ = ["BoundScoreRisk", "ScoreRisk", "judgments_of_layout", "risk_of"]
 
 
 class ScoreRisk(Risk):
-    """A risk written by hand: any function of the scores with a derivative.
+    """Base class of user-defined risks: any differentiable function of the scores.
 
-    Subclasses write `value` and `pull`, and `curvature` if they have one. They are shown
-    `judgments` whose rows are the ones that take part in a comparison, in an order of the
-    library's own, so anything known about the rows must come from there (grade, qid, pairs,
-    weight).
+    Subclasses define `value` and `pull`, and optionally `curvature`. The `judgments` passed to them
+    hold only the rows that are compared with another row, in an internal order, so all information
+    about the rows must be taken from `judgments` (grade, qid, pairs, weight).
 
     Examples
     --------
@@ -51,27 +50,27 @@ class ScoreRisk(Risk):
     """
 
     def value(self, judgments: Judgments, scores: Floats) -> float:
-        """Give the risk; never negative."""
+        """Return the risk, which must not be negative."""
         raise NotImplementedError(f"{type(self).__name__} must define value(judgments, scores)")
 
     def pull(self, judgments: Judgments, scores: Floats) -> Floats:
-        """Give minus the derivative of the risk by every score."""
+        """Return the negative gradient of the risk with respect to the scores."""
         raise NotImplementedError(f"{type(self).__name__} must define pull(judgments, scores)")
 
     def curvature(self, judgments: Judgments, scores: Floats) -> Floats:
-        """Give the diagonal of the second derivative, or numbers above it; optional."""
+        """Return the diagonal of the Hessian, or an upper bound of it; optional."""
         raise NotImplementedError(f"{type(self).__name__} has no curvature(judgments, scores)")
 
     def bind(self, layout: QueryLayout, context: Context | None = None) -> BoundScoreRisk:
-        """Prepare the risk for the loop."""
+        """Bind the risk to the rows of a layout."""
         return BoundScoreRisk(self, layout, context)
 
 
 class BoundScoreRisk(BoundRisk):
-    """A `ScoreRisk` on the rows of a layout; half the sum of absolute pulls is its mass."""
+    """`ScoreRisk` bound to a layout; its gradient sum is half the sum of absolute pulls."""
 
-    # How a risk written by hand behaves far away is not known: it need not even be defined there.
-    negligible = 1e-12
+    # User-defined risks may be undefined for large scores.
+    slope_tolerance = 1e-12
 
     def __init__(self, risk: ScoreRisk, layout: QueryLayout, context: Context | None = None):
         super().__init__(layout, context)
@@ -79,7 +78,7 @@ class BoundScoreRisk(BoundRisk):
         self._judgments = judgments_of_layout(layout)
 
     def state(self, scores: Floats) -> State:
-        """Risk and pull at these scores."""
+        """Return risk and pull at these scores."""
         value = float(self.risk.value(self._judgments, scores))
         pull = np.asarray(self.risk.pull(self._judgments, scores), np.float64)
         if not value >= 0 or pull.shape != scores.shape or not np.isfinite(pull).all():
@@ -87,30 +86,35 @@ class BoundScoreRisk(BoundRisk):
                 f"{type(self.risk).__name__} gave a value of {value:g} and pulls of shape "
                 f"{pull.shape}; a risk is not negative and has one finite pull for each row"
             )
-        mass = 0.5 * exact_sum(np.abs(pull))
-        log_value, log_gradient_sum = (log_of(x) for x in (value, mass))
+        gradient_sum = 0.5 * exact_sum(np.abs(pull))
+        log_value, log_gradient_sum = (log_of(x) for x in (value, gradient_sum))
         return State(
-            scores, log_value, log_gradient_sum, pull / mass if mass > 0 else np.zeros_like(pull)
+            scores,
+            log_value,
+            log_gradient_sum,
+            pull / gradient_sum if gradient_sum > 0 else np.zeros_like(pull),
         )
 
     def curvature(self, state: State) -> Floats:
-        """Divide the user's curvature by the mass."""
+        """Return the user's curvature over the gradient sum."""
         hessian = np.asarray(self.risk.curvature(self._judgments, state.scores), np.float64)
         return hessian * exp_of(-state.log_gradient_sum)
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:  # noqa: ARG002
-        """Not known: a risk written by hand says nothing about pairs."""
-        raise ValueError(f"{type(self.risk).__name__} has no masses; use weak_rankers='trees'")
+        """Raise ValueError: the risk is not a sum over pairs."""
+        raise ValueError(
+            f"{type(self.risk).__name__} has no edge weights; use weak_rankers='trees'"
+        )
 
 
 def judgments_of_layout(layout: QueryLayout) -> Judgments:
-    """The rows of a layout as judgments of their own, in arranged order."""
+    """Return the used rows of a layout as judgments, in layout order."""
     first = layout.level_start[layout.query_start]
     query = np.repeat(np.arange(first.size - 1), np.diff(first))
-    alone = np.arange(layout.n_used_rows - query.size) + first.size
+    singletons = np.arange(layout.n_used_rows - query.size) + first.size
     return Judgments(
         layout.grade,
-        np.concatenate([query, alone]),
+        np.concatenate([query, singletons]),
         pairs=np.stack([layout.winner, layout.loser], axis=1),
         pair_weight=layout.pair_weight,
         pair_margin=layout.pair_margin,
@@ -125,7 +129,7 @@ def risk_of(
     balance: str,
     rank_weight: Weighting = None,
 ) -> Risk:
-    """A risk written by hand as it is, a loss of lists, or the risk of a pair loss and a price.
+    """Return the risk for `loss`: a `ScoreRisk` itself, a `ListRisk` or a `PairRisk`.
 
     >>> risk_of("logistic", "linear", balance="pairs")
     PairRisk('logistic', 'linear', balance='pairs')

@@ -81,13 +81,28 @@ def in_a_process(code, **environment):
 @contextmanager
 def source_at(commit):
     """The folder `src` as it was at a commit, for PYTHONPATH; removed afterwards."""
-    done = subprocess.run(
-        ["git", "archive", commit, "src"], check=True, capture_output=True, cwd=ROOT
-    )
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-            archive.extractall(folder, filter="data")
+        _unpack(commit, folder, "src")
         yield Path(folder) / "src"
+
+
+def tree_at(commit):
+    """All files of a commit, in a temporary folder that is kept, and compiled kernels with it."""
+    folder = Path(tempfile.gettempdir()) / "precede_commits" / _git("rev-parse", commit)
+    if not folder.exists():
+        folder.parent.mkdir(exist_ok=True)
+        made = tempfile.mkdtemp(dir=folder.parent)
+        _unpack(commit, made)
+        Path(made).rename(folder)
+    return folder
+
+
+def _unpack(commit, folder, *paths):
+    done = subprocess.run(
+        ["git", "archive", commit, *paths], check=True, capture_output=True, cwd=ROOT
+    )
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        archive.extractall(folder, filter="data")
 
 
 def append(name, row):
@@ -106,7 +121,7 @@ STAMP = (
     "sha256 of its code: {code}; of src/precede: {package}; of the text above: {text} -->"
 )
 # Pages made of lines that are kept from run to run, which other versions may have measured.
-COLLECTED = {"benchmarks.md", "connamacher2019.md", "glassbox.md", "quality.md"}
+COLLECTED = {"benchmarks.md", "connamacher2019.md", "glassbox.md", "quality.md", "structure.md"}
 
 
 def write_page(script, name, text):

@@ -1,147 +1,65 @@
-"""Speed before and after the package was split into folders, in one run, taking turns.
+"""Results, speed, first fits and sizes of an earlier commit and of this one.
 
-    python benchmarks/experiments/structure.py                # 1.2 million rows: two quiet cores
-    python benchmarks/experiments/structure.py --size small   # 60,000 rows: a busy machine
+    python benchmarks/experiments/structure.py                          # about ten minutes
+    python benchmarks/experiments/structure.py --only digests           # one section
+    python benchmarks/experiments/structure.py --size small             # a busy machine
+    python benchmarks/experiments/structure.py --after COMMIT           # not the working tree
 
-Two processes, one for each version, are asked in turn for the same task, each several times;
-the page shows medians and the ratio after / before. The first answer (compilation, first
-allocation) is not counted. Writes `results/structure.md`.
+The earlier commit is FROZEN. Digests and counts of it are recorded in `results/structure.json`
+(`--freeze` records them anew), times are always measured, in turn. Sections that are not asked for
+stay on the page as they were. The working tree is measured as it is, a commit in a folder of its
+own. Writes `results/structure.md`.
 """
 
 import argparse
+import ast
 import json
 import os
+import re
 import subprocess
 import sys
-import time
+import tempfile
 import warnings
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import numpy as np
+from structure_names import call
+from structure_speed import FEATURES, SIZES, TASKS, THREADS
+from trace_files import Tracer, boosted, rankboost
+from trace_files import report as to_html
 
-from measure import ROOT, about, middle, source_at, spread, write_page
+from measure import RESULTS, ROOT, about, middle, spread, tree_at, write_page
 
-FLAT = "2ebfdb6"  # the last commit with one flat folder of modules
-THREADS = 2
-MOST = 1.05  # no task may take more than this share of its time before
-WANTED = 5.0  # times faster: the logistic pull on short queries
-
-SIZES = {
-    "full": {"queries": 10_000, "features": 136, "push": 10_000, "short": 10_000, "rows": 100_000,
-             "rounds": 10},
-    "medium": {"queries": 10_000, "features": 136, "push": 1_000, "short": 10_000, "rows": 50_000,
-               "rounds": 10},
-    "small": {"queries": 500, "features": 136, "push": 500, "short": 10_000, "rows": 20_000,
-              "rounds": 6},
-}  # fmt: skip
+FROZEN = "6d92829"
+RECORD = RESULTS / "structure.json"
+MOST = 1.03  # a task may take at most this share of its time before
+FIRST_FITS = ("RankBoost", "BoostedRanker")
 
 
-# -- tasks, in the process of one version: seconds of one turn -----------------------------------
+# -- processes of one version --------------------------------------------------------------------
 
 
-def _seconds(call):
-    begin = time.perf_counter()
-    call()
-    return time.perf_counter() - begin
-
-
-def _round(model):
-    """Median seconds of the rounds after the first two."""
-    return float(np.median(model.history_["seconds"][2:]))
-
-
-def _search(size, features=None):
-    from precede.datasets import search_results
-
-    return search_results(size["queries"], features=features or size["features"], random_state=0)
-
-
-def stump_round(size):
-    from precede import RankBoost
-
-    sample = _search(size)
-    model = RankBoost(n_estimators=size["rounds"], learning_rate=0.1, n_jobs=THREADS)
-    return lambda: _round(model.fit(sample.X, sample.y, qid=sample.qid))
-
-
-def _short_queries(size):
-    rng = np.random.default_rng(2)
-    rows = 100 * size["short"]
-    return rng.integers(0, 5, rows), np.arange(rows) // 100, 2 * rng.standard_normal(rows)
-
-
-def logistic_pull(size):
-    from precede import Judgments, PairRisk
-
-    grade, query, scores = _short_queries(size)
-    layout = Judgments.graded(grade, query).to_layout()
-    risk = PairRisk("logistic").bind(layout)
-    at = scores[layout.order]
-    return lambda: _seconds(lambda: risk.state(at).pull)
-
-
-def push_round(size):
-    from precede import PushRanker
-
-    sample = _search(size | {"queries": size["push"]}, features=10)
-    model = PushRanker(
-        price=1, loss="logistic", n_estimators=size["rounds"], learning_rate=0.1, n_jobs=THREADS
-    )
-    return lambda: _round(model.fit(sample.X, sample.y, qid=sample.qid))
-
-
-def convex_fit(size):
-    from precede import ConvexRiskRanker
-
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((size["rows"], 10))
-    y = (X[:, 0] + rng.standard_normal(size["rows"]) > 0.8).astype(int)
-    model = ConvexRiskRanker(n_estimators=size["rounds"], n_jobs=THREADS)
-    return lambda: _seconds(lambda: model.fit(X, y))
-
-
-def report(size):
-    from precede import RankBoost, Report
-
-    sample = _search(size | {"queries": size["rows"] // 120}, features=10)
-    model = RankBoost(n_estimators=20, n_jobs=THREADS).fit(sample.X, sample.y, qid=sample.qid)
-    return lambda: _seconds(lambda: Report(model, sample.X, sample.y, qid=sample.qid).to_html())
-
-
-TASKS = {
-    "stump round, ms": stump_round,
-    "logistic pull, queries of 100, ms": logistic_pull,
-    '`PushRanker(loss="logistic")` round, ms': push_round,
-    "`ConvexRiskRanker` fit, ms": convex_fit,
-    "report, ms": report,
-}
-
-
-def serve(size):
-    """Answer every line on the standard input, the name of a task, with its milliseconds."""
-    warnings.simplefilter("ignore")
-    name, turn = None, None
-    for line in sys.stdin:
-        asked = line.strip()
-        if asked != name:  # the data of one task at a time
-            turn = None
-            name, turn = asked, TASKS[asked](size)
-            turn()
-        print(json.dumps(1e3 * turn()), flush=True)
-
-
-# -- taking turns --------------------------------------------------------------------------------
+def python(tree, *words, **environment):
+    """What a fresh Python prints last when it imports the package of a tree."""
+    paths = os.pathsep.join(str(tree / each) for each in ("src", "tests"))
+    done = subprocess.run(
+        [sys.executable, *map(str, words)], check=False, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": paths, **environment}, cwd=tempfile.gettempdir(),
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{words[0]} failed; its message is above")
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 class Version:
-    """A process that imports one version of the package."""
+    """A process that imports the package of a tree and answers with times."""
 
-    def __init__(self, source, size):
+    def __init__(self, tree, size):
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", size],
-            env={**os.environ, "PYTHONPATH": str(source)},
+            [sys.executable, Path(__file__).with_name("structure_speed.py"), size],
+            env={**os.environ, "PYTHONPATH": str(tree / "src")},
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
@@ -158,70 +76,281 @@ class Version:
         self.process.wait()
 
 
-def measured(sources, size, repeats):
-    versions = {side: Version(source, size) for side, source in sources.items()}
+def in_turn(number, sides):
+    """The sides, in the other order every second time."""
+    return list(sides) if number % 2 else list(sides)[::-1]
+
+
+# -- sections: what they measure -----------------------------------------------------------------
+
+
+def digests_of(tree):
+    models = tree_at(FROZEN) / "tests" / "models"
+    return python(tree, Path(__file__).with_name("structure_digests.py"), models)
+
+
+def compared(before, after):
+    """How many digests are equal, by the first word of their names, and the names of others."""
+    old, new = before["digests"], after["digests"]
+    names = sorted(old | new)
+    same = {name: old.get(name) == new.get(name) for name in names}
+    groups = {}
+    for name in names:
+        group = groups.setdefault(name.split(",")[0], Counter())
+        group.update(
+            ["total", *["equal"] * same[name], *["refused"] * (new.get(name) == "refused")]
+        )
+    return {
+        "total": len(names), "equal": sum(same.values()), "groups": groups,
+        "different": [name for name in names if not same[name]],
+        "saved": after["saved models"],
+        "kernels": [before["kernels launched"], after["kernels launched"]],
+    }  # fmt: skip
+
+
+def speed(trees, size, repeats):
+    """Milliseconds of every task and side."""
+    versions = {side: Version(tree, size) for side, tree in trees.items()}
     found = {}
     for task in TASKS:
         found[task] = {side: [] for side in versions}
-        for _ in range(repeats):
-            for side, version in versions.items():
-                found[task][side].append(version.ask(task))
+        for number in range(repeats):
+            for side in in_turn(number, versions):
+                found[task][side].append(versions[side].ask(task))
         print(task, found[task], file=sys.stderr)
     for version in versions.values():
         version.close()
-    return found
+    return {"size": size, "repeats": repeats, "tasks": found}
 
 
-def verdict(task, ratio):
-    if task.startswith("logistic pull"):
-        reached = 1 / ratio >= WANTED
-        return f"{1 / ratio:.1f} times faster; wanted {WANTED:g}: {'yes' if reached else 'NO'}"
-    return "yes" if ratio <= MOST else "NO"
+FIRST = """
+import sys, time
+begin = time.perf_counter()
+import precede
+bare = time.perf_counter() - begin
+from precede import {name}
+imported = time.perf_counter() - begin
+import numpy as np
+X = np.random.default_rng(0).standard_normal((400, 5))
+begin = time.perf_counter()
+{name}(n_estimators=5).fit(X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 0), qid=np.arange(400) // 20)
+print([bare, imported, time.perf_counter() - begin])
+"""
 
 
-def page(found, commit, name, repeats):
-    size, machine = SIZES[name], about(THREADS)
-    stumps, push = (f"{120 * size[key]:,} rows in {size[key]:,} queries" for key in
-                    ("queries", "push"))  # fmt: skip
-    lines = [
-        "# Speed before and after the folders", "",
-        ", ".join(f"{key} {value}" for key, value in machine.items()) + ".", "",
-        f"Before: commit {commit}. Two processes in turn, {repeats} answers each after one that is "
-        f"not counted; medians, least and greatest in brackets. Rounds: about {stumps}, "
-        f"{size['features']} features, for RankBoost; {push}, 10 features, for the push. "
-        f"Logistic pull: {size['short']:,} queries of "
-        f"100 rows. `ConvexRiskRanker`: {size['rows']:,} rows of two classes, {size['rounds']} "
-        "rounds. "
-        f"Report: about {size['rows']:,} rows in queries.", "",
-        "| | before | after | after / before | wanted: at most 1.05 |", "|---|--:|--:|--:|---|",
-    ]  # fmt: skip
-    ratios = {}
-    for task, each in found.items():
-        ratio = ratios[task] = middle(each["after"]) / middle(each["before"])
-        lines.append(f"| {task} | {spread(each['before'], 1)} | {spread(each['after'], 1)} | "
-                     f"{ratio:.2f} | {verdict(task, ratio)} |")  # fmt: skip
-    slower = [task for task, ratio in ratios.items() if ratio > MOST]
-    lines += ["", f"Slower by more than 5 %: {', '.join(slower) or 'none'}."]
-    if machine["load"] > machine["cores"]:
-        lines += ["", f"The machine was busy (load {machine['load']} on {machine['cores']} cores): "
-                  "differences of some percent are within its noise."]  # fmt: skip
+def first_fit(trees, repeats):
+    """Seconds of imports and of a first fit, in a process that compiles, and in the next one."""
+    found = {}
+    for number in range(repeats):
+        for name in FIRST_FITS:
+            for side in in_turn(number, trees):
+                with tempfile.TemporaryDirectory() as cache:
+                    for kernels in ("to compile", "compiled"):
+                        bare, imported, fitted = python(
+                            trees[side], "-c", FIRST.format(name=name), NUMBA_CACHE_DIR=cache
+                        )
+                        times = {f"first fit of `{name}`, kernels {kernels}": fitted}
+                        if name == "RankBoost" and kernels == "compiled":
+                            times["`import precede`"] = bare
+                            times["`from precede import RankBoost`"] = imported
+                        for task, seconds in times.items():
+                            found.setdefault(task, {each: [] for each in trees})[side].append(
+                                seconds
+                            )
+    return {"repeats": repeats, "tasks": dict(sorted(found.items()))}
+
+
+def lines_of(tree, *patterns):
+    paths = [path for each in patterns for path in tree.glob(each)]
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in paths)
+
+
+def interface_of(tree, name):
+    """Public methods and attributes in the body of a class."""
+    for path in (tree / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                members = [getattr(each, "name", None)
+                           or getattr(getattr(each, "target", None), "id", None)
+                           for each in node.body]  # fmt: skip
+                return sum(bool(each) and not each.startswith("_") for each in members)
+    return 0
+
+
+def predicting(folder):
+    model = rankboost(folder)()
+    X = call("search_results", 30, features=6, informative=3, per_query=20, random_state=0,
+             module="precede.datasets").X  # fmt: skip
+    return lambda: model.predict(X)
+
+
+TRACED = {
+    "`RankBoost().fit`": rankboost,
+    "`BoostedRanker().fit`": boosted,
+    "`predict`": predicting,
+    "`Report(...).to_html`": to_html,
+}
+
+
+def trace(task):
+    """Print the files that a task enters when it is done a second time."""
+    warnings.simplefilter("ignore")
+    tracer, run = Tracer(), TRACED[task](None)
+    run()
+    tracer.on = True
+    run()
+    tracer.on = False
+    print("\n" + json.dumps(list(tracer.files)))
+
+
+def counts_of(tree):
+    source = [path.read_text(encoding="utf-8") for path in (tree / "src").rglob("*.py")]
+    entered = {task: python(tree, __file__, "--trace", task) for task in TRACED}
+    return {
+        "lines of Python in src": lines_of(tree, "src/**/*.py"),
+        "modules": len(source),
+        "lines of CUDA": lines_of(tree, "src/**/*.cu", "src/**/*.cuh"),
+        "lines of tests": lines_of(tree, "tests/**/*.py"),
+        "lines of `tests/test_conventions.py`": lines_of(tree, "tests/test_conventions.py"),
+        "the word `Any` in src": sum(len(re.findall(r"\bAny\b", text)) for text in source),
+        "public methods and flags of `BoundRisk`": interface_of(tree, "BoundRisk"),
+        **{f"files entered by {task}": len(files) for task, files in entered.items()},
+    }
+
+
+# -- the page ------------------------------------------------------------------------------------
+
+
+def digests_text(found):
+    right, models = found["saved"]
+    yield (
+        "Scores on the training rows, with probabilities where there are any, and the risk after "
+        "every round: small fits with one thread and two, on the emulated device, from a table on "
+        'disk and on two Dask workers. "Refused" are those that a fit in this way does not allow. '
+        'The last row, "other": metrics, intervals, explanations, a report and exported models. '
+        "Other processors and versions of numba may round differently."
+    )
+    yield from ("", "| | digests | equal | refused |", "|---|--:|--:|--:|")
+    for name, group in found["groups"].items():
+        counted = (group.get(each, 0) for each in ("total", "equal", "refused"))
+        yield f"| {name} | {' | '.join(map(str, counted))} |"
+    yield from (
+        "",
+        f"Saved models: {right} of {models} files open and score as stored. Kernels of "
+        "the device that were launched: {} before, {} after.".format(*found["kernels"]),
+    )
+    if found["different"]:
+        yield from ("", "Different:", "", *(f"- {name}" for name in found["different"]))
+
+
+def times_of(found, digits):
+    yield from ("| | before | after | after / before |", "|---|--:|--:|--:|")
+    slower = []
+    for task, each in found["tasks"].items():
+        ratio = middle(each["after"]) / middle(each["before"])
+        slower += [task] * (ratio > MOST)
+        yield (f"| {task} | {spread(each['before'], digits)} | {spread(each['after'], digits)} | "
+               f"{ratio:.3f} |")  # fmt: skip
+    yield from ("", f"Above {MOST}: {', '.join(slower) or 'none'}.")
+
+
+def speed_text(found):
+    size = SIZES[found["size"]]
+    queries, long, rows, few = (f"{size[key]:,}" for key in ("queries", "long", "rows", "few"))
+    yield (
+        f"Milliseconds, {THREADS} threads, pulls with one: medians of {found['repeats']} turns, "
+        f"least and greatest in brackets. Wanted: at most {MOST} of the time before. Stumps and "
+        f"trees: {queries} queries of about 120 rows, {FEATURES} features; weights by rank and the "
+        f"logistic `PushRanker`: as many queries, 10 features; `PushRanker()`: {long} rows of two "
+        f"classes; pulls: {queries} queries of 100, or one list of {long} rows; `QBRank`, "
+        f"`GlassBoxRanker` and `RankBoostPlus`: {few} queries; predict: {2 * size['rows']:,} rows; "
+        f"others: {rows} rows."
+    )
+    yield ""
+    yield from times_of(found, 1)
+
+
+def first_fit_text(found):
+    yield (f"Seconds in fresh processes, medians of {found['repeats']} each in turn, least and "
+           "greatest in brackets: 400 rows, 5 rounds.")  # fmt: skip
+    yield ""
+    yield from times_of(found, 2)
+
+
+def counts_text(found):
+    yield from ("| | before | after |", "|---|--:|--:|")
+    for what, before in found["before"].items():
+        yield f"| {what} | {before:,} | {found['after'].get(what, 0):,} |"
+
+
+SECTIONS = {
+    "digests": ("Digests", digests_text),
+    "speed": ("Speed", speed_text),
+    "first_fit": ("First fit", first_fit_text),
+    "counts": ("Counts", counts_text),
+}
+
+
+def page(record):
+    found = record["sections"]
+    lines = ["# An earlier commit and a later one"]
+    if "digests" in found:
+        lines += ["", "{equal} of {total} digests equal.".format(**found["digests"]["found"])]
+    for name, (title, text) in SECTIONS.items():
+        if name in found:
+            lines += ["", f"## {title}", "", found[name]["about"], "", *text(found[name]["found"])]
     return "\n".join(lines)
+
+
+def described(before, after):
+    machine = about(THREADS)
+    after = after or machine["commit"]
+    words = f"Before: commit {before}. After: commit {after}. " + ", ".join(
+        f"{key} {machine[key]}"
+        for key in ("date", "python", "processor", "cores", "load", "numpy", "numba")
+    )
+    return words + "."
+
+
+def measured(name, options, record):
+    """What a section finds; digests and counts of the frozen commit are read where recorded."""
+    trees = {"before": tree_at(options.before),
+             "after": tree_at(options.after) if options.after else ROOT}  # fmt: skip
+    if name == "speed":
+        return speed(trees, options.size, options.repeats)
+    if name == "first_fit":
+        return first_fit(trees, min(options.repeats, 3))
+    run = {"digests": digests_of, "counts": counts_of}[name]
+    frozen = record.setdefault("frozen", {"commit": FROZEN})
+    before = frozen.get(name) if options.before == frozen["commit"] and not options.freeze else None
+    if before is None:
+        before = run(trees["before"])
+        if options.before == FROZEN:
+            frozen[name] = before
+    after = run(trees["after"])
+    return compared(before, after) if name == "digests" else {"before": before, "after": after}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--before", default=FLAT)
+    parser.add_argument("--before", default=FROZEN, metavar="COMMIT")
+    parser.add_argument("--after", metavar="COMMIT", help="instead of the working tree")
+    parser.add_argument("--only", choices=SECTIONS, action="append")
+    parser.add_argument("--size", choices=SIZES, default="medium")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--size", choices=SIZES, default="full")
-    parser.add_argument("--serve", choices=SIZES, help=argparse.SUPPRESS)
+    parser.add_argument("--freeze", action="store_true", help="record the earlier commit anew")
+    parser.add_argument("--trace", choices=TRACED, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.serve:
-        serve(SIZES[options.serve])
+    if options.trace:
+        trace(options.trace)
         return
-    with source_at(options.before) as before:
-        sources = {"before": before, "after": ROOT / "src"}
-        found = measured(sources, options.size, options.repeats)
-    text = page(found, options.before, options.size, options.repeats)
+    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {"sections": {}}
+    for name in options.only or SECTIONS:
+        found = measured(name, options, record)
+        said = described(options.before, options.after)
+        record["sections"][name] = {"about": said, "found": found}
+        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    text = page(record)
     print(text)
     write_page(__file__, "structure.md", text)
 

@@ -10,15 +10,20 @@ FORMER = {
     "SmoothMarginRanker": "SmoothMargin",
     "DaskConvexRiskRanker": "DaskConvexRisk",
     "DaskSmoothMarginRanker": "DaskSmoothMargin",
+    "to_layout": "arrange",
     "tol": "tolerance",
     "weak_rankers": "rankers",
 }
 
 
+def of(owner, name):
+    """An attribute, by either name."""
+    return getattr(owner, name if hasattr(owner, name) else FORMER.get(name, name))
+
+
 def named(name, module="precede"):
     """A function or class of the package, by either name."""
-    package = import_module(module)
-    return getattr(package, name if hasattr(package, name) else FORMER.get(name, name))
+    return of(import_module(module), name)
 
 
 def call(name, *values, module="precede", **given):

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from structure_names import call
+from structure_names import call, of
 
 THREADS = 2
 LEAST = 0.4  # seconds of a turn, in which short tasks are done several times
@@ -73,9 +73,9 @@ def pull(loss, rows, length):
     """Risk and gradient at given scores, of queries of one length."""
     rng = np.random.default_rng(2)
     grades, queries = rng.integers(0, 5, rows), np.arange(rows) // length
-    arranged = call("Judgments", grades, queries).arrange()
-    risk = call("PairRisk", loss).bind(arranged)
-    scores = 2 * rng.standard_normal(rows)[arranged.order]
+    layout = of(call("Judgments", grades, queries), "to_layout")()
+    risk = call("PairRisk", loss).bind(layout)
+    scores = 2 * rng.standard_normal(rows)[layout.order]
     return partial(seconds, lambda: risk.state(scores).pull)
 
 
@@ -152,7 +152,7 @@ TASKS = {
     "`BoostedRanker` fit, listed pairs": listed_pairs,
     "`QBRank` fit": lambda size: fit(
         "QBRank", search(size["few"]), n_estimators=size["rounds"]),
-    "`ConvexRisk` fit": lambda size: fit(
+    "`ConvexRiskRanker` fit": lambda size: fit(
         "ConvexRiskRanker", classes(size["rows"]), n_estimators=size["rounds"]),
     "`GlassBoxRanker` fit": lambda size: fit(
         "GlassBoxRanker", search(size["few"]), n_estimators=20, pair_estimators=20,
@@ -161,9 +161,9 @@ TASKS = {
         "RankBoostPlus", search(size["few"]), n_estimators=size["rounds"]),
     "`AdaBoostRanker` fit": lambda size: fit(
         "AdaBoostRanker", classes(size["rows"]), n_estimators=50),
-    "`SmoothMargin` fit": lambda size: fit(
+    "`SmoothMarginRanker` fit": lambda size: fit(
         "SmoothMarginRanker", classes(size["rows"]), n_estimators=50),
-    "`MultilabelBoost` fit": lambda size: fit(
+    "`MultilabelRanker` fit": lambda size: fit(
         "MultilabelRanker", labels(size["rows"]), n_estimators=size["rounds"]),
     "predict, 100 trees": predict,
     "evaluate, with intervals": evaluate,

@@ -40,7 +40,7 @@ def assert_same(risk, scores, values):
         np.testing.assert_array_equal(weights[1].get(), weights[0])
     assert risk.edge_weights(cpu, values) == risk.edge_weights(gpu, device.put(values))
     np.testing.assert_array_equal(
-        risk.sums_wcpu_one(cpu, values), risk.sums_wcpu_one(gpu, device.put(values))
+        risk.sums_where_one(cpu, values), risk.sums_where_one(gpu, device.put(values))
     )
     assert risk.exact_step(cpu, values) == risk.exact_step(gpu, device.put(values))
 

@@ -12,7 +12,8 @@ A `Risk` is an objective R(s), a function of the scores. `Risk.bind` ties it to 
 
 The *gradient sum* M is the sum over all pairs of ``|dR / d margin|``, ``sum |g' w l'|``. The pull,
 the curvature and the weights of pairs are stored divided by M, and R and M as logarithms, so that
-no score overflows.
+no score overflows. Risks that are not sums over pairs define M by the pulls of rows instead, such
+as half the sum of their absolute values.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class EdgeWeights:
 
     @property
     def edge(self) -> float:
-        """``right - wrong``, the slope of the risk divided by the gradient sum."""
+        """``right - wrong``, minus the slope of the risk over the gradient sum."""
         return self.right - self.wrong
 
 
@@ -193,8 +194,8 @@ class BoundRisk:
     def terms(self) -> Floats:
         """Return the number of terms (pairs) of the risk that each row is part of.
 
-        An item of weight 2 counts as two items. Dividing by it turns the sum of the gradients of a
-        row's pairs into their mean, "the average gradient values as the target value for each
+        An item of weight 2 counts as two items. Dividing by them turns the sum of the gradients of
+        a row's pairs into their mean, "the average gradient values as the target value for each
         distinct x" (Zheng et al. 2007, section 3).
         """
         return pair_totals(self.layout) / self.layout.weight

@@ -165,12 +165,12 @@ def kernels(quick):
         there = DeviceRows(device, table, np.arange(features), none, none.astype(bool))
         rng = np.random.default_rng(0)
         pull, weight = device.put(rng.standard_normal(rows)), device.put(rng.random(rows))
-        numbers = there.pack(pull, weight, wide=False)
+        numbers = there.quantize(pull, weight, wide=False)
         rules = SearchRules((1.0, 1.0, 1), (0.0, 0.0, 0.0), 1, 0.0, True)
         for share in (1, 4, 16, 64):
             chosen = np.sort(rng.permutation(rows)[: rows // share]).astype(np.int32)
-            there.begin(numbers, chosen, rules)
-            there.sums_of(0, chosen.size)
+            there.begin_tree(numbers, chosen, rules)
+            there.fill_root(0, chosen.size)
             node = NodeWork(
                 (0, 0, 0), (0, 0), 0, None, (0, chosen.size), (0, 0), (False, False),
                 ((0, 0), (0, 0)), ((0.0, 0.0), (0.0, 0.0)),
@@ -181,7 +181,7 @@ def kernels(quick):
             name = "histogram of all rows" if share == 1 else f"histogram of 1/{share} of them"
             yield (
                 name,
-                timed(lambda batch=batch: (there._move(batch), there._fill(batch))),
+                timed(lambda batch=batch: (there._partition(batch), there._fill(batch))),
                 moved,
                 cells,
                 "cells",

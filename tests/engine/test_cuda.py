@@ -100,11 +100,11 @@ def test_words_of_32_bits_tell_pull_weight_and_count(rows):
     there = cuda.DeviceRows(device, table, np.array([0]), none, none.astype(bool))
     words = device.put((pull << 38) + (weight << 12) + 1)
     rules = cuda.SearchRules((1.0, 1.0, 1), (0.0, 0.0, 0.0), 1, 0.0, True)
-    size = there.begin(
+    size = there.begin_tree(
         QuantizedRows(words, None, None, 1.0, 1.0, 24, 1.0, 1.0, (0, 0)), None, rules
     )
     expected = pull.sum(), (int(weight.sum()) << 24) + len(rows)
-    assert there.sums_of(0, size) == expected
+    assert there.fill_root(0, size) == expected
 
 
 @needs_compiler
@@ -112,8 +112,8 @@ def test_words_of_32_bits_tell_pull_weight_and_count(rows):
 @pytest.mark.parametrize("features", [1, 32, 45])
 def test_histograms_over_several_tiles(monkeypatch, wide, features):
     """Packed sums that overflow are taken word by word."""
-    monkeypatch.setattr(cuda, "FILLED", 50)
-    monkeypatch.setattr(cuda, "FEWEST", 10)
+    monkeypatch.setattr(cuda, "MAX_FILL_TILE", 50)
+    monkeypatch.setattr(cuda, "MIN_FILL_TILE", 10)
     rng = np.random.default_rng(features)
     values = rng.normal(size=(333, features))
     values[rng.random(values.shape) < 0.1] = np.nan
@@ -123,13 +123,13 @@ def test_histograms_over_several_tiles(monkeypatch, wide, features):
     rows = cuda.DeviceRows(device, table, chosen, none, none.astype(bool))
     pull, weight = rng.normal(size=333), rng.random(333)
     pull[:20] *= 100
-    numbers = rows.pack(device.put(pull), device.put(weight), wide=wide)
+    numbers = rows.quantize(device.put(pull), device.put(weight), wide=wide)
     expected = quantize_rows(pull, weight, Context(1), wide=wide)
     assert (numbers.pull_unit, numbers.weight_unit) == (expected.pull_unit, expected.weight_unit)
     drawn = np.flatnonzero(rng.random(333) < 0.6).astype(np.int32)
     rules = cuda.SearchRules((1.0, 1.0, 1), (0.0, 0.0, 0.0), 1, 0.0, True)
-    size = rows.begin(numbers, drawn, rules)
-    sums = rows.sums_of(2, size)
+    size = rows.begin_tree(numbers, drawn, rules)
+    sums = rows.fill_root(2, size)
     bits = expected.count_bits
     if wide:
         words = expected.pull, expected.weight_count
@@ -177,7 +177,7 @@ def test_the_kernels_have_the_constants_of_the_portable_functions():
 @pytest.mark.parametrize("rows", [(3, 9), (3, 5, 9)])
 def test_only_the_ends_of_the_rows_of_a_node_count(rows):
     work = cuda.NodeWork(rows, (0, 1), 4, None, (3, 5), (0, 1), (True, False), *cuda.NO_SUMS)
-    assert len(work.words()) == cuda.WORDS
+    assert len(work.words()) == cuda.WORK_WORDS
     assert work.words()[:5] == [3, 9, 0, 1, 4]
 
 
@@ -332,6 +332,6 @@ def test_a_kernel_keeps_the_shared_memory_it_was_allowed():
     device._kernels, device._lock = {}, threading.Lock()
     device._module = SimpleNamespace(get_function=lambda name: asked.append(name) or kernel)
     for shared, allowed in ((100, 100), (50, 100), (200, 200), (0, 200)):
-        assert device._allow("fill", shared) is kernel
+        assert device._allow_shared("fill", shared) is kernel
         assert kernel.max_dynamic_shared_size_bytes == allowed
     assert asked == ["fill"]

@@ -89,7 +89,7 @@ def test_small_columns(X, max_bins, weighted):
 
 
 def test_columns_are_sorted_some_at_a_time(monkeypatch):
-    monkeypatch.setattr(device_table, "SORTED", 3 * 8 * 1500)
+    monkeypatch.setattr(device_table, "MAX_SORTED_BYTES", 3 * 8 * 1500)
     assert_same(columns(np.float64))
 
 

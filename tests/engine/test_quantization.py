@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from precede.engine import quantization
 from precede.engine.execution import Context
-from precede.engine.quantization import BLOCK, factors, quantize_rows
+from precede.engine.quantization import MAX_BLOCK_ROWS, factors, quantize_rows
 
 SIZES = st.integers(-300, 300).map(lambda k: 2.0**k)
 NUMBERS = st.lists(
@@ -73,12 +73,12 @@ def test_a_number_far_beyond_the_mean_is_not_packed(which):
 
 def test_the_largest_packed_numbers_leave_room_for_others():
     """A word holds a block of rows of mean size, and any row together with some others."""
-    assert (quantization.MOST_PULL, quantization.MOST_WEIGHT) == (2.0**23, 2.0**24)
-    assert quantization.MOST_PULL < 2 ** (quantization.PULL_BITS - 1) / 3
-    assert quantization.MOST_WEIGHT < 2**quantization.WEIGHT_BITS / 3
-    assert BLOCK * 2**quantization.MEAN_PULL <= 2 ** (quantization.PULL_BITS - 1)
-    assert BLOCK * 2**quantization.MEAN_WEIGHT <= 2**quantization.WEIGHT_BITS
-    assert BLOCK < 2**quantization.COUNT_BITS
+    assert (quantization.MAX_PULL, quantization.MAX_WEIGHT) == (2.0**23, 2.0**24)
+    assert quantization.MAX_PULL < 2 ** (quantization.PULL_BITS - 1) / 3
+    assert quantization.MAX_WEIGHT < 2**quantization.WEIGHT_BITS / 3
+    assert MAX_BLOCK_ROWS * 2**quantization.MEAN_PULL_BITS <= 2 ** (quantization.PULL_BITS - 1)
+    assert MAX_BLOCK_ROWS * 2**quantization.MEAN_WEIGHT_BITS <= 2**quantization.WEIGHT_BITS
+    assert MAX_BLOCK_ROWS < 2**quantization.COUNT_BITS
 
 
 @pytest.mark.parametrize("bits", [-1070, -3, 0, 5, 1200, 2000])

@@ -17,7 +17,7 @@ pytestmark = needs_compiler
 @pytest.mark.parametrize("most", [3, 5000])
 @pytest.mark.parametrize("few", [0, 1000])
 def test_edges_values_and_vectors(monkeypatch, most, few):
-    monkeypatch.setattr(device_candidates, "FEW", few)
+    monkeypatch.setattr(device_candidates, "MAX_SHARED_WIDTH", few)
     rng = np.random.default_rng(most)
     X = rng.normal(size=(500, 3))
     X[rng.random(X.shape) < 0.1] = np.nan

@@ -34,6 +34,6 @@ def test_other_rankers_and_many_features_are_refused(fitted):
     with pytest.raises(ValueError, match="only trees without categories"):
         DeviceForest(device, [Stump(0, 0.5)], [1.0])
     forest = DeviceForest(device, model.weak_rankers, model.weights)
-    forest._used = 10_000
+    forest._n_features = 10_000
     with pytest.raises(ValueError, match="reads 10000 features"):
         forest.scores(device.put(X))

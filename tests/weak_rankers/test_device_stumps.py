@@ -172,7 +172,7 @@ def test_searches_with_ties(data):
 @pytest.mark.parametrize("rows", [4100, 9000])
 def test_carries_between_words(monkeypatch, rows):
     """Blocks of more rows than words of 20 bits hold, and pulls with all bits set."""
-    monkeypatch.setattr(device_columns, "FILLING", 1)
+    monkeypatch.setattr(device_columns, "TARGET_BLOCKS", 1)
     rng = np.random.default_rng(rows)
     table = Table.build(rng.integers(0, 2, (rows, 2)).astype(float))
     pull = np.full(rows, (2.0**50 - 1) / 2.0**61)

@@ -73,9 +73,9 @@ def test_models_are_equal_to_the_bit(device, given):
 @pytest.mark.usefixtures("device")
 def test_many_tiles(monkeypatch):
     """Rows of a node are moved, summed and read by several blocks."""
-    monkeypatch.setattr(cuda, "FEWEST", 1)
-    monkeypatch.setattr(cuda, "FILLED", 70)
-    rows = 5 * max(cuda.MOVED, cuda.OF_LEAF) // 4
+    monkeypatch.setattr(cuda, "MIN_FILL_TILE", 1)
+    monkeypatch.setattr(cuda, "MAX_FILL_TILE", 70)
+    rows = 5 * max(cuda.PARTITION_TILE, cuda.LEAF_TILE) // 4
     assert_equal({"num_leaves": 5}, *problem(2, rows, 5))
 
 

@@ -1,12 +1,12 @@
-"""What the engine does on a GPU: sums, pulls and the rows of trees, with the bits of the CPU.
+"""The engine on a GPU: arrays, exact sums and the rows of trees, with the same bits as on the CPU.
 
-`open_device` is the only way in. CuPy is imported there and nowhere else, and the kernels, which
-are in `kernels.cu`, are compiled at the first use on a machine (CuPy keeps them on disk).
+Devices are opened by `open_device`, the only code that imports CuPy. The kernels, in `kernels.cu`,
+are compiled at the first use on a machine; CuPy caches them on disk.
 
-`Device` has arrays and sums, `DeviceRows` what `precede.engine.histograms.nodes` does on the CPU:
-it moves the rows of nodes, sums them up and searches the sums, many nodes at a time. The codes of a
-table are copied to the device once; of a round only the best splits, the sums of the leaves and a
-few totals come back.
+`Device` offers arrays and sums. `DeviceRows` is the counterpart of
+`precede.engine.histograms.nodes`: it partitions the rows of nodes, sums histograms and searches
+them, for many nodes at a time. The codes of a table are copied to the device once; in each round
+only the best splits, the sums of the leaves and a few totals are copied back.
 """
 
 from __future__ import annotations
@@ -44,36 +44,36 @@ __all__ = [
 ]
 
 DEVICES = ("cpu", "cuda")
-# The number of CUDA in `__dlpack_device__`.
+# The code of CUDA in `__dlpack_device__`.
 DLPACK_CUDA = 2
-# Rows that one block of threads moves, sums into histograms (at most), and sums up in leaves;
-# features of one block; and bytes of shared memory that a block needs for their histograms. As in
-# `kernels.cu`.
-MOVED, FILLED, OF_LEAF = 2048, 4000, 4096
+# Rows of a tile, which one thread block partitions, sums into histograms (at most), or sums in
+# leaves; as in `kernels.cu`.
+PARTITION_TILE, MAX_FILL_TILE, LEAF_TILE = 2048, 4000, 4096
+# Features of one thread block, and bytes of shared memory for their histograms; as in `kernels.cu`.
 GROUP = 32
-FILL_MEMORY = 2 * GROUP * 257 * 4
-# A run of so many rows is kept in shared memory while its pairs are summed.
+FILL_SHARED_BYTES = 2 * GROUP * 257 * 4
+# Queries of up to this many rows are kept in shared memory while their pairs are summed.
 HELD = 1024
-# Lists of rows: a node moves its rows to the list of the next depth, so that those of all nodes
-# above stay as they are. Below a depth of LISTS - 2 the last two take turns.
+# Row lists: the rows of a node are partitioned into the list of the next depth, so that the ranges
+# of all nodes above stay valid. Below a depth of LISTS - 2 the last two lists alternate.
 LISTS = 18
-# Fewest histograms for which there is room.
-SLOTS = 64
-# Rows of which a warp draws some, as in `kernels.cu`.
-DRAWN = 2048
-# Blocks that clear the histogram of a node, as in `kernels.cu`.
-CLEARING = 20
-# Histograms of few rows are filled by about so many blocks, of no fewer rows than this.
-FILLING, FEWEST = 1188, 250
-# Blocks of 256 threads in kernels that go through all rows.
-MOST_BLOCKS = 1056
+# Fewest slots of the pool of histograms.
+MIN_SLOTS = 64
+# Rows from which one warp draws a subsample, as in `kernels.cu`.
+DRAW_TILE = 2048
+# Thread blocks that clear the histogram of a node, as in `kernels.cu`.
+CLEARING_BLOCKS = 20
+# Thread blocks to aim for when histograms of few rows are filled, and the fewest rows of one.
+TARGET_FILL_BLOCKS, MIN_FILL_TILE = 1188, 250
+# Most thread blocks (of 256 threads) of kernels that loop over all rows.
+MAX_BLOCKS = 1056
 
 
 @lru_cache
 def open_device(name: Any, number: int | None = None) -> Device | None:  # noqa: ARG001  (the key)
-    """The device of this name; None for the CPU.
+    """Return the device of this name; None for the CPU.
 
-    A process that uses several GPUs opens each by its number, since kernels are loaded for one.
+    A process that uses several GPUs opens each by its number, since kernels are loaded per GPU.
 
     >>> open_device("cpu") is None
     True
@@ -84,9 +84,9 @@ def open_device(name: Any, number: int | None = None) -> Device | None:  # noqa:
 
 
 def device_of_machine(name: Any, rank: int) -> Device | None:
-    """The device of one of several machines, which becomes the current one of this thread.
+    """Return the device of one of several workers and make it current for this thread.
 
-    Machines whose process sees several GPUs take them in turn, by their rank.
+    If a process sees several GPUs, they are assigned to workers round-robin by rank.
 
     >>> device_of_machine("cpu", 3) is None
     True
@@ -100,7 +100,7 @@ def device_of_machine(name: Any, rank: int) -> Device | None:
 
 
 def on_gpu(value: Any) -> bool:
-    """Whether an array is in the memory of a GPU, as CuPy's arrays and tensors of PyTorch may be.
+    """Return whether an array is in GPU memory: CuPy, PyTorch or any other library's.
 
     >>> on_gpu(np.zeros(3))
     False
@@ -109,8 +109,8 @@ def on_gpu(value: Any) -> bool:
         return False
     if hasattr(value, "__cuda_array_interface__"):
         return True
-    where = getattr(value, "__dlpack_device__", None)
-    return where is not None and where()[0] == DLPACK_CUDA
+    device = getattr(value, "__dlpack_device__", None)
+    return device is not None and device()[0] == DLPACK_CUDA
 
 
 class Device:
@@ -118,7 +118,7 @@ class Device:
 
     def __init__(self) -> None:
         try:
-            import cupy  # noqa: PLC0415  (only for those who have a GPU)
+            import cupy  # noqa: PLC0415  (optional)
         except ImportError as error:
             raise ImportError(
                 "device='cuda' needs CuPy, which is not installed: pip install 'precede[cuda13]', "
@@ -138,73 +138,72 @@ class Device:
 
     @property
     def name(self) -> str:
-        """What the GPU is called."""
-        of = self.arrays.cuda.runtime.getDeviceProperties(self.arrays.cuda.runtime.getDevice())
-        return str(of["name"].decode())
+        """Name of the GPU."""
+        runtime = self.arrays.cuda.runtime
+        return str(runtime.getDeviceProperties(runtime.getDevice())["name"].decode())
 
     @property
     def count(self) -> int:
-        """How many GPUs this process sees."""
+        """Number of GPUs visible to this process."""
         return int(self.arrays.cuda.runtime.getDeviceCount())
 
     def use(self, number: int) -> None:
-        """Let this thread use one of them from now on."""
+        """Make GPU `number` current for this thread."""
         self.arrays.cuda.Device(number).use()
 
     def launch(self, kernel: str, grid: Any, block: Any, *arguments: Any, shared: int = 0) -> None:
-        """Start a kernel; whole numbers are passed as 32 bits unless they are NumPy's."""
-        function, most = self._kernels.get(kernel, (None, 0))
-        if function is None or shared > most:
-            function = self._allow(kernel, shared)
+        """Launch a kernel; Python integers are passed as 32 bits, NumPy's with their own size."""
+        function, allowed = self._kernels.get(kernel, (None, 0))
+        if function is None or shared > allowed:
+            function = self._allow_shared(kernel, shared)
         given = tuple([np.int32(each) if type(each) is int else each for each in arguments])
         grid, block = (each if type(each) is tuple else (each,) for each in (grid, block))
         function(grid, block, given, shared_mem=shared)
 
-    def _allow(self, kernel: str, shared: int) -> Any:
-        """The kernel, which may use so much shared memory from now on, in any thread."""
+    def _allow_shared(self, kernel: str, shared: int) -> Any:
+        """Return the kernel after allowing it, in all threads, `shared` bytes of shared memory."""
         with self._lock:
-            function, most = self._kernels.get(kernel, (None, 0))
-            if function is None or shared > most:
+            function, allowed = self._kernels.get(kernel, (None, 0))
+            if function is None or shared > allowed:
                 function = function or self._module.get_function(kernel)
                 function.max_dynamic_shared_size_bytes = shared
                 self._kernels[kernel] = function, shared
             return function
 
     def over_rows(self, kernel: str, count: int, *arguments: Any) -> None:
-        """Start a kernel whose threads share ``range(count)``, its first argument."""
+        """Launch a kernel whose threads share ``range(count)``; `count` is its first argument."""
         if count:
-            self.launch(
-                kernel, min(-(-count // 256), MOST_BLOCKS), 256, np.int64(count), *arguments
-            )
+            grid = min(-(-count // 256), MAX_BLOCKS)
+            self.launch(kernel, grid, 256, np.int64(count), *arguments)
 
     # -- arrays ----------------------------------------------------------------------------
 
     def holds(self, array: Any) -> bool:
-        """Whether an array is in the memory of the device."""
+        """Return whether an array is on the device."""
         return isinstance(array, self.arrays.ndarray)
 
     def put(self, array: Any) -> Any:
-        """An array on the device; as it is if it is there already."""
+        """Copy an array to the device, unless it is on the device."""
         if self.holds(array):
             return array
         array = np.ascontiguousarray(array)
-        there = self.arrays.empty(array.shape, array.dtype)
+        copy = self.arrays.empty(array.shape, array.dtype)
         stream = self.arrays.cuda.get_current_stream()
-        if stream.ptr:  # a copy that waits for the default stream would not wait for this one
-            there.set(array, stream=stream)
+        if stream.ptr:  # a copy on the default stream would not wait for this stream
+            copy.set(array, stream=stream)
             stream.synchronize()
-        elif array.nbytes:  # what CuPy does to copy an array takes several times as long
-            there.data.copy_from_host(array.ctypes.data, array.nbytes)
-        return there
+        elif array.nbytes:  # several times faster than CuPy's own copy
+            copy.data.copy_from_host(array.ctypes.data, array.nbytes)
+        return copy
 
     def adopt(self, value: Any) -> Any:
-        """An array of anybody's on the device, without a copy; see `on_gpu`."""
+        """Wrap a foreign GPU array (CUDA array interface or DLPack) without copying."""
         if hasattr(value, "__cuda_array_interface__") or self.holds(value):
             return self.arrays.asarray(value)
         return self.arrays.from_dlpack(value)
 
     def adopt_matrix(self, array: Any) -> Any:
-        """The same of a matrix of numbers; anything else is refused."""
+        """Wrap a foreign GPU array; raise ValueError if it is not a matrix of numbers."""
         found = self.adopt(array)
         if found.ndim != 2 or found.dtype.kind not in "fiub":
             raise ValueError(
@@ -214,15 +213,15 @@ class Device:
         return found
 
     def get(self, array: Any) -> Array:
-        """A NumPy array of the same numbers."""
+        """Return a NumPy array, copied from the device if need be."""
         return array.get() if self.holds(array) else array
 
     def zeros(self, *shape: int, dtype: Any = np.float64) -> Any:
-        """Zeros on the device."""
+        """Return an array of zeros on the device."""
         return self.arrays.zeros(shape, dtype)
 
     def check_room(self, needed: int, what: str) -> None:
-        """Refuse what would not fit into the memory that is free."""
+        """Raise ValueError if `needed` bytes of memory are not free."""
         if not self.has_room(needed):
             raise ValueError(
                 f"{what} would take {needed / 1e9:.1f} GB on {self.name}, which has "
@@ -230,16 +229,16 @@ class Device:
             )
 
     def has_room(self, needed: int) -> bool:
-        """Whether so many bytes are free."""
+        """Return whether `needed` bytes of memory are free."""
         return needed <= self.free()
 
     def free(self) -> int:
-        """Bytes of memory that are free."""
+        """Return the free memory in bytes."""
         free = self.arrays.cuda.runtime.memGetInfo()[0]
         return int(free + self.arrays.get_default_memory_pool().free_bytes())
 
     def lexsort(self, key: Array, run: Integers) -> Integers:
-        """Rows by rising `run` and, inside a run, by `key`; equal ones as they were."""
+        """Return a stable sort of the rows by `run`, then by `key`."""
         by_key = self.arrays.argsort(self.put(key))
         by_run = self.arrays.argsort(self.put(run.astype(np.uint32))[by_key])
         return self.get(by_key[by_run])
@@ -247,7 +246,7 @@ class Device:
     # -- sums ------------------------------------------------------------------------------
 
     def exact_sums(self, arrays: Sequence[Any]) -> list[float]:
-        """Several sums, as `precede.engine.exact.exact_sums` takes them."""
+        """Return the exact sum of each array, with the bits of `precede.engine.exact`."""
         if len(arrays) == 2 and arrays[0].size == arrays[1].size:
             return [total for total, _ in self.sums_and_largest(arrays)]
         return [self.sums_and_largest([each])[0][0] for each in arrays]
@@ -255,27 +254,27 @@ class Device:
     def sums_and_largest(
         self, arrays: Sequence[Any], *, absolute: bool = False
     ) -> list[tuple[float, float]]:
-        """The exact sums of one or two arrays of the same size, and their largest sizes.
+        """Return the exact sum and the largest absolute value of one or two arrays of equal size.
 
-        With `absolute`, the sizes of the first one are summed.
+        With `absolute`, the absolute values of the first array are summed.
         """
         found, count = self.zeros(len(arrays), 3, dtype=np.uint64), arrays[0].size
         if count:
-            grid = min(-(-count // 256), MOST_BLOCKS), len(arrays)
+            grid = min(-(-count // 256), MAX_BLOCKS), len(arrays)
             given = arrays[0], arrays[-1], found
             self.launch("largest", grid, 256, np.int64(count), *given)
             self.launch("words_of", grid, 256, np.int64(count), int(absolute), *given)
-        answer = []
+        sums = []
         for words in self.get(found):
             largest = float(words[:1].view(np.float64)[0])
             total = largest
             if 0 < largest < math.inf:
                 total = float(from_words(words[1:].view(np.int64), math.frexp(largest)[1]))
-            answer.append((total, largest))
-        return answer
+            sums.append((total, largest))
+        return sums
 
     def advance(self, scores: Any, values: Any, weight: float) -> None:
-        """Add ``weight·values`` to the scores."""
+        """Add ``weight * values`` to the scores in place."""
         values = self.put(values)
         if values.dtype == np.uint8:
             self.over_rows("advance_by_bytes", scores.size, scores, values, float(weight))
@@ -283,21 +282,22 @@ class Device:
         values = values.astype(np.float64, copy=False)
         self.over_rows("advance", scores.size, scores, values, float(weight))
 
-    def draw(self, keys: Keys, more: Keys, share: float) -> Any:
-        """Numbers of the rows whose keys, mixed with `more`, are below a share of 2^53."""
+    def draw(self, keys: Keys, seeds: Keys, threshold: float) -> Any:
+        """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""
         if not keys.size:
             return self.zeros(0, dtype=np.int32)
-        pieces, given = -(-keys.size // DRAWN), (np.int64(keys.size), keys, self.put(more), share)
-        counts, rows = self.zeros(pieces, dtype=np.int64), self.zeros(1, dtype=np.int32)
-        self.launch("draw", pieces, 32, *given, 0, counts, rows)
+        n_tiles = -(-keys.size // DRAW_TILE)
+        given = np.int64(keys.size), keys, self.put(seeds), threshold
+        counts, rows = self.zeros(n_tiles, dtype=np.int64), self.zeros(1, dtype=np.int32)
+        self.launch("draw", n_tiles, 32, *given, 0, counts, rows)
         ends = np.cumsum(self.get(counts))
         rows = self.arrays.empty(int(ends[-1]), np.int32)
         if rows.size:
-            self.launch("draw", pieces, 32, *given, 1, self.put(np.r_[0, ends[:-1]]), rows)
+            self.launch("draw", n_tiles, 32, *given, 1, self.put(np.r_[0, ends[:-1]]), rows)
         return rows
 
     def function(self, name: str, values: Any) -> Any:
-        """``exp``, ``log`` or ``log1p`` of every number, see `precede.engine.portable`."""
+        """Return ``exp``, ``log`` or ``log1p`` of each value; see `precede.engine.portable`."""
         values, out = self.put(values), self.zeros(values.size)
         which = ("exp", "log", "log1p").index(name)
         self.over_rows("functions", values.size, which, values, out)
@@ -312,7 +312,15 @@ _NO_GPU = (
 
 @dataclass(frozen=True)
 class SearchRules:
-    """Constraints of a split search, in units of histograms; see `precede.weak_rankers.splits`."""
+    """Constraints on splits; see `precede.weak_rankers.splits.Rules`.
+
+    Attributes
+    ----------
+    units : pull_unit, weight_unit and count_bits of the histograms
+    penalties : reg_lambda, reg_alpha and cat_smooth
+    min_count, min_weight : least number of rows and least weight of a child
+    plain : whether reg_alpha is 0 and no feature has a monotone constraint
+    """
 
     units: tuple[float, float, int]
     penalties: tuple[float, float, float]
@@ -321,61 +329,63 @@ class SearchRules:
     plain: bool
 
     def packed(self) -> Array:
-        """The `Rules` of the kernels."""
+        """Return the bytes of the struct `Rules` of the kernels."""
         (pull_unit, weight_unit, count_bits), (penalty, alpha, smooth) = self.units, self.penalties
-        numbers = np.array([pull_unit, weight_unit, penalty, alpha, smooth, self.min_weight])
-        whole = np.array([count_bits, max(self.min_count, 1), self.plain], np.int64)
-        return np.concatenate([numbers.view(np.uint8), whole.view(np.uint8)])
+        floats = np.array([pull_unit, weight_unit, penalty, alpha, smooth, self.min_weight])
+        integers = np.array([count_bits, max(self.min_count, 1), self.plain], np.int64)
+        return np.concatenate([floats.view(np.uint8), integers.view(np.uint8)])
 
 
 @dataclass(frozen=True)
 class NodeWork:
-    """What is to be done to a node: the rows to move, the child to sum up, and what to search.
+    """The split of one node: rows to partition, child to sum and children to search.
+
+    Of two children the smaller one comes first.
 
     Attributes
     ----------
-    rows : bounds of its rows; only the first and the last count, not those of children in between
-    lists : numbers of the lists that they are in and are moved to
-    feature, side : of the split, and which of the 256 codes go left; None to move nothing
-    smaller : where the rows of the smaller child begin and end
-    slots : numbers of the histograms of the smaller child and of the node, which becomes that of
-        the larger child
-    wanted : whether to search the smaller child, and the larger one
-    sums : the two words of the sums of each of them
-    bounds : of the values below each of them
+    rows : range of the node's rows; only the first and the last entry are used
+    lists : numbers of the lists that hold its rows and receive them
+    feature : that the node is split on
+    goes_left : whether rows of each of the 256 codes go left; None to partition nothing
+    smaller : range of the rows of the smaller child
+    slots : of the histograms of the smaller child and of the node, which becomes the larger child's
+    search : whether to search each child
+    sums : the two words of the sums of each child
+    bounds : of the values below each child
     allowed : features that may be split on; None for all
     """
 
     rows: tuple[int, ...]
     lists: tuple[int, int]
     feature: int
-    side: Flags | None
+    goes_left: Flags | None
     smaller: tuple[int, int]
     slots: tuple[int, int]
-    wanted: tuple[bool, bool]
+    search: tuple[bool, bool]
     sums: tuple[tuple[int, int], tuple[int, int]]
     bounds: tuple[tuple[float, float], tuple[float, float]]
     allowed: Flags | None = None
 
     def words(self) -> list[int]:
-        """The `Work` of the kernels."""
+        """Return the words of the struct `Work` of the kernels."""
         (one, one_weight), (other, other_weight) = self.sums
-        wanted = self.wanted[0] + 2 * self.wanted[1]
+        search = self.search[0] + 2 * self.search[1]
         ends = self.rows[0], self.rows[-1]
         return [
-            *ends, *self.lists, self.feature, *self.smaller, *self.slots, wanted,
+            *ends, *self.lists, self.feature, *self.smaller, *self.slots, search,
             one, other, one_weight, other_weight, 0, 0, 0, 0, 0, 0,
         ]  # fmt: skip
 
 
 # Sums and bounds of children that are not searched.
 NO_SUMS = ((0, 0), (0, 0)), ((0.0, 0.0), (0.0, 0.0))
-# Words of a `Work` of the kernels, and which of them counts the rows moved to the left.
-WORDS, LEFTS = 20, 14
+# Number of words of a `Work`, and the one in which the kernels count the rows that go left.
+WORK_WORDS, LEFT_COUNT = 20, 14
 
 
 def tiles(sizes: Sequence[int], size: int) -> tuple[list[int], int]:
-    """Number of the first tile of each range of rows, and of all tiles; an empty range has none.
+    """Cut ranges of rows into tiles; return each range's first tile and the number of tiles.
 
     >>> tiles([5, 0, 3], 4)
     ([0, 2, 2], 3)
@@ -388,26 +398,27 @@ def tiles(sizes: Sequence[int], size: int) -> tuple[list[int], int]:
 
 
 class Batch:
-    """Work on several nodes, copied to the device in one piece.
+    """The splits of several nodes, copied to the device as one array.
 
     Attributes
     ----------
-    work, bounds, sides, allowed : what the kernels read; `allowed` is None where all features are
+    work, bounds, goes_left, allowed : arguments of the kernels; `allowed` is None for all features
     first_to_move, first_to_fill : the first tile of each node; see `tiles`
-    tiles_to_move, tiles_to_fill : how many there are
-    filled : rows of a tile to fill; `groups` of features are filled by blocks of their own
+    tiles_to_move, tiles_to_fill : number of tiles to partition and to sum
+    fill_tile : rows of a tile to sum; each of `groups` of features has its own thread block
     """
 
     def __init__(self, device: Device, nodes: Sequence[NodeWork], groups: int):
         self.count = count = len(nodes)
-        moved = [0 if each.side is None else each.rows[-1] - each.rows[0] for each in nodes]
-        to_move, self.tiles_to_move = tiles(moved, MOVED)
+        moved = [0 if each.goes_left is None else each.rows[-1] - each.rows[0] for each in nodes]
+        to_move, self.tiles_to_move = tiles(moved, PARTITION_TILE)
         filled = [each.smaller[1] - each.smaller[0] for each in nodes]
-        self.filled = min(FILLED, max(FEWEST, sum(filled) * groups // FILLING + 1))
-        to_fill, self.tiles_to_fill = tiles(filled, self.filled)
+        wanted = sum(filled) * groups // TARGET_FILL_BLOCKS + 1
+        self.fill_tile = min(MAX_FILL_TILE, max(MIN_FILL_TILE, wanted))
+        to_fill, self.tiles_to_fill = tiles(filled, self.fill_tile)
         restricted = [each.allowed for each in nodes if each.allowed is not None]
         flags = sum(map(len, restricted))
-        sizes = WORDS * count, 4 * count, count, count, 32 * count, -(-flags // 8)
+        sizes = WORK_WORDS * count, 4 * count, count, count, 32 * count, -(-flags // 8)
         ends = [*accumulate(sizes)]
         whole = np.zeros(ends[-1], np.int64)
         whole[: ends[0]] = [word for each in nodes for word in each.words()]
@@ -417,32 +428,32 @@ class Batch:
         whole[ends[1] : ends[3]] = to_move + to_fill
         flag = whole[ends[3] :].view(np.bool_)
         for number, each in enumerate(nodes):
-            if each.side is not None:
-                flag[256 * number : 256 * number + 256] = each.side
+            if each.goes_left is not None:
+                flag[256 * number : 256 * number + 256] = each.goes_left
         if restricted:
             flag[256 * count : 256 * count + flags] = np.concatenate(restricted)
-        there = device.put(whole)
-        self.work, self.bounds, self.first_to_move, self.first_to_fill, self.sides, allowed = (
-            there[end - size : end] for size, end in zip(sizes, ends, strict=True)
+        whole = device.put(whole)
+        self.work, self.bounds, self.first_to_move, self.first_to_fill, self.goes_left, allowed = (
+            whole[end - size : end] for size, end in zip(sizes, ends, strict=True)
         )
         self.allowed = allowed if restricted else None
 
 
 class DeviceRows:
-    """The rows of a table on a device: their codes, lists of them, and histograms of sets of them.
+    """The rows of a table on a device: their codes, row lists, and a pool of histograms.
 
     Parameters
     ----------
     device : Device
     table : Table whose codes are copied
-    features : numbers of the features to look at
+    features : numbers of the features to use
     monotone, categorical : of these features; see `precede.weak_rankers.splits.SplitSearch`
 
     Attributes
     ----------
     n_bins : number of bins of each feature
     lists : array (`LISTS`, rows) of row numbers, in which nodes are ranges
-    histograms : array (slots, features, 256, 2); grows when a slot beyond its end is asked for
+    histograms : array (slots, features, 256, 2); grows on demand
     """
 
     def __init__(
@@ -455,17 +466,17 @@ class DeviceRows:
         device.check_room(self.n_rows * (2 * self.width + 4 * LISTS + 64), "the rows of the table")
         self.codes = device.zeros(self.n_rows, self.width, dtype=np.uint8)
         for first in range(0, features.size, GROUP):
-            self._copy(table, features[first : first + GROUP], first)
+            self._copy_columns(table, features[first : first + GROUP], first)
         self.lists = device.zeros(LISTS, self.n_rows, dtype=np.int32)
         self.histograms = device.zeros(0, self.width, 256, 2, dtype=np.int64)
-        # What the search reads of the features.
-        self._known = [
+        # Arguments of the search: bins, directions, categorical flags, and all features allowed.
+        self._feature_data = [
             device.put(self.n_bins.astype(np.int64)), device.put(monotone.astype(np.int8)),
             device.put(categorical.astype(np.uint8)), device.put(np.ones(features.size, np.uint8)),
         ]  # fmt: skip
 
-    def _copy(self, table: Table, features: Integers, to: int) -> None:
-        """Copy some columns to rows of the device."""
+    def _copy_columns(self, table: Table, features: Integers, to: int) -> None:
+        """Copy the codes of some features to the columns from `to` of `codes`."""
         columns = table.codes_on(self._device, features)
         table.release(features)
         tile = -(-self.n_rows // GROUP), 1
@@ -477,15 +488,15 @@ class DeviceRows:
 
     # -- one tree --------------------------------------------------------------------------
 
-    def pack(self, pull: Floats, weight: Floats, *, wide: bool) -> QuantizedRows | None:
-        """Turn pulls and weights into integers, as `precede.engine.quantization.pack_rows`."""
+    def quantize(self, pull: Floats, weight: Floats, *, wide: bool) -> QuantizedRows | None:
+        """Quantize pulls and weights; see `precede.engine.quantization.quantize_rows`."""
         sums = self._device.sums_and_largest([pull, weight], absolute=True)
         (total, largest), (total_weight, heaviest) = sums
         plan = plan_quantization(pull.size, (total, total_weight), (largest, heaviest), wide=wide)
-        return None if plan is None else self.pack_by(plan, pull, weight)
+        return None if plan is None else self.quantize_by(plan, pull, weight)
 
-    def pack_by(self, plan: Quantization, pull: Floats, weight: Floats) -> QuantizedRows:
-        """The same by a plan that is known."""
+    def quantize_by(self, plan: Quantization, pull: Floats, weight: Floats) -> QuantizedRows:
+        """Quantize pulls and weights by a given plan."""
         first = self._device.arrays.empty(pull.size, np.int64)
         second = self._device.arrays.empty(pull.size if plan.wide else 0, np.int64)
         self._device.over_rows(
@@ -494,8 +505,13 @@ class DeviceRows:
         )  # fmt: skip
         return plan.rows(first, second)
 
-    def begin(self, numbers: QuantizedRows, rows: Rows | None, rules: SearchRules | None) -> int:
-        """Fill the first list of rows; gives their number. Without rules nothing is searched."""
+    def begin_tree(
+        self, numbers: QuantizedRows, rows: Rows | None, rules: SearchRules | None
+    ) -> int:
+        """Fill the first row list (all rows if None) and return its size.
+
+        `rules` may be None if nothing is to be searched.
+        """
         if rules is not None:
             self._rules = self._device.put(rules.packed())
         self._wide = numbers.packed is None
@@ -507,61 +523,62 @@ class DeviceRows:
         self.lists[0][: rows.size] = self._device.put(rows)
         return rows.size
 
-    def sums_of(self, slot: int, size: int) -> tuple[int, int]:
-        """Sum up the first rows of the first list; the sums of all of them."""
-        self.sum_up(slot, 0, 0, size)
+    def fill_root(self, slot: int, size: int) -> tuple[int, int]:
+        """Sum the histogram of the first `size` rows of the first list; return their sums."""
+        self.fill(slot, 0, 0, size)
         pull, weight_count = self.bins(slot, 0, 256).sum(axis=0)
         return int(pull), int(weight_count)
 
-    def sum_up(self, slot: int, where: int, low: int, high: int) -> None:
-        """Make the histogram of the rows low..high of a list."""
+    def fill(self, slot: int, number: int, low: int, high: int) -> None:
+        """Sum the histogram of rows low..high of list `number`."""
         work = NodeWork(
-            (0, 0), (where, where), 0, None, (low, high), (slot, slot), (False, False), *NO_SUMS
+            (0, 0), (number, number), 0, None, (low, high), (slot, slot), (False, False), *NO_SUMS
         )
-        self._make_room(slot)
+        self._ensure_slot(slot)
         batch = Batch(self._device, [work], self._groups)
-        self._move(batch)
+        self._partition(batch)
         self._fill(batch)
 
-    def move(self, rows: tuple[int, int], lists: tuple[int, int], feature: int, side: Flags) -> int:
-        """Move the rows of a node to another list, left ones first; gives how many go left."""
-        work = NodeWork(rows, lists, feature, side, (0, 0), (0, 0), (False, False), *NO_SUMS)
-        self._make_room(0)  # which is cleared
+    def partition(
+        self, rows: tuple[int, int], lists: tuple[int, int], feature: int, goes_left: Flags
+    ) -> int:
+        """Partition the rows of a node into another list; return how many go left."""
+        work = NodeWork(rows, lists, feature, goes_left, (0, 0), (0, 0), (False, False), *NO_SUMS)
+        self._ensure_slot(0)  # the kernel clears it
         batch = Batch(self._device, [work], self._groups)
-        self._move(batch)
-        return int(self._device.get(batch.work[LEFTS : LEFTS + 1])[0])
+        self._partition(batch)
+        return int(self._device.get(batch.work[LEFT_COUNT : LEFT_COUNT + 1])[0])
 
     def bins(self, slot: int, low: int, high: int) -> Integers:
-        """Bins low..high of a histogram, counted over all features, 256 for each."""
+        """Return bins low..high of a histogram, which has 256 bins for each feature."""
         return self._device.get(self.histograms[slot].reshape(-1, 2)[low:high])
 
-    def divide(self, nodes: Sequence[NodeWork]) -> list[Any]:
-        """Do what is to be done to nodes; gives what was found for the children of each.
+    def split_nodes(self, nodes: Sequence[NodeWork]) -> list[Any]:
+        """Split a batch of nodes; return the best splits of the two children of each.
 
-        Of each child gain, feature, cut, way and the two words of the sums on the left, as
-        `precede.engine.histograms.nodes.Divider`.
+        A split is a `precede.engine.histograms.nodes.SplitFound`.
         """
-        self._make_room(max(each.slots[0] for each in nodes))
+        self._ensure_slot(max(each.slots[0] for each in nodes))
         batch = Batch(self._device, nodes, self._groups)
-        self._move(batch)
+        self._partition(batch)
         self._fill(batch)
         return self._search(batch)
 
     def search(self, node: NodeWork) -> Any:
-        """Search the histogram of one node, as if it were the smaller child."""
+        """Return the best split of one node, given as the smaller child."""
         return self._search(Batch(self._device, [node], self._groups))[0][0]
 
     def check_leaves(self, leaves: int) -> None:
-        """Refuse trees of so many leaves if their histograms would not fit."""
-        size = SLOTS
+        """Raise ValueError if the histograms of a tree with this many leaves do not fit."""
+        size = MIN_SLOTS
         while size < leaves:
             size *= 2
-        before = size // 2 if size > SLOTS else 0  # they are copied when more are needed
+        before = size // 2 if size > MIN_SLOTS else 0  # the old pool is copied when it grows
         needed = (size + before) * self._slot_bytes
         self._device.check_room(needed, f"the histograms of {leaves} leaves")
 
     def has_room(self, slots: int) -> bool:
-        """Whether there are, or may be, so many histograms."""
+        """Return whether the pool has, or can grow to, this many slots."""
         have = len(self.histograms)
         return slots <= have or self._device.has_room(max(2 * have, slots) * self._slot_bytes)
 
@@ -569,55 +586,57 @@ class DeviceRows:
     def _slot_bytes(self) -> int:
         return self.width * 4096
 
-    def _make_room(self, slot: int) -> None:
-        """Let there be a histogram of this number."""
+    def _ensure_slot(self, slot: int) -> None:
+        """Grow the pool so that slot `slot` exists."""
         have = len(self.histograms)
         if slot >= have:
-            size = max(2 * have, slot + 1, SLOTS)
+            size = max(2 * have, slot + 1, MIN_SLOTS)
             self._device.check_room(size * self._slot_bytes, f"the histograms of {size} leaves")
-            more = self._device.arrays.empty((size, self.width, 256, 2), np.int64)
-            more[:have] = self.histograms
-            self.histograms = more
+            pool = self._device.arrays.empty((size, self.width, 256, 2), np.int64)
+            pool[:have] = self.histograms
+            self.histograms = pool
 
-    def _move(self, batch: Batch) -> None:
-        """Move rows, and clear the histograms that are filled next."""
+    def _partition(self, batch: Batch) -> None:
+        """Partition rows, and clear the histograms that are filled next."""
         self._device.launch(
-            "move", batch.tiles_to_move + CLEARING * batch.count, 512, batch.work,
+            "move", batch.tiles_to_move + CLEARING_BLOCKS * batch.count, 512, batch.work,
             batch.first_to_move, batch.count, batch.tiles_to_move, self.width, self.codes,
-            batch.sides, self.lists, np.int64(self.n_rows), self.histograms,
+            batch.goes_left, self.lists, np.int64(self.n_rows), self.histograms,
         )  # fmt: skip
 
     def _fill(self, batch: Batch) -> None:
+        """Sum the histograms of the smaller children."""
         if batch.tiles_to_fill:
             self._device.launch(
                 "fill", (batch.tiles_to_fill, self._groups), 512, batch.work, batch.first_to_fill,
-                batch.count, batch.filled, self.width, self.n_bins.size, int(self._wide),
+                batch.count, batch.fill_tile, self.width, self.n_bins.size, int(self._wide),
                 self._count_bits, self.codes, *self._words, self.lists, np.int64(self.n_rows),
-                self.histograms, shared=FILL_MEMORY,
+                self.histograms, shared=FILL_SHARED_BYTES,
             )  # fmt: skip
 
     def _search(self, batch: Batch) -> list[Any]:
+        """Subtract the smaller children from the nodes and search both children of each."""
         features, children = self.n_bins.size, 2 * batch.count
-        n_bins, monotone, categorical, free = self._known
+        n_bins, monotone, categorical, every = self._feature_data
         found = self._device.arrays.empty((children * features, 6), np.int64)
         best = self._device.arrays.empty((children, 6), np.int64)
-        allowed, step = (free, 0) if batch.allowed is None else (batch.allowed, features)
+        allowed, step = (every, 0) if batch.allowed is None else (batch.allowed, features)
         self._device.launch(
             "search", (features, batch.count, 2), 256, batch.work, self.width, n_bins, allowed,
             step, monotone, categorical, batch.bounds, self._rules, self.histograms, found, best,
         )  # fmt: skip
-        answer = self._device.get(best)
-        gains = answer.view(np.float64)[:, 0].tolist()
-        each = [(gain, *rest) for gain, (_, *rest) in zip(gains, answer.tolist(), strict=True)]
-        return list(zip(each[::2], each[1::2], strict=True))
+        words = self._device.get(best)
+        gains = words.view(np.float64)[:, 0].tolist()
+        splits = [(gain, *rest) for gain, (_, *rest) in zip(gains, words.tolist(), strict=True)]
+        return list(zip(splits[::2], splits[1::2], strict=True))
 
-    # -- its leaves ------------------------------------------------------------------------
+    # -- leaves ----------------------------------------------------------------------------
 
     def leaf_sums(
         self, leaves: Integers, pull: Floats, weight: Floats, bits: tuple[int, int]
     ) -> Integers:
-        """Exact sums of pull and weight over leaves: rows (low, high, list) of `leaves`."""
-        start, count = tiles((leaves[:, 1] - leaves[:, 0]).tolist(), OF_LEAF)
+        """Return exact sums of pull and weight over leaves, given as (low, high, list)."""
+        start, count = tiles((leaves[:, 1] - leaves[:, 0]).tolist(), LEAF_TILE)
         sums = self._device.zeros(len(leaves), 2, dtype=np.int64)
         if count:
             self._device.launch(
@@ -628,8 +647,8 @@ class DeviceRows:
         return self._device.get(sums)
 
     def leaf_values(self, leaves: Integers, value: Floats) -> Any:
-        """Values of all rows, which are in the lists as the leaves are."""
-        start, count = tiles((leaves[:, 1] - leaves[:, 0]).tolist(), OF_LEAF)
+        """Return the values of all rows from the ranges of the leaves, see `leaf_sums`."""
+        start, count = tiles((leaves[:, 1] - leaves[:, 0]).tolist(), LEAF_TILE)
         values = self._device.arrays.empty(self.n_rows, np.float64)
         if count:
             self._device.launch(
@@ -639,12 +658,12 @@ class DeviceRows:
             )  # fmt: skip
         return values
 
-    def walk(self, feature: Integers, sides: Flags, child: Integers, value: Floats) -> Any:
-        """Values of all rows by a tree, whether they were among those it was grown on or not."""
+    def walk(self, feature: Integers, goes_left: Flags, child: Integers, value: Floats) -> Any:
+        """Return the values of all rows, including those the tree was not grown on."""
         values = self._device.arrays.empty(self.n_rows, np.float64)
         put = self._device.put
         self._device.over_rows(
-            "walk", self.n_rows, self.width, self.codes, put(feature), put(sides.view(np.uint8)),
-            put(child), feature.size, put(value), values,
+            "walk", self.n_rows, self.width, self.codes, put(feature),
+            put(goes_left.view(np.uint8)), put(child), feature.size, put(value), values,
         )  # fmt: skip
         return values

@@ -1,23 +1,22 @@
-"""Gradients and Hessians of rows as integers, so that histograms of them are exact.
+"""Quantized gradients: pulls and Hessians of rows as integers, so that histograms are exact.
 
-A tree is grown from sums of the pull and of its weight (the Hessian) over sets of rows. Both
-become integers first: sums of integers do not depend on the order of the rows, on threads or on
-machines, and the histogram of a node minus that of one child is exactly that of the other.
+A tree is grown from sums of the pull and of its weight (the Hessian) over sets of rows. Sums of
+integers do not depend on the order of the rows, on threads or on machines, and the histogram of a
+node minus that of one child is exactly that of the other.
 
-*Packed*: all three numbers of a row in one 64-bit word, so that a cell costs one addition::
+*Packed*: pull, weight and count of a row in one 64-bit word, so that a cell costs one addition::
 
     bit 63 ........ 38 37 ........ 12 11 ....... 0
-        pull, signed   weight         rows
+        pull, signed   weight         count
 
-A word holds the sum of some thousand rows before a part overflows (`BLOCK`); histograms are
-therefore filled in blocks and added to wide ones. Numbers are rounded to about 1/8192 of their
-mean.
+The fields hold the sums of a few thousand rows (`MAX_BLOCK_ROWS`), so that histograms are filled in
+blocks, which are flushed to wide sums. Numbers are rounded to about 1/8192 of their mean.
 
-*Wide*: one word for the pull, rounded to 2^-60 of the total, one for weight and count. Used
-where it is no slower (small tables), and where some numbers are so much larger than the mean
-that they do not fit into a packed word.
+*Wide*: one word for the pull, rounded to 2^-60 of the total, and one for weight and count. Used for
+small tables, where it is as fast, and where some numbers are too far above the mean for a packed
+word.
 
-The histograms of both have two words for each bin: the sum of the pulls, and
+Histograms of both kinds have two words per bin: the sum of the pulls, and
 ``weight << count_bits | count``.
 """
 
@@ -35,7 +34,7 @@ from precede.engine.exact import all_reduce_sum, exact_sums, largest_of
 from precede.engine.execution import Context, is_small
 
 __all__ = [
-    "BLOCK",
+    "MAX_BLOCK_ROWS",
     "Quantization",
     "QuantizedRows",
     "factors",
@@ -45,29 +44,29 @@ __all__ = [
 ]
 
 
-# Most rows in a packed sum; kernels here and in `histogram` write the layout out.
-BLOCK = 4095
+# Most rows in a packed sum; kernels here and in `histograms.nodes` write the layout out.
+MAX_BLOCK_ROWS = 4095
 COUNT_BITS, WEIGHT_BITS, PULL_BITS = 12, 26, 26
-assert (BLOCK, COUNT_BITS, COUNT_BITS + WEIGHT_BITS) == (4095, 12, 38), "kernels differ"
-# Packed pulls have a mean size between 2^12 and 2^13, weights between 2^13 and 2^14, so that
-# a block of mean rows fits; rows beyond these sizes do not leave room for others.
-MEAN_PULL, MEAN_WEIGHT = 13, 14
-MOST_PULL, MOST_WEIGHT = 2.0**23, 2.0**24
+assert (MAX_BLOCK_ROWS, COUNT_BITS, COUNT_BITS + WEIGHT_BITS) == (4095, 12, 38), "kernels differ"
+# The mean packed pull is between 2^12 and 2^13, the mean weight between 2^13 and 2^14, so that
+# a block of average rows fits.
+MEAN_PULL_BITS, MEAN_WEIGHT_BITS = 13, 14
+# If a row has a larger packed pull or weight, wide words are used.
+MAX_PULL, MAX_WEIGHT = 2.0**23, 2.0**24
 
 
 @dataclass(frozen=True)
 class QuantizedRows:
-    """The integers of all rows.
+    """Quantized pulls and weights of all rows.
 
     Attributes
     ----------
-    packed : one word for each row, or None where numbers are wide
-    pull, weight_count : the two words of each row, or None where they are packed
-    pull_unit, weight_unit : what a 1 stands for in histograms
-    count_bits : by how many bits weights are shifted in the second word of a bin
+    packed : one word for each row; None if numbers are wide
+    pull, weight_count : the two words of each row; None if numbers are packed
+    pull_unit, weight_unit : value of an integer 1 in histograms
+    count_bits : bits of the count in the second word of a bin
     total, total_weight : sums of the absolute pulls and of the weights of all rows
-    exact_bits : of the powers of two by which pulls and weights are multiplied to be summed as
-        wide integers
+    exact_bits : exponents of the powers of two that scale pulls and weights to wide integers
     """
 
     packed: Integers | None
@@ -84,9 +83,9 @@ class QuantizedRows:
 def quantize_rows(
     pull: Floats, weight: Floats, context: Context, *, wide: bool = False
 ) -> QuantizedRows | None:
-    """Turn pulls and weights into integers; None if all pulls or all weights are 0.
+    """Quantize pulls and weights; return None if all pulls or all weights are 0. O(rows).
 
-    `wide` asks for wide numbers. O(n). On several machines the units are those of all rows.
+    `wide` requests wide numbers. On several machines the units are common to all.
 
     >>> import numpy as np
     >>> rows = quantize_rows(np.array([0.5, -0.25]), np.ones(2), Context(1), wide=True)
@@ -96,23 +95,23 @@ def quantize_rows(
     plan = shared_quantization(pull, weight, context, wide=wide)
     if plan is None:
         return None
-    bits = *factors(plan.pull_bits), *factors(plan.weight_bits)
+    scale = *factors(plan.pull_bits), *factors(plan.weight_bits)
     first, second = np.empty(pull.size, np.int64), np.empty(pull.size * plan.wide, np.int64)
     small = is_small("rows", pull.size)
     if plan.wide:
-        context.run(_widen, pull.size, pull, *bits[:2], first, small=small)
-        context.run(_widen, pull.size, weight, *bits[2:], second, small=small)
+        context.run(_widen, pull.size, pull, *scale[:2], first, small=small)
+        context.run(_widen, pull.size, weight, *scale[2:], second, small=small)
         second <<= plan.count_bits
         second += 1
     else:
-        context.run(_pack, pull.size, pull, weight, *bits, first, small=small)
+        context.run(_pack, pull.size, pull, weight, *scale, first, small=small)
     return plan.rows(first, second)
 
 
 def shared_quantization(
     pull: Floats, weight: Floats, context: Context, *, wide: bool
 ) -> Quantization | None:
-    """How all machines turn their rows into integers; None if all pulls or all weights are 0."""
+    """Return the common quantization of all machines; None if all pulls or all weights are 0."""
     count = all_reduce_sum(lambda: pull.size, context)
     largest = largest_of([pull, weight], context)
     totals = exact_sums([np.abs(pull), weight], context, largest=largest)
@@ -121,9 +120,9 @@ def shared_quantization(
 
 @dataclass(frozen=True)
 class Quantization:
-    """By which powers of two pulls and weights are multiplied, and whether they get a word each.
+    """How rows are quantized: pulls and weights are multiplied by ``2**pull_bits`` and so on.
 
-    The other attributes are those of `PackedRows`.
+    For the other attributes see `QuantizedRows`.
     """
 
     wide: bool
@@ -135,7 +134,7 @@ class Quantization:
     exact_bits: tuple[int, int]
 
     def rows(self, first: Integers, second: Integers) -> QuantizedRows:
-        """The integers of all rows: packed words, or pulls and weights with counts."""
+        """Return the rows from their packed words (`first`), or from their two wide words."""
         return QuantizedRows(
             packed=None if self.wide else first,
             pull=first if self.wide else None,
@@ -152,19 +151,19 @@ class Quantization:
 def plan_quantization(
     count: int, totals: Sequence[float], largest: Sequence[float], *, wide: bool
 ) -> Quantization | None:
-    """How to turn rows into integers; None if all pulls or all weights are 0.
+    """Return how to quantize `count` rows; None if all pulls or all weights are 0.
 
-    `totals` are the sums of the absolute pulls and of the weights, `largest` the largest of each.
+    `totals` are the sums of absolute pulls and of weights, `largest` the largest of each.
     """
     total, total_weight = totals
     if not (total > 0 and total_weight > 0):
         return None
     count_bits = count.bit_length()
-    of_mean = math.frexp(total / count)[1], math.frexp(total_weight / count)[1]
-    pull_bits = MEAN_PULL - of_mean[0]
-    weight_bits = min(MEAN_WEIGHT, 62 - 2 * count_bits) - of_mean[1]
-    fits = math.ldexp(largest[0], pull_bits) < MOST_PULL
-    fits = fits and math.ldexp(largest[1], weight_bits) < MOST_WEIGHT
+    mean_exponents = math.frexp(total / count)[1], math.frexp(total_weight / count)[1]
+    pull_bits = MEAN_PULL_BITS - mean_exponents[0]
+    weight_bits = min(MEAN_WEIGHT_BITS, 62 - 2 * count_bits) - mean_exponents[1]
+    fits = math.ldexp(largest[0], pull_bits) < MAX_PULL
+    fits = fits and math.ldexp(largest[1], weight_bits) < MAX_WEIGHT
     exact_bits = 60 - math.frexp(total)[1], 61 - math.frexp(total_weight)[1]
     wide = wide or not fits
     if wide:
@@ -174,7 +173,7 @@ def plan_quantization(
 
 
 def factors(bits: int) -> tuple[float, float]:
-    """2^bits in two factors: of the smallest numbers the inverse is beyond the range of floats.
+    """Return two factors of ``2**bits``, which itself may exceed the range of floats.
 
     >>> factors(3)
     (2.0, 4.0)
@@ -184,12 +183,12 @@ def factors(bits: int) -> tuple[float, float]:
 
 
 def _widen(low: int, high: int, values: Floats, one: float, other: float, out: Integers) -> None:
-    """Write values low..high as integers, so many at once that they stay in the cache."""
-    for first in range(low, high, BLOCK):
-        here = slice(first, min(first + BLOCK, high))
-        scaled = values[here] * one
+    """Scale and round values low..high, in chunks that stay in the cache."""
+    for first in range(low, high, MAX_BLOCK_ROWS):
+        chunk = slice(first, min(first + MAX_BLOCK_ROWS, high))
+        scaled = values[chunk] * one
         scaled *= other
-        out[here] = np.rint(scaled, out=scaled)
+        out[chunk] = np.rint(scaled, out=scaled)
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -200,7 +199,7 @@ def _pack(
     low: int, high: int, pull: Floats, weight: Floats, one: float, other: float, weight_one: float,
     weight_other: float, packed: Integers,
 ) -> None:  # fmt: skip
-    # An index that counts from 0 needs no check, and the processor takes several rows at once.
+    # An index that counts from 0 needs no bounds check, so that the loop is vectorized.
     pull, weight, packed = pull[low:high], weight[low:high], packed[low:high]
     for row in range(pull.size):
         first = np.int64(np.rint(pull[row] * one * other))

@@ -1,4 +1,4 @@
-"""Candidates of RankBoost+ and their span, on a GPU."""
+"""Candidate stumps of RankBoost+ and their linear span, on a GPU."""
 
 from __future__ import annotations
 
@@ -19,47 +19,51 @@ from precede.weak_rankers.candidates import PRIME, Candidates, Span
 
 __all__ = ["DeviceCandidates", "DeviceSpan"]
 
-# Coordinates that a block sums up in shared memory, and most blocks that do so.
-FEW, BLOCKS = 6144, 528
+# Most coordinates of a sketch that a thread block sums in shared memory, and most thread blocks.
+MAX_SHARED_WIDTH, MAX_BLOCKS = 6144, 528
 
 
 class DeviceCandidates(Candidates):
-    """Candidates whose edges are summed on a device; values are there, and so are pulls."""
+    """Candidate stumps whose edges are summed on a device; pulls and values are on the device."""
 
     def __init__(self, table: Table, layout: QueryLayout, family: Family, context: Context):
         super().__init__(table, layout, family, context)
         assert context.device is not None
         self._device = context.device
-        self._there = DeviceColumns(self._device, table)
+        self._device_columns = DeviceColumns(self._device, table)
 
     def values(self, number: int) -> Any:
-        """Values of a candidate, one for each row."""
+        """Return the values of a candidate for all rows."""
         feature, first = self.feature[number], self.first[number]
-        return self._there.values(self._device.put(np.array([feature, 0, first, 0], np.int64)))
+        return self._device_columns.values(
+            self._device.put(np.array([feature, 0, first, 0], np.int64))
+        )
 
     def edges(self, pull: Floats) -> Floats:
-        """``sum_i pull_i h(x_i)`` of every candidate."""
-        sums = self._device.get(self._there.sums(pull)).view(np.int64)[:-1].reshape(-1, 256)
+        """Return ``sum_i pull_i h(x_i)`` of every candidate."""
+        sums = (
+            self._device.get(self._device_columns.sums(pull)).view(np.int64)[:-1].reshape(-1, 256)
+        )
         return sums_from(sums)[self.feature, self.first] / SCALE
 
 
 class DeviceSpan(Span):
-    """The span of rankers whose values are on a device."""
+    """The linear span of weak rankers whose values are on a device."""
 
     def __init__(self, device: Device, layout: QueryLayout, most: int):
         super().__init__(layout, most)
         self._device, self._reference_on_device = device, device.put(self._reference)
 
     def vector(self, values: Any) -> Integers:
-        """Represent a ranker by its coordinates."""
+        """Return the coordinates of a weak ranker."""
         if not self._sketched:
             return super().vector(self._device.get(values))
         coordinates = self._device.zeros(self.width, dtype=np.int64)
-        few = self.width <= FEW
+        in_shared = self.width <= MAX_SHARED_WIDTH
         self._device.launch(
-            "sketch", min(-(-values.size // 256), BLOCKS), 256, np.int64(values.size), values,
-            self._reference_on_device, self.width, int(few), coordinates,
-            shared=8 * self.width if few else 0,
+            "sketch", min(-(-values.size // 256), MAX_BLOCKS), 256, np.int64(values.size), values,
+            self._reference_on_device, self.width, int(in_shared), coordinates,
+            shared=8 * self.width if in_shared else 0,
         )  # fmt: skip
-        found: Integers = self._device.get(coordinates) % PRIME
-        return found
+        residues: Integers = self._device.get(coordinates) % PRIME
+        return residues

@@ -1,10 +1,9 @@
-"""Trees grown by several machines, each of which keeps its rows on a GPU of its own.
+"""Trees grown by several workers, each with its rows on a separate GPU.
 
-What the machines say to each other is what they say without GPUs
-(`precede.weak_rankers.tree_grower`):
-histograms of the smaller children go to whoever combines and searches them, and the best splits
-come back. Each GPU moves and sums the rows of its machine. Sums are sums of integers, so the tree
-is that of one machine on the CPU, bit for bit.
+Workers communicate as they do without GPUs (`precede.weak_rankers.tree_grower`): the histograms of
+the smaller children are reduced and searched on the root, which returns the best splits. Each GPU
+partitions and sums the rows of its worker. Sums are integers, so the tree has the same bits as one
+grown on a single CPU.
 """
 
 from __future__ import annotations
@@ -26,60 +25,60 @@ __all__ = ["MachineTreeGrower", "MachineTreeSearch"]
 
 
 class MachineTreeGrower(TreeGrower):
-    """Grows trees on rows of which this machine has some, on a device.
+    """Grows trees on distributed rows; those of this worker are on a device.
 
     Parameters
     ----------
     rows : DeviceRows
-    search : SplitSearch, used by whoever combines the histograms
+    search : SplitSearch, used on the root
     context : Context
     """
 
     def __init__(self, rows: DeviceRows, search: SplitSearch, context: Context):
         self._device_rows, self._search, self._context = rows, search, context
-        # The histograms of the device have 256 bins for each feature, the last for missing values.
-        # In those that travel it comes after the others that the feature has.
+        # Histograms on the device have 256 bins per feature, the last for missing values. In the
+        # histograms that are sent, missing values follow the last bin in use.
         code, n_bins = np.arange(256), rows.n_bins[:, None]
         used = (code < n_bins) | (code == 255)
-        self._there = np.flatnonzero(used)
-        self._here = (search.start[:-1, None] + np.minimum(code, n_bins))[used]
+        self._device_bins = np.flatnonzero(used)
+        self._sent_bins = (search.start[:-1, None] + np.minimum(code, n_bins))[used]
 
     def _start(self, rows: Rows | None, num_leaves: int) -> int:  # noqa: ARG002
         self._keys = 1
-        return self._device_rows.begin(self._numbers, rows, None)
+        return self._device_rows.begin_tree(self._numbers, rows, None)
 
     def _leave(self) -> None:
-        """There are no other threads."""
+        """Do nothing: there are no helper threads."""
 
     def _sums(self, node: Node, out: Integers | None = None) -> Integers:
         assert out is None
         rows, search = self._device_rows, self._search
-        rows.sum_up(0, node.buffer, node.low, node.high)
+        rows.fill(0, node.buffer, node.low, node.high)
         sums = np.zeros((int(search.start[-1]), 2), np.int64)
-        sums[self._here] = rows.bins(0, 0, 256 * rows.n_bins.size)[self._there]
+        sums[self._sent_bins] = rows.bins(0, 0, 256 * rows.n_bins.size)[self._device_bins]
         return sums
 
     def _move(self, node: Node) -> int:
         assert node.split is not None
-        lists, side = (node.buffer, 1 - node.buffer), self._search.left_codes(node.split)
-        given = (node.low, node.high), lists, node.split.feature, side
-        return node.low + self._device_rows.move(*given)
+        lists, goes_left = (node.buffer, 1 - node.buffer), self._search.left_codes(node.split)
+        given = (node.low, node.high), lists, node.split.feature, goes_left
+        return node.low + self._device_rows.partition(*given)
 
 
 class MachineTreeSearch(DeviceTreeSearch):
-    """Grows a tree for every pull, with other machines; pulls and values are on the CPU."""
+    """Grows a tree for each pull together with other workers; pulls and values are on the CPU."""
 
     on_device = False
 
     def _prepare(self, monotone: Signs, categorical: Flags) -> None:
         assert self._context.own_device is not None
         self._device = self._context.own_device
-        self._on_device = DeviceRows(
+        self._device_rows = DeviceRows(
             self._device, self._table, self._features, monotone, categorical
         )
-        n_bins = self._on_device.n_bins
+        n_bins = self._device_rows.n_bins
         search = SplitSearch(first_bins(n_bins), n_bins, monotone, categorical)
-        self._growth = MachineTreeGrower(self._on_device, search, self._context)
+        self._growth = MachineTreeGrower(self._device_rows, search, self._context)
 
     def fit(
         self,
@@ -89,15 +88,15 @@ class MachineTreeSearch(DeviceTreeSearch):
         *,
         rows: float | None = None,
     ) -> SearchResult | None:
-        """Grow a tree for ``pull / weight``; None where no split helps."""
+        """Grow a tree for ``pull / weight``; return None if no split has a gain."""
         return TreeSearch.fit(self, pull, weight, allowed, rows=rows)
 
     def _packed(self, pull: Floats, weight: Floats) -> QuantizedRows | None:
         plan = shared_quantization(pull, weight, self._context, wide=self._wide)
         if plan is None:
             return None
-        self._there = self._device.put(pull), self._device.put(weight)
-        return self._on_device.pack_by(plan, *self._there)
+        self._pull_and_weight = self._device.put(pull), self._device.put(weight)
+        return self._device_rows.quantize_by(plan, *self._pull_and_weight)
 
     def _sums_of_leaves(
         self,
@@ -106,7 +105,7 @@ class MachineTreeSearch(DeviceTreeSearch):
         pull: Floats,  # noqa: ARG002
         weight: Floats,  # noqa: ARG002
     ) -> tuple[Floats, Floats]:
-        return super()._sums_of_leaves(grown, numbers, *self._there)
+        return super()._sums_of_leaves(grown, numbers, *self._pull_and_weight)
 
     def _values_of_rows(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
         return self._device.get(super()._values_of_rows(grown, value, sampled))

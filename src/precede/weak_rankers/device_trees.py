@@ -1,10 +1,9 @@
-"""Trees grown on a GPU: what is decided is decided here, what is done to rows is done there.
+"""Trees grown on a GPU: Python chooses which nodes to split; the GPU partitions and sums rows.
 
-The tree is that of `precede.weak_rankers.tree_family`, bit for bit. The best leaf is split first,
-so which
-leaves are split is known only one after another; but what becomes of a leaf does not depend on the
-others. Nodes that are likely to be split are therefore divided together, before their turn, and
-the device is asked a few times for each tree.
+The trees have the same bits as those of `precede.weak_rankers.tree_family`. Growth is best-first,
+so that the leaves to split are known only one after another, but the split of a leaf does not
+depend on the other leaves. Nodes that are likely to be split are therefore split speculatively, in
+one batch, so that a tree takes only a few calls of the device.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from precede.weak_rankers.tree_grower import Allowed, Draft, GrownTree, TreeGrow
 
 __all__ = ["DeviceTreeGrower", "DeviceTreeSearch"]
 
-# Nodes that are divided together: most, and fewest unless there is only one split left.
-MOST_TOGETHER, FEWEST_TOGETHER = 128, 8
+# Nodes that are split in one batch: most, and fewest unless there is only one split left.
+MAX_BATCH, MIN_BATCH = 128, 8
 
 
 @dataclass(frozen=True)
-class _Slot:
-    """A histogram on the device, of which bins are fetched when somebody looks at them."""
+class _DeviceHistogram:
+    """A histogram on the device, whose bins are fetched on access."""
 
     rows: DeviceRows
     number: int
@@ -49,14 +48,14 @@ class DeviceTreeGrower(TreeGrower):
     Parameters
     ----------
     rows : DeviceRows
-    search : SplitSearch, which turns what the device finds into splits
-    plain : whether no feature has a direction
+    search : SplitSearch, which interprets the splits found by the device
+    plain : whether no feature has a monotone constraint
     """
 
     def __init__(self, rows: DeviceRows, search: SplitSearch, *, plain: bool):
         self._device_rows, self._search, self._plain = rows, search, plain
-        # Children of leaves that were divided before their turn, the left one first; and histograms
-        # of leaves that may be split. Both by the key of the leaf.
+        # By the key of a leaf: its children (left, right) if it was split speculatively, and the
+        # slot of its histogram if it may be split.
         self._children: dict[int, tuple[Node, Node]] = {}
         self._slot_of: dict[int, int] = {}
         self._free: list[int] = []
@@ -72,22 +71,23 @@ class DeviceTreeGrower(TreeGrower):
         rows: Rows | None = None,
         allowed: Allowed | None = None,
     ) -> GrownTree:
-        """Split the leaf with the largest gain until there are enough leaves or no gain is left."""
+        """Grow a tree best-first, see `TreeGrower.grow`."""
         self._rules, self._max_depth, self._allowed = rules, max_depth, allowed
         penalties = rules.reg_lambda, rules.reg_alpha, rules.cat_smooth
-        limits = SearchRules(
+        search_rules = SearchRules(
             rules.units, penalties, rules.min_count, rules.min_weight,
             self._plain and rules.reg_alpha == 0,
         )  # fmt: skip
-        root = self._search_root(self._device_rows.begin(numbers, rows, limits))
+        root = self._search_root(self._device_rows.begin_tree(numbers, rows, search_rules))
         draft = Draft([root])
-        origin: list[tuple[int, bool]] = [(-1, False)]  # the split above each leaf, and its side
+        # The split above each leaf, and whether the leaf is its right child.
+        origin: list[tuple[int, bool]] = [(-1, False)]
         waiting: list[tuple[float, int]] = []
         self._wait(root, 0, waiting)
         while waiting and len(draft.leaves) < num_leaves:
             node = draft.leaves[waiting[0][1]]
             if node.key not in self._children:
-                self._divide_likely(draft, waiting, num_leaves - len(draft.leaves))
+                self._split_likely(draft, waiting, num_leaves - len(draft.leaves))
             _, number = heapq.heappop(waiting)
             self._replace(draft, origin, number, self._children.pop(node.key), waiting)
         return draft.finish()
@@ -98,59 +98,60 @@ class DeviceTreeGrower(TreeGrower):
         self._keys = 1
         self._children.clear()
         self._free, self._slot_of = [*range(self._slots)], {}
-        slot = self._take()
-        node.sums = self._device_rows.sums_of(slot, size)
+        slot = self._take_slot()
+        node.sums = self._device_rows.fill_root(slot, size)
         if self._may_split(node):
             work = NodeWork(
                 (0, 0), (0, 0), 0, None, (0, 0), (slot, slot), (True, False), (node.sums,) * 2,
                 ((node.least, node.most),) * 2, features,
             )  # fmt: skip
-            self._keep(node, self._device_rows.search(work), slot)
+            self._set_split(node, self._device_rows.search(work), slot)
         return node
 
-    def _take(self) -> int:
-        """Number of a histogram that nobody needs."""
+    def _take_slot(self) -> int:
+        """Take a free slot of the pool of histograms."""
         if not self._free:
             self._free.append(self._slots)
             self._slots += 1
         return self._free.pop()
 
-    def _keep(self, node: Node, found: Any, slot: int) -> None:
-        """Keep the split of a leaf and its histogram, if it has one."""
-        histogram: Any = _Slot(self._device_rows, slot)
+    def _set_split(self, node: Node, found: Any, slot: int) -> None:
+        """Set the best split of a leaf; free the slot of its histogram if there is none."""
+        histogram: Any = _DeviceHistogram(self._device_rows, slot)
         node.split = self._search.split(found, histogram, node, self._rules)
         if node.split is None:
             self._free.append(slot)
         else:
             self._slot_of[node.key] = slot
 
-    def _divide_likely(self, draft: Draft, waiting: list[tuple[float, int]], left: int) -> None:
-        """Divide the leaf that is split next, and nodes that are likely to be split as well.
+    def _split_likely(self, draft: Draft, waiting: list[tuple[float, int]], left: int) -> None:
+        """Split the next leaf and, in the same batch, nodes that are likely to be split later.
 
-        These are other leaves, and children of leaves that were divided before their turn: those
-        of the largest gains, so many as there may still be splits (`left`).
+        These are the nodes with the largest gains among the other leaves and the children of
+        speculatively split leaves, limited by the number of splits `left`.
         """
         at = len(draft.splits)
         chosen = [draft.leaves[waiting[0][1]]]
-        if self._allowed is None:  # else what a node may be split on depends on its number
-            open_ = [draft.leaves[number] for _, number in waiting[1:]]
-            open_ += [
+        if self._allowed is None:  # otherwise the allowed features depend on the split's number
+            nodes = [draft.leaves[number] for _, number in waiting[1:]]
+            nodes += [
                 child for children in self._children.values() for child in children
                 if child.split is not None and child.depth + 3 < LISTS
             ]  # fmt: skip
-            likely = [node for node in open_ if node.key not in self._children]
-            count = min(max(left - len(self._children), FEWEST_TOGETHER), MOST_TOGETHER)
-            chosen += heapq.nsmallest(count - 1 if left > 1 else 0, likely, key=_by_gain)
+            likely = [node for node in nodes if node.key not in self._children]
+            count = min(max(left - len(self._children), MIN_BATCH), MAX_BATCH)
+            chosen += heapq.nsmallest(count - 1 if left > 1 else 0, likely, key=_negative_gain)
         if not self._device_rows.has_room(self._slots + len(chosen) - len(self._free)):
             chosen = chosen[:1]
-        nodes = [self._smaller_first(self._children_of(node, at)) for node in chosen]
-        batch = [self._work(*each, left > 1) for each in zip(chosen, nodes, strict=True)]
-        found = self._device_rows.divide(batch)
-        for children, work, splits in zip(nodes, batch, found, strict=True):
+        by_size = [self._smaller_first(self._add_children(node, at)) for node in chosen]
+        batch = [self._node_work(*each, left > 1) for each in zip(chosen, by_size, strict=True)]
+        found = self._device_rows.split_nodes(batch)
+        for children, work, splits in zip(by_size, batch, found, strict=True):
             for child, slot, split in zip(children, work.slots, splits, strict=True):
-                self._keep(child, split, slot)
+                self._set_split(child, split, slot)
 
-    def _children_of(self, node: Node, at: int) -> tuple[Node, Node]:
+    def _add_children(self, node: Node, at: int) -> tuple[Node, Node]:
+        """Return the children of a leaf, which are also kept in `_children`."""
         split = node.split
         assert split is not None
         path, features = node.path, None
@@ -169,34 +170,33 @@ class DeviceTreeGrower(TreeGrower):
         return self._children[node.key]
 
     def _smaller_first(self, children: tuple[Node, Node]) -> tuple[Node, Node]:
-        """The child with fewer rows first."""
+        """Return the children by size; the left one first if they are equal."""
         left, right = children
         return (right, left) if right.high - right.low < left.high - left.low else children
 
-    def _work(self, node: Node, by_size: tuple[Node, Node], further: bool) -> NodeWork:
-        """What is to be done to a leaf that is divided."""
+    def _node_work(self, node: Node, by_size: tuple[Node, Node], further: bool) -> NodeWork:
+        """Return the work that splits a leaf; children are searched only if `further`."""
         assert node.split is not None
         smaller, larger = by_size
-        wanted = further and self._may_split(smaller), further and self._may_split(larger)
+        search = further and self._may_split(smaller), further and self._may_split(larger)
         return NodeWork(
             (node.low, node.high), (node.buffer, smaller.buffer),
             node.split.feature, self._search.left_codes(node.split),
-            (smaller.low, smaller.high) if any(wanted) else (0, 0),
-            (self._take(), self._slot_of.pop(node.key)), wanted, (smaller.sums, larger.sums),
+            (smaller.low, smaller.high) if any(search) else (0, 0),
+            (self._take_slot(), self._slot_of.pop(node.key)), search, (smaller.sums, larger.sums),
             ((smaller.least, smaller.most), (larger.least, larger.most)), smaller.features,
         )  # fmt: skip
 
 
-def _by_gain(node: Node) -> float:
-    """The largest gain first."""
+def _negative_gain(node: Node) -> float:
     assert node.split is not None
     return -node.split.gain
 
 
 class DeviceTreeSearch(TreeSearch):
-    """Grows a tree for every pull, on the rows of one table on a device.
+    """Grows a tree for each pull, on the rows of one table on a device.
 
-    Pulls may come from the CPU; then the values of the tree go back there.
+    If the pulls are on the CPU, the values of the tree are returned on the CPU.
     """
 
     on_device = True
@@ -204,16 +204,16 @@ class DeviceTreeSearch(TreeSearch):
     def _prepare(self, monotone: Signs, categorical: Flags) -> None:
         assert self._context.device is not None
         self._device = self._context.device
-        self._on_device = DeviceRows(
+        self._device_rows = DeviceRows(
             self._device, self._table, self._features, monotone, categorical
         )
-        self._on_device.check_leaves(self._most_leaves())
+        self._device_rows.check_leaves(self._max_leaves())
         start = 256 * np.arange(self._features.size)
-        search = SplitSearch(start, self._on_device.n_bins, monotone, categorical)
-        self._growth = DeviceTreeGrower(self._on_device, search, plain=not monotone.any())
+        search = SplitSearch(start, self._device_rows.n_bins, monotone, categorical)
+        self._growth = DeviceTreeGrower(self._device_rows, search, plain=not monotone.any())
 
-    def _most_leaves(self) -> int:
-        """Leaves that a tree has at most."""
+    def _max_leaves(self) -> int:
+        """Return an upper bound on the leaves of a tree."""
         family, rows = self._family, self._table.n_used_rows
         by_depth = 2**family.max_depth if 0 < family.max_depth < 32 else family.num_leaves
         by_rows = rows // max(family.min_child_samples, 1)
@@ -221,19 +221,19 @@ class DeviceTreeSearch(TreeSearch):
 
     def _prepare_draws(self, pull: Pull | None) -> None:
         super()._prepare_draws(pull)
-        if self._keys is not None:  # rows are drawn where they are needed
+        if self._keys is not None:  # rows are drawn on the device
             self._keys = self._device.put(self._keys)
 
     def _draw_rows(self, attempt: int) -> Rows | None:
         if self._keys is None:
             return None
-        more = hash_seeds(self._family.random_state, self._round, attempt)
-        return self._device.draw(self._keys, more, self._family.subsample * 2.0**53)
+        seeds = hash_seeds(self._family.random_state, self._round, attempt)
+        return self._device.draw(self._keys, seeds, self._family.subsample * 2.0**53)
 
     def fit(
         self, pull: Floats, weight: Any, allowed: Flags | None = None, *, rows: float | None = None
     ) -> SearchResult | None:
-        """Grow a tree for ``pull / weight``; None where no split helps."""
+        """Grow a tree for ``pull / weight``; return None if no split has a gain."""
         given = self._device.put(pull), self._device.put(weight)
         found = super().fit(*given, allowed, rows=rows)
         if found is None or self._device.holds(pull):
@@ -241,24 +241,24 @@ class DeviceTreeSearch(TreeSearch):
         return replace(found, values=self._device.get(found.values))
 
     def _packed(self, pull: Floats, weight: Any) -> QuantizedRows | None:
-        return self._on_device.pack(pull, weight, wide=self._wide)
+        return self._device_rows.quantize(pull, weight, wide=self._wide)
 
     def _sums_of_leaves(
         self, grown: GrownTree, numbers: QuantizedRows, pull: Floats, weight: Floats
     ) -> tuple[Floats, Floats]:
         bits = numbers.exact_bits
-        given = _ranges(grown), pull, weight, bits
-        sums = all_reduce_sum(lambda: self._on_device.leaf_sums(*given), self._context)
+        given = _leaf_ranges(grown), pull, weight, bits
+        sums = all_reduce_sum(lambda: self._device_rows.leaf_sums(*given), self._context)
         return np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
 
     def _values_of_rows(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
         if not sampled:
-            return self._on_device.leaf_values(_ranges(grown), value)
+            return self._device_rows.leaf_values(_leaf_ranges(grown), value)
         splits = grown.splits
         child = np.array([splits["left"], splits["right"]])
-        return self._on_device.walk(splits["feature"].copy(), grown.sides, child, value)
+        return self._device_rows.walk(splits["feature"].copy(), grown.sides, child, value)
 
 
-def _ranges(grown: GrownTree) -> Integers:
-    """Where the rows of each leaf begin and end, and in which list."""
+def _leaf_ranges(grown: GrownTree) -> Integers:
+    """Return an array (leaves, 3): the range of each leaf's rows and the number of its list."""
     return np.stack([grown.leaves[name] for name in ("low", "high", "source")], axis=1)

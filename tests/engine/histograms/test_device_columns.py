@@ -15,7 +15,7 @@ pytestmark = needs_compiler
 @pytest.mark.parametrize("features", [1, 5, 33])
 @pytest.mark.parametrize("fewest", [1, 500])
 def test_sums_are_those_of_a_loop(monkeypatch, features, fewest):
-    monkeypatch.setattr(device_columns, "FEWEST", fewest)
+    monkeypatch.setattr(device_columns, "MIN_BLOCK_ROWS", fewest)
     rng = np.random.default_rng(features)
     X = rng.integers(0, 9, (700, features)).astype(float)
     X[rng.random(X.shape) < 0.1] = np.nan

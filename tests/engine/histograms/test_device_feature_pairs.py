@@ -19,8 +19,8 @@ pytestmark = needs_compiler
 @pytest.mark.parametrize("features", [1, 2, 4, 7, 9])
 @pytest.mark.parametrize("most", [64, 1 << 16])
 def test_sums(monkeypatch, features, most):
-    monkeypatch.setattr(device_feature_pairs, "MOST_ROWS", most)
-    monkeypatch.setattr(device_feature_pairs, "MOST_TRIPLES", 5)
+    monkeypatch.setattr(device_feature_pairs, "MAX_BLOCK_ROWS", most)
+    monkeypatch.setattr(device_feature_pairs, "MAX_TRIPLES", 5)
     rng = np.random.default_rng(features)
     codes = rng.integers(0, 16, (features, 500)).astype(np.uint8)
     words = pair_words(rng.normal(size=500), rng.exponential(size=500), Context(1)).words

@@ -1,9 +1,9 @@
-"""Sums of integers over bins: the only code that computes histograms.
+"""Histograms: sums of integers over bins. No other code sums over bins.
 
-Codes, rows and integers go in, sums for every bin come out; a second backend has to do no more.
+Codes, rows and integers are mapped to the sums of all bins; a backend only has to implement this.
 
-* `columns`: all rows, feature by feature, as stumps and votes need them
-* `nodes`: the rows of a node of a tree, and the search for its split; `precede.engine.cuda` does
-  the same on a GPU, to the same bits
-* `feature_pairs`: the cells of two features
+* `columns`: all rows, feature by feature, for stumps
+* `nodes`: the rows of a tree's node and the search for its split; `precede.engine.cuda` is the
+  GPU implementation, with the same bits
+* `feature_pairs`: the cells of pairs of features
 """

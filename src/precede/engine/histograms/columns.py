@@ -1,12 +1,12 @@
 """Sums of integers over the bins of a table.
 
-`Histograms.sums` is the interface: codes, rows and integers in, sums for every bin out. A search
-for stumps or votes needs nothing else of the rows. Integers add up to the same bits in any order
-(`precede.engine.exact`), so histograms of blocks of rows, of threads and of machines may be added.
+`Histograms.sums` maps codes, rows and integers to the sums of all bins, which is all that a search
+for stumps needs of the rows. Sums of integers have the same bits in any order
+(`precede.engine.exact`), so histograms of chunks of rows, of threads and of machines can be added.
 
-`best_cuts` finds in the histograms the threshold with the largest edge. `search_in_turn` is the
-same search on one thread, filling and looking in one kernel: on small tables the calls would
-cost more than the sums.
+`best_cuts` finds the threshold with the largest edge in each histogram. `search_in_turn` fills and
+searches histograms in one kernel on one thread: on small tables separate calls would cost more than
+the sums.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ __all__ = [
 ]
 
 
-# Bytes are bytes; the last, 255, is that of missing values.
+# Codes are bytes; the last, 255, stands for missing values.
 BINS = 256
-# Features whose histograms are filled together, so that an integer is read once for all of them
-# and additions to one bin do not wait for each other.
+# Features whose histograms are filled in one pass, so that each integer is read once for all of
+# them and consecutive additions go to different bins, which do not wait for each other.
 ABREAST = 4
 
 
 class Histograms:
-    """Histograms of a table, filled by the threads of this machine.
+    """Histograms over all rows of a table, filled by the threads of this machine.
 
     Parameters
     ----------
     table : Table whose codes are read
-    workers : threads to share the work between
+    context : threads that share the work
 
     Examples
     --------
@@ -67,13 +67,13 @@ class Histograms:
         *,
         rows: Integers | None = None,
     ) -> Integers:
-        """Sum integers over every bin of every feature: O(n) for each, modulo 2^64.
+        """Sum integers over the bins of each feature, modulo 2^64, in O(rows) per feature.
 
         Parameters
         ----------
         integers : one for each row of the table, or an array (rows, k) for k sums at once
-        features : numbers of the features wanted; all by default
-        rows : numbers of the rows to sum over; all by default
+        features : numbers of the features; all by default
+        rows : numbers of the rows; all by default
 
         Returns
         -------
@@ -87,20 +87,22 @@ class Histograms:
         # From disk a few columns are read at a time.
         width = ABREAST * self._context.jobs if table.streamed else max(1, features.size)
         for first in range(0, features.size, width):
-            part, out = features[first : first + width], sums[first : first + width]
-            read = part, table.codes
+            chunk, out = features[first : first + width], sums[first : first + width]
+            columns = chunk, table.codes
             if rows is not None:
-                read = np.arange(part.size), table.codes[np.ix_(part, rows)]
+                columns = np.arange(chunk.size), table.codes[np.ix_(chunk, rows)]
             if integers.ndim == 1:
-                run(_fill_groups, -(-part.size // ABREAST), *read, numbers, out, small=small)
+                run(_fill_groups, -(-chunk.size // ABREAST), *columns, numbers, out, small=small)
             else:
-                run(_fill_many, part.size, *read, numbers, out, small=small)
-            table.release(part)
+                run(_fill_many, chunk.size, *columns, numbers, out, small=small)
+            table.release(chunk)
         return sums
 
 
 def sums_from(histograms: Integers) -> Integers:
-    """Sums over the codes from each one up, without missing values: (features, 256), the last 0.
+    """Return suffix sums of histograms (features, 256): of the codes from each one up to 254.
+
+    Missing values (255) are left out, and the last entry is 0.
 
     >>> import numpy as np
     >>> sums_from(np.ones((1, 256), np.int64))[0, [0, 254, 255]]
@@ -119,7 +121,7 @@ assert (BINS, ABREAST) == (256, 4), "the kernels below write these numbers out"
 
 @njit(cache=True, nogil=True)
 def _fill(codes: Bytes, features: Integers, integers: Integers, histogram: Integers) -> None:
-    """Add the integers to the histograms over the bins of up to four features."""
+    """Add the integers to the histograms of up to four features."""
     if features.size == 4:
         first, second, third, fourth = features[0], features[1], features[2], features[3]
         for row in range(integers.size):
@@ -138,23 +140,23 @@ def _fill(codes: Bytes, features: Integers, integers: Integers, histogram: Integ
 def _fill_groups(
     low: int, high: int, features: Integers, codes: Bytes, integers: Integers, histograms: Integers
 ) -> None:
-    """Histograms of the features, four abreast: groups low..high."""
+    """Fill the histograms of groups low..high of four features."""
     for group in range(low, high):
-        here = slice(4 * group, 4 * (group + 1))
-        _fill(codes, features[here], integers, histograms[here])
+        members = slice(4 * group, 4 * (group + 1))
+        _fill(codes, features[members], integers, histograms[members])
 
 
 @njit(cache=True, nogil=True)
 def _fill_many(
     low: int, high: int, features: Integers, codes: Bytes, integers: Integers, histograms: Integers
 ) -> None:
-    """Histograms of several integers for each row; features low..high."""
+    """Fill the histograms of features low..high with several integers per row."""
     for j in range(low, high):
         column, sums = codes[features[j]], histograms[j]
         for row in range(integers.shape[0]):
-            here = sums[column[row]]
+            cell = sums[column[row]]
             for k in range(integers.shape[1]):
-                here[k] += integers[row, k]
+                cell[k] += integers[row, k]
 
 
 @njit(cache=True, nogil=True)
@@ -164,10 +166,10 @@ def _least_tied(most: Integer) -> Integer:
 
 
 @njit(cache=True, nogil=True)
-def _pick(
+def _find_cut(
     sums: Integers, bins: int, missing: bool, positive_only: bool, least: Integer, best: Integers
 ) -> None:
-    """Best cut of one feature from its histogram.
+    """Write edge, first code above the cut and side of missing values of the best cut to `best`.
 
     ::
 
@@ -175,39 +177,37 @@ def _pick(
         first = 2             [ 1    1  ... ]      missing below (0) or above (1)
         edge        sum over the codes from `first` up
 
-    Returns the first cut whose absolute edge (if `positive_only`, whose edge) is at least `least`;
-    if
-    that is negative, the first of those that tie with the feature's best. If `positive_only`, the
-    last
-    cut (``first = bins``) has the missing values alone above it: "is missing", whose edge is
-    that of "is present" turned round, so that among absolute edges one of them is enough.
+    The best cut is the first whose absolute edge (edge, if `positive_only`) is at least `least`;
+    if `least` is negative, the first that ties with the feature's best. If `positive_only`, the
+    last cut (``first = bins``) has only the missing values above it: "is missing". Its edge is the
+    negated edge of "is present", so that absolute edges need only one of the two.
     """
     total = np.int64(0)
     for code in range(bins):
         total += sums[code]
-    # What is compared is the larger of the edge and `turn` times it: the edge itself, or its size.
-    turn = np.int64(1 if positive_only else -1)
+    # fmax(edge, sign * edge) is the edge if `positive_only`, its absolute value otherwise.
+    sign = np.int64(1 if positive_only else -1)
     if least < 0:
-        most = fmax(0, fmax(total, turn * total)) if missing else np.int64(0)
+        most = fmax(0, fmax(total, sign * total)) if missing else np.int64(0)
         edge = total
         for first in range(1, bins):
             edge -= sums[first - 1]
             other = edge + sums[255]
-            most = fmax(most, fmax(edge, turn * edge))
-            most = fmax(most, fmax(other, turn * other))
+            most = fmax(most, fmax(edge, sign * edge))
+            most = fmax(most, fmax(other, sign * other))
         if positive_only and missing:
             most = fmax(most, sums[255])
         least = _least_tied(most)
-    if positive_only:  # an edge of 0 or below is no reason to step forward
+    if positive_only:  # skip non-positive edges
         least = fmax(least, 1)
     best[0], best[1], best[2] = 0, 0, 0
     edge = total
     for first in range(bins):
         other = edge + sums[255]
-        if (first > 0 or missing) and fmax(edge, turn * edge) >= least:
+        if (first > 0 or missing) and fmax(edge, sign * edge) >= least:
             best[0], best[1], best[2] = edge, first, 0
             return
-        if missing and first > 0 and fmax(other, turn * other) >= least:
+        if missing and first > 0 and fmax(other, sign * other) >= least:
             best[0], best[1], best[2] = other, first, 1
             return
         edge -= sums[first]
@@ -219,10 +219,10 @@ def _pick(
 def best_cuts(
     sums: Integers, n_bins: Integers, missing: Flags, positive_only: bool, least: int
 ) -> Integers:
-    """Edge, first code above the cut and side of the missing of each feature's best: `_pick`."""
+    """Return an array (features, 3) of the best cut of each feature, see `_find_cut`."""
     best = np.zeros((sums.shape[0], 3), np.int64)
     for j in range(sums.shape[0]):
-        _pick(sums[j], n_bins[j], missing[j], positive_only, least, best[j])
+        _find_cut(sums[j], n_bins[j], missing[j], positive_only, least, best[j])
     return best
 
 
@@ -231,10 +231,10 @@ def search_in_turn(
     codes: Bytes, integers: Integers, n_bins: Integers, missing: Flags, bound: Integers,
     order: Integers, best: Integers, slack: Integers, positive_only: bool, histogram: Integers,
 ) -> tuple[Integer, int]:  # fmt: skip
-    """Look at features in order, by falling bound, while one that is left could win or tie.
+    """Evaluate features by decreasing bound, in `order`, while a remaining one could win or tie.
 
-    Leaves what was found in `best` and a slack of 0; returns the largest edge, and how many
-    features were looked at. `histogram` is room for four of 256 bins.
+    Writes the best cuts to `best` and a slack of 0; returns the largest absolute edge and the
+    number of features evaluated. `histogram` is working memory for four histograms.
     """
     most, count = np.int64(0), 0
     while count < order.size and bound[order[count]] >= _least_tied(most):
@@ -245,7 +245,9 @@ def search_in_turn(
         _fill(codes, batch, integers, histogram)
         for j in range(batch.size):
             feature = batch[j]
-            _pick(histogram[j], n_bins[feature], missing[feature], positive_only, -1, best[feature])
+            _find_cut(
+                histogram[j], n_bins[feature], missing[feature], positive_only, -1, best[feature]
+            )
             slack[feature] = 0
             most = fmax(most, abs(best[feature, 0]))
         count += batch.size

@@ -1,12 +1,12 @@
-"""Sums of integers over the cells of pairs of features.
+"""Histograms of pairs of features.
 
-The pull and the weight of a row become the two halves of one 64-bit word, so that a cell costs one
-addition (`pair_words`). Both are rounded to 2^-30 of their total, so no sum overflows, and sums
-have the same bits on any number of threads and machines and for any order of the rows.
+The pull and the weight of a row are the two halves of one 64-bit word, so that a cell costs one
+addition (`pair_words`). Both are rounded to 2^-30 of their total, so that no sum overflows, and
+sums have the same bits on any number of threads and machines and for any order of the rows.
 
-Searching for interactions takes a histogram of every pair of features. `triple_cover` divides all
-pairs among triples of features such that each pair is in one triple (Bose 1939): the histogram of
-a triple of 16 x 16 x 16 cells costs one addition a row and holds those of three pairs.
+The search for interactions needs a histogram of every pair of features. `triple_cover` assigns
+every pair to exactly one triple of features (Bose 1939): the histogram of a triple, of 16 x 16 x 16
+cells, costs one addition per row and contains those of three pairs.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from precede.engine.quantization import factors
 
 __all__ = ["SIDE", "PairWords", "pair_sums", "pair_words", "triple_cover", "triple_sums"]
 
-# Most bins of a feature in the histogram of a triple; kernels write it out.
+# Bins of each feature in the histogram of a triple; kernels write it out.
 SIDE = 16
-# A total of 2^30 leaves room for what rounding adds.
+# A total of 2^30 leaves headroom for rounding.
 TOTAL_BITS = 30
 
 
 @dataclass(frozen=True)
 class PairWords:
-    """Pull and weight of every row in one word: ``pull << 32 | weight``, and their units."""
+    """Pull and weight of each row in one word, ``pull << 32 | weight``, and their units."""
 
     words: Integers
     pull_unit: float
     weight_unit: float
 
     def pulls(self, sums: Integers) -> Floats:
-        """Sums of the pull behind sums of words."""
+        """Return the sums of pulls contained in sums of words."""
         return np.asarray(sums >> 32, np.float64) * self.pull_unit
 
     def weights(self, sums: Integers) -> Floats:
-        """Sums of the weight behind sums of words."""
+        """Return the sums of weights contained in sums of words."""
         return np.asarray(sums & 0xFFFFFFFF, np.float64) * self.weight_unit
 
 
 def pair_words(pull: Floats, weight: Floats, context: Context) -> PairWords | None:
-    """Turn pulls and weights into words; None if all pulls or all weights are 0. O(n).
+    """Quantize pulls and weights; return None if all pulls or all weights are 0. O(rows).
 
     >>> import numpy as np
     >>> rows = pair_words(np.array([0.5, -0.25]), np.ones(2), Context(1))
@@ -57,10 +57,10 @@ def pair_words(pull: Floats, weight: Floats, context: Context) -> PairWords | No
     >>> float(rows.pulls(total)), float(rows.weights(total))
     (0.25, 2.0)
     """
-    total, heavy = exact_sum(np.abs(pull), context), exact_sum(weight, context)
-    if not (total > 0 and heavy > 0):
+    total, total_weight = exact_sum(np.abs(pull), context), exact_sum(weight, context)
+    if not (total > 0 and total_weight > 0):
         return None
-    bits = TOTAL_BITS - math.frexp(total)[1], TOTAL_BITS - math.frexp(heavy)[1]
+    bits = TOTAL_BITS - math.frexp(total)[1], TOTAL_BITS - math.frexp(total_weight)[1]
     words = np.empty(pull.size, np.int64)
     context.run(
         _pack, pull.size, pull, weight, *factors(bits[0]), *factors(bits[1]), words,
@@ -72,11 +72,11 @@ def pair_words(pull: Floats, weight: Floats, context: Context) -> PairWords | No
 def pair_sums(
     codes: Bytes, pairs: Integers, width: int, words: Integers, context: Context
 ) -> Integers:
-    """Sums of words over the cells of pairs of features: O(rows) for each pair.
+    """Sum words over the cells of pairs of features, in O(rows) per pair.
 
     Parameters
     ----------
-    codes : array (features, rows) of numbers below `width`
+    codes : array (features, rows) of codes below `width`
     pairs : array (pairs, 2) of numbers of features
     width : number of bins of every feature
     words : one integer for each row
@@ -100,9 +100,9 @@ def pair_sums(
 
 
 def triple_cover(count: int) -> Integers:
-    """Triples of the numbers below `count` that hold each pair of them once.
+    """Return triples of the numbers below `count` that contain each pair of them exactly once.
 
-    A triple whose third number is `count` itself stands for a pair. Bose's construction: for the
+    A triple whose third number is `count` stands for a single pair. Bose's construction: for the
     numbers (x, i) with x modulo 2t + 1 and i modulo 3, the triples {(x, 0), (x, 1), (x, 2)} and
     {(x, i), (y, i), ((x + y) / 2, i + 1)}. O(count²).
 
@@ -121,10 +121,10 @@ def triple_cover(count: int) -> Integers:
 
 
 def triple_sums(codes: Bytes, triples: Integers, words: Integers, context: Context) -> Integers:
-    """Sums of words over the cells of the three pairs of each triple: O(rows) for a triple.
+    """Sum words over the cells of the three pairs of each triple, in O(rows) per triple.
 
-    `codes` is an array (features, rows) of numbers below 16. Gives an array (triples, 3, 16, 16):
-    pairs (first, second), (first, third) and (second, third).
+    `codes` is an array (features, rows) of codes below 16. Returns an array (triples, 3, 16, 16)
+    for the pairs (first, second), (first, third) and (second, third).
     """
     sums = np.zeros((len(triples), 3, SIDE, SIDE), np.int64)
     small = is_small("cells", len(triples) * words.size)
@@ -154,40 +154,40 @@ def _fill_pairs(
     low: int, high: int, pairs: Integers, codes: Bytes, width: int, words: Integers, sums: Integers
 ) -> None:
     for p in range(low, high):
-        one, other, here = codes[pairs[p, 0]], codes[pairs[p, 1]], sums[p]
+        one, other, cells = codes[pairs[p, 0]], codes[pairs[p, 1]], sums[p]
         for row in range(words.size):
-            here[np.int64(one[row]) * width + np.int64(other[row])] += words[row]
+            cells[np.int64(one[row]) * width + np.int64(other[row])] += words[row]
 
 
 @njit(cache=True, nogil=True)
 def _fill_triples(
     low: int, high: int, triples: Integers, codes: Bytes, words: Integers, sums: Integers
 ) -> None:
-    """Two triples at a time, whose additions do not wait for each other."""
-    nothing = np.zeros(words.size, np.uint8)
+    """Fill two triples at a time, whose additions do not depend on each other."""
+    zeros = np.zeros(words.size, np.uint8)
     cells = np.zeros((2, 4096), np.int64)
-    here, there = cells[0], cells[1]
+    one, other = cells[0], cells[1]
     for t in range(low, high, 2):
         u = min(t + 1, high - 1)
         a, b = codes[triples[t, 0]], codes[triples[t, 1]]
-        c = codes[triples[t, 2]] if triples[t, 2] < codes.shape[0] else nothing
+        c = codes[triples[t, 2]] if triples[t, 2] < codes.shape[0] else zeros
         d, e = codes[triples[u, 0]], codes[triples[u, 1]]
-        f = codes[triples[u, 2]] if triples[u, 2] < codes.shape[0] else nothing
+        f = codes[triples[u, 2]] if triples[u, 2] < codes.shape[0] else zeros
         cells[:] = 0
         for row in range(words.size):
             word = words[row]
             at = (np.int64(a[row]) << 8) | (np.int64(b[row]) << 4) | np.int64(c[row])
-            here[at & 4095] += word
+            one[at & 4095] += word
             at = (np.int64(d[row]) << 8) | (np.int64(e[row]) << 4) | np.int64(f[row])
-            there[at & 4095] += word
-        _fold(here, sums[t])
+            other[at & 4095] += word
+        _fold(one, sums[t])
         if u > t:
-            _fold(there, sums[u])
+            _fold(other, sums[u])
 
 
 @njit(**INNER)
 def _fold(cells: Integers, sums: Integers) -> None:
-    """The histograms of three pairs from that of a triple."""
+    """Sum the histogram of a triple to those of its three pairs."""
     for i in range(16):
         for j in range(16):
             for k in range(16):

@@ -1,4 +1,4 @@
-"""Clusters that the tests of this folder share."""
+"""Clusters shared by the tests of this folder."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rows scattered to the workers: queries stay whole, one list is not shuffled."""
+"""Distribution of rows: queries are not split, and a single list is not shuffled."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytest.importorskip("distributed", reason="Dask's scheduler is not installed")
 import dask
 
 from clusters import GRADED, TWO, chunked, shuffled
-from precede.dask.blocks import arranged, partitions, scatter
+from precede.dask.blocks import block_layout, partitions, scatter
 from precede.dask.estimators import DaskRankBoost
 
 
@@ -17,13 +17,13 @@ def test_one_list_is_not_shuffled_and_queries_are_whole(clients):
     with scatter(clients[2], partitions(parts, None, None, None), DaskRankBoost()) as scattered:
         blocks = clients[2].gather(scattered.blocks)
     assert [len(block.X) for block in blocks] == [96, 144]  # whole partitions
-    assert arranged(blocks[0], scattered.facts).shared
+    assert block_layout(blocks[0], scattered.totals).shared
 
     X, y, qid = chunked(20, *shuffled(GRADED.X, GRADED.y, GRADED.qid))
     with scatter(clients[4], partitions(X, y, qid, None), DaskRankBoost()) as scattered:
         blocks = clients[4].gather(scattered.blocks)
     seen = [set(block.query.tolist()) for block in blocks]
     assert len(blocks) == 4
-    assert len(set(scattered.homes)) == 4  # one each
+    assert len(set(scattered.workers)) == 4  # one each
     assert all(not a & b for j, a in enumerate(seen) for b in seen[:j])
     assert max(len(b.X) for b in blocks) < 2 * min(len(b.X) for b in blocks)

@@ -1,4 +1,4 @@
-"""Trees on several machines, each with a device that the CPU emulates: the bits of one CPU."""
+"""Trees on several workers, each with an emulated device, are equal to those of one CPU."""
 
 import sys
 
@@ -28,7 +28,7 @@ ROUNDS = {"n_estimators": 3, **SMALL}
 
 @pytest.fixture
 def device(monkeypatch):
-    """One device for all machines; the GIL lets one of them launch at a time."""
+    """One device for all workers; the GIL serializes their launches."""
     device, known = EmulatedDevice(), cuda.open_device
 
     def opened(name, number=None):

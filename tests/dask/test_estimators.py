@@ -1,4 +1,4 @@
-"""On a cluster: the model of the local estimator, bit for bit, whoever holds which rows."""
+"""Models on a cluster equal those of the local estimators, for any distribution of rows."""
 
 import os
 import signal
@@ -156,36 +156,36 @@ def test_weights_by_rank_of_one_list(clients):
 
 
 class Signs(Family):
-    """A family as a user writes it: is a feature positive?"""
+    """A user-defined family: is a feature positive?"""
 
     distributable = True
 
-    def start(self, table, workers=None):
-        return SignSearch(table, workers)
+    def start(self, table, context=None):
+        return SignSearch(table, context)
 
 
 class SignSearch(Search):
-    def __init__(self, table, workers):
+    def __init__(self, table, context):
         self.weak_rankers = [Stump(feature, 0.0) for feature in range(table.n_features)]
         self.values = [ranker(table.rows()) for ranker in self.weak_rankers]
-        self.workers = workers
+        self.context = context
 
     def best(self, pull, allowed=None):
-        edges = exact_sums([pull * values for values in self.values], self.workers)
+        edges = exact_sums([pull * values for values in self.values], self.context)
         best = int(np.argmax(np.abs(edges)))
         return SearchResult(self.weak_rankers[best], edges[best]) if edges[best] else None
 
 
-class SignsAtHome(Signs):
-    """Writes its own search, and makes no promise about it."""
+class LocalSigns(Signs):
+    """Defines its own search, so that `distributable` is not inherited."""
 
-    def start(self, table, workers=None):
+    def start(self, table, context=None):
         return SignSearch(table, None)
 
 
 @pytest.mark.parametrize("weak_rankers", [Signs(), Signs() | Stumps()])
 @pytest.mark.parametrize("one_list", [False, True])
-def test_a_family_of_ones_own(clients, weak_rankers, one_list):
+def test_a_user_defined_family(clients, weak_rankers, one_list):
     X, y = GRADED.X - np.median(GRADED.X, axis=0), GRADED.y
     qid = None if one_list else GRADED.qid
     local = RankBoost(weak_rankers=weak_rankers, n_estimators=6).fit(X, y, qid=qid)
@@ -195,14 +195,14 @@ def test_a_family_of_ones_own(clients, weak_rankers, one_list):
     same(cluster.fit(X, y, qid=qid, client=clients[2]), local)
 
 
-def test_a_family_is_asked_whether_it_may_be_spread(clients):
+def test_families_that_are_not_distributable_are_refused(clients):
     X, y = chunked(60, GRADED.X, GRADED.y)
-    for weak_rankers in (SignsAtHome(), Signs() | SignsAtHome()):
+    for weak_rankers in (LocalSigns(), Signs() | LocalSigns()):
         with pytest.raises(ValueError, match="set distributable = True on a family of your own"):
             DaskRankBoost(weak_rankers=weak_rankers).fit(X, y, client=clients[2])
 
 
-def test_a_risk_is_asked_whether_it_may_be_spread(clients):
+def test_risks_that_are_not_distributable_are_refused(clients):
     class Pointwise(DaskRankBoost):
         def _risk(self):
             return PointRisk()
@@ -493,7 +493,7 @@ NAMED = {
 
 @pytest.mark.parametrize("name", NAMED)
 def test_categories_on_a_cluster_are_those_in_memory(clients, name):
-    """Some missing, most without a bin of their own, weighted; and others when it is used."""
+    """Some missing, most without a separate bin, weighted; new categories in prediction."""
     on_dask, model = NAMED[name]
     X, y, qid, weight, later = with_categories()
     two = (y > 0).astype(int)
@@ -509,7 +509,7 @@ def test_categories_on_a_cluster_are_those_in_memory(clients, name):
 
 
 def test_categories_of_frames_on_a_cluster(clients):
-    """By name, as numbers; with an evaluation set that has others, and a fit that goes on."""
+    """By name, as numbers; with new categories in the evaluation set, and a warm start."""
     X, y, qid, _, later = with_categories()
     names = list("abcd")
     frame = pd.DataFrame(X, columns=names).assign(y=y, q=qid)
@@ -567,7 +567,7 @@ RESUMED = {
 
 @pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", RESUMED)
-def test_a_checkpoint_is_resumed_on_the_cluster_and_at_home(clients, tmp_path, name):
+def test_a_checkpoint_is_resumed_on_the_cluster_and_locally(clients, tmp_path, name):
     on_dask, model = RESUMED[name]
     X, y = chunked(60, TWO.X, TWO.y)
     local = clone(model).fit(TWO.X, TWO.y)
@@ -581,8 +581,8 @@ def test_a_checkpoint_is_resumed_on_the_cluster_and_at_home(clients, tmp_path, n
     saved = Checkpoint(tmp_path / "fit.json", every=3)
     cluster.set_params(callbacks=[stop]).fit(X, y, checkpoint=saved, client=clients[2])
     assert len(cluster.ensemble_) == 4
-    at_home = clone(model).fit(TWO.X, TWO.y, checkpoint=saved.path)
-    same(at_home, local)
+    resumed_locally = clone(model).fit(TWO.X, TWO.y, checkpoint=saved.path)
+    same(resumed_locally, local)
     saved.path.unlink()
     clone(model).set_params(callbacks=[lambda p: p.round == 5]).fit(
         TWO.X, TWO.y, checkpoint=saved.path
@@ -595,7 +595,7 @@ def test_a_checkpoint_is_resumed_on_the_cluster_and_at_home(clients, tmp_path, n
         cluster.fit(X + 0.01, 1 - y, checkpoint=saved.path, client=clients[2])
 
 
-def test_checkpoints_that_make_no_sense_are_refused(clients, tmp_path):
+def test_invalid_checkpoints_are_refused(clients, tmp_path):
     X, y = chunked(60, TWO.X, TWO.y)
     path = tmp_path / "fit.json"
     with pytest.raises(ValueError, match="cannot be resumed; leave checkpoint out"):
@@ -622,7 +622,7 @@ def test_an_interrupted_fit_on_a_cluster_leaves_its_last_round(clients, tmp_path
     same(resumed, RankBoost(n_estimators=9).fit(TWO.X, TWO.y))
 
 
-LISTED = {
+WITH_PAIRS = {
     "slope": (DaskRankBoost, RankBoost(n_estimators=6)),
     "decrease": (DaskRankBoost, RankBoost(n_estimators=4, select="decrease", balance="queries")),
     "push": (DaskPushRanker, PushRanker(n_estimators=4, price=4)),
@@ -634,14 +634,14 @@ LISTED = {
 }
 
 
-@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("name", WITH_PAIRS)
 @pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
 @pytest.mark.parametrize("some", ["everywhere", "on one machine", "and few grades"])
-def test_listed_pairs(clients, name, some):
-    """Inside queries and between them; on some machines there are none, or nothing else."""
-    on_dask, model = LISTED[name]
+def test_explicit_pairs(clients, name, some):
+    """Within and between queries; some workers have no explicit pair, or only explicit pairs."""
+    on_dask, model = WITH_PAIRS[name]
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
     y = np.where((qid > 3) if some == "and few grades" else (qid % 5 == 1), 1, y)
     rng = np.random.default_rng(0)
@@ -650,24 +650,24 @@ def test_listed_pairs(clients, name, some):
     pairs = pairs[(pairs[:, 0] != pairs[:, 1]) & (near[pairs[:, 0]] == near[pairs[:, 1]])][:150]
     if some == "on one machine":
         pairs = pairs[near[pairs[:, 0]] == 1]
-    listed = {"pairs": pairs, "pair_weight": weights(len(pairs), seed=1)}
+    explicit = {"pairs": pairs, "pair_weight": weights(len(pairs), seed=1)}
     weight = weights(y.size)
     arrays = dict(
         zip(("X", "y", "qid", "sample_weight"), chunked(UNEVEN, X, y, qid, weight), strict=True)
     )
-    local = clone(model).fit(X, y, qid=qid, sample_weight=weight, **listed)
+    local = clone(model).fit(X, y, qid=qid, sample_weight=weight, **explicit)
     for workers in (1, 4):
         cluster = on_dask(**model.get_params(deep=False))
-        same(cluster.fit(**arrays, **listed, client=clients[workers]), local)
+        same(cluster.fit(**arrays, **explicit, client=clients[workers]), local)
 
 
-def test_listed_pairs_without_queries_or_grades(clients):
+def test_explicit_pairs_without_queries_or_grades(clients):
     X = GRADED.X
     pairs = np.random.default_rng(0).integers(0, len(X), (90, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     (there,) = chunked(50, X)
     for estimator in (DaskRankBoost, DaskBoostedRanker):
-        local = estimator._local(n_estimators=4).fit(X, pairs=pairs)
+        local = estimator._local_class(n_estimators=4).fit(X, pairs=pairs)
         same(estimator(n_estimators=4).fit(there, pairs=pairs, client=clients[2]), local)
     X, y = chunked(70, TWO.X, TWO.y)
     local = RankBoost(n_estimators=4).fit(TWO.X, TWO.y, pairs=[[3, 4], [5, 3]])
@@ -676,7 +676,7 @@ def test_listed_pairs_without_queries_or_grades(clients):
     assert cluster.classes_ is None
 
 
-def test_listed_pairs_that_make_no_sense_are_refused(clients):
+def test_invalid_explicit_pairs_are_refused(clients):
     X, y = chunked(70, TWO.X, TWO.y)
     fit = DaskRankBoost().fit
     with pytest.raises(ValueError, match="pair_weight is given without pairs"):
@@ -764,7 +764,7 @@ def test_control_c_keeps_the_rounds_done(clients):
         assert model.ensemble_.weights == local.ensemble_.weights
 
 
-def test_what_makes_no_sense_is_refused(clients):
+def test_invalid_input_is_refused(clients):
     X, y, qid = chunked(60, GRADED.X, GRADED.y, GRADED.qid)
     fit = DaskRankBoost().fit
     two = clients[2]
@@ -851,7 +851,7 @@ def test_empty_partitions_and_missing_values_of_frames(clients):
         DaskRankBoost().fit(table[table.row < 0][list(X)], table.y, client=clients[2])
 
 
-def test_sizes_nobody_knows_and_sparse_blocks(clients):
+def test_unknown_chunk_sizes_and_sparse_blocks(clients):
     X, y, qid = GRADED.X.copy(), GRADED.y, GRADED.qid
     X[X < 0.2] = 0
     local = RankBoost(n_estimators=4).fit(X, y, qid=qid)
@@ -868,7 +868,7 @@ def test_sizes_nobody_knows_and_sparse_blocks(clients):
 
 
 def held(client):
-    """What workers hold of anybody: data, actors, and threads of ours."""
+    """Number of data, actors and threads of this package on the workers."""
     ours = [each for each in threading.enumerate() if each.name.startswith("precede")]
     seen = client.run(lambda dask_worker: len(dask_worker.data) + len(dask_worker.state.actors))
     return sum(seen.values()) + len(ours)
@@ -881,8 +881,8 @@ def wait_until_nothing_is_held(client):
     assert held(client) == 0
 
 
-def test_nothing_stays_on_the_workers(clients):
-    """Whatever the end: also while the exception, which knows all frames, is alive."""
+def test_no_data_stays_on_the_workers(clients):
+    """However the fit ends, and while its exception, which refers to all frames, is alive."""
     X, y, qid = chunked(60, GRADED.X, GRADED.y, GRADED.qid)
     data = {"X": X, "y": y, "qid": qid, "client": clients[2]}
     wait_until_nothing_is_held(clients[2])
@@ -940,7 +940,7 @@ def test_two_fits_at_once(clients):
         same(found[price], PushRanker(price=price, n_estimators=6).fit(TWO.X, TWO.y))
 
 
-def test_what_cannot_be_followed_is_refused(clients):
+def test_unsupported_grades_callbacks_and_clients_are_refused(clients):
     X, y = chunked(60, TWO.X, TWO.y)
     grades = pd.Categorical(TWO.y, categories=[1, 0], ordered=True)
     with pytest.raises(ValueError, match="ordered categorical, and other blocks"):
@@ -987,8 +987,8 @@ def worker_pids(client):
         (DaskBoostedRanker, BoostedRanker(n_estimators=14, subsample=0.8, random_state=0, **SMALL)),
     ],
 )
-def test_a_killed_worker_costs_a_recomputation_and_not_the_model(on_dask, here):
-    """Three processes, one of them killed in the middle of a fit, without a new one."""
+def test_a_killed_worker_does_not_change_the_model(on_dask, here):
+    """Three processes, one of which is killed during a fit and not restarted."""
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
     local = clone(here).fit(X, y, qid=qid)
     arrays = chunked(50, X, y, qid)
@@ -1121,7 +1121,7 @@ def test_a_glass_box_monitors_an_evaluation_set(clients):
     assert cluster.evals_result_ == local.evals_result_
 
 
-def test_what_a_glass_box_cannot_do_on_a_cluster_is_refused(clients):
+def test_unsupported_options_of_glass_boxes_are_refused(clients):
     X, y = chunked(UNEVEN, GRADED.X, GRADED.y)
     with pytest.raises(ValueError, match="column 9"):
         DaskGlassBoxRanker(interactions=[(0, 9)]).fit(X, y, client=clients[1])

@@ -1,4 +1,4 @@
-"""The estimators on a Dask cluster: the model of the local ones, bit for bit."""
+"""Estimators on a Dask cluster; models are equal to those of the local estimators, bit for bit."""
 
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,7 @@ else:
         {
             "estimators": (
                 "DaskBoostedRanker DaskConvexRiskRanker DaskGlassBoxRanker DaskPushRanker "
-                "DaskQBRank "
-                "DaskRankBoost DaskSmoothMarginRanker PairObjective"
+                "DaskQBRank DaskRankBoost DaskSmoothMarginRanker PairObjective"
             ),
         },
     )

@@ -1,14 +1,18 @@
-"""One fit on several machines that work in step, and one conversation that joins them.
+"""SPMD driver: one fit on several workers that run the same code on different rows.
 
-Every machine holds some of the rows and runs the same code. Where a number depends on the
-rows of others it puts its part on the table (`Context.together`) and waits; whoever leads the
-conversation combines the parts and gives everybody the same answer. Parts are integers, largest
-values and histograms of integers, so the answers, and with them the model, do not depend on who
-holds what.
+Where a number depends on the rows of all workers, each worker sends its part and waits
+(`Context.all_reduce`). The driver, in the client process, combines the parts and sends the same
+result to every worker. Parts are integers, maxima and histograms of integers, so results, and
+therefore models, do not depend on how the rows are distributed.
 
-The answers are kept. A machine that is lost is replaced by one that lives through the same
-answers again, without asking and without building the histograms they came from; the others
-notice nothing.
+::
+
+    worker 0  fit ... part 0 --+          +-- result, fit continues ...
+    worker 1  fit ... part 1 --+- driver -+-- result, fit continues ...
+    worker 2  fit ... part 2 --+          +-- result, fit continues ...
+
+The results are recorded. A lost worker is replaced; the replacement replays the recorded results
+without recomputing the parts they were combined from, and the other workers are not affected.
 """
 
 from __future__ import annotations
@@ -28,48 +32,56 @@ from precede.engine.execution import Context
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["ClusterContext", "InProcessSession", "Request", "SpmdDriver", "WorkerSession"]
+__all__ = ["ClusterContext", "InProcessSession", "Message", "SpmdDriver", "WorkerSession"]
 
-# A machine that is lost so many times in a row is not replaced again.
-MOST_REPLACEMENTS = 5
-# Seconds to wait for a machine to acknowledge the end of a conversation.
+# The fit fails if a worker is lost this many times in a row.
+MAX_LOSSES_IN_A_ROW = 5
+# Seconds to wait for a worker to acknowledge the end of its session.
 CLOSE_TIMEOUT = 10.0
-# After so many seconds without an answer the leader asks whether any can still come.
-ASK_AFTER = 1.0
+# Seconds between two checks whether the workers can still be reached.
+POLL_INTERVAL = 1.0
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a machine puts on the table.
+class Message:
+    """A message from a worker to the driver.
 
-    `kind` is "ask" (combine the parts), "recall" (combine them with what the leader keeps),
-    "serve" (the name of a service and what it is given), "done" (a result) or "failed" (an
-    exception).
+    ==================  ====================  ====================
+    kind                payload               part
+    ==================  ====================  ====================
+    "reduce"            how to combine parts  part of this worker
+    "reduce_on_root"    how to combine parts  part of this worker
+    "service"           name of a service     its argument
+    "done"              result of the fit
+    "failed"            exception
+    ==================  ====================  ====================
     """
 
     kind: str
-    what: Any
+    payload: Any
     part: Any = None
 
 
 @dataclass(frozen=True)
-class _Raise:
-    """An answer that is an exception to raise."""
+class _ExceptionResult:
+    """A result that the worker raises."""
 
     exception: BaseException
 
 
-class _Abandoned(BaseException):
-    """The conversation is over; nobody waits for the result."""
+class _SessionClosed(BaseException):
+    """Raised in the thread of a session to end it without a result."""
 
 
 class ClusterContext(Context):
-    """Threads of this machine, and the other machines of the cluster.
+    """Execution context of one worker of a cluster.
 
     Parameters
     ----------
-    rank : number of this machine among them
-    n_jobs : threads of this machine
+    rank : int
+        Number of this worker.
+    n_jobs : int, optional
+        Threads of this worker.
     """
 
     is_distributed: ClassVar[bool] = True
@@ -77,57 +89,66 @@ class ClusterContext(Context):
     def __init__(self, rank: int, n_jobs: int | None):
         super().__init__(n_jobs)
         self.rank = rank
-        self._known: list[Any] = []
-        self._asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._recorded_results: list[Any] = []  # in reverse order
+        self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def all_reduce(self, part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
-        """Combine the parts of all machines; see `Context.together`."""
-        # How to combine is the same for all; the first machine says it.
-        return self._answer(lambda: Request("ask", combine if self.rank == 0 else None, part()))
+        """Combine the parts of all workers; see `Context.all_reduce`."""
+        # `combine` is the same on all workers, so only one sends it.
+        return self._exchange(
+            lambda: Message("reduce", combine if self.rank == 0 else None, part())
+        )
 
     def reduce_on_root(
         self,
         part: Callable[[], Any],
         combine: Callable[[Sequence[Any], dict[Any, Any]], Any],
     ) -> Any:
-        """Combine the parts of all machines with what the leader keeps; see `Context`."""
-        return self._answer(lambda: Request("recall", combine if self.rank == 0 else None, part()))
+        """Combine the parts of all workers with the state of the driver; see `Context`."""
+        return self._exchange(
+            lambda: Message("reduce_on_root", combine if self.rank == 0 else None, part())
+        )
 
-    def replay(self, answers: Sequence[Any]) -> None:
-        """Take the answers that the machine which this one replaces was given."""
-        self._known = list(reversed(answers))
+    def replay(self, results: Sequence[Any]) -> None:
+        """Return these recorded results from the next reductions, without communication."""
+        self._recorded_results = list(reversed(results))
 
-    def serve(self, name: str, given: Any) -> Any:
-        """Ask the leader for a service; what the first machine gives counts."""
-        return self._answer(lambda: Request("serve", name, given if self.rank == 0 else None))
+    def call_service(self, name: str, argument: Any) -> Any:
+        """Call a service of the driver with the argument of the first worker."""
+        return self._exchange(
+            lambda: Message("service", name, argument if self.rank == 0 else None)
+        )
 
     def warn(self, message: str, category: type[Warning] = UserWarning) -> None:
-        """Have the leader warn, once."""
-        self.serve("warn", (message, category))
+        """Issue a warning in the client process, once for all workers."""
+        self.call_service("warn", (message, category))
 
-    def _answer(self, request: Callable[[], Request]) -> Any:
-        if self._known:
-            answer = self._known.pop()
+    def _exchange(self, make_message: Callable[[], Message]) -> Any:
+        """Return the next recorded result, or send a message and wait for its result."""
+        if self._recorded_results:
+            result = self._recorded_results.pop()
         else:
-            self._asked.put(request())
-            answer = self._replies.get()
-        if isinstance(answer, _Raise):
-            raise answer.exception
-        return answer
+            self._messages.put(make_message())
+            result = self._results.get()
+        if isinstance(result, _ExceptionResult):
+            raise result.exception
+        return result
 
 
 class WorkerSession:
-    """A machine at work: a thread that stops at every question until it is answered.
+    """A fit on one worker, in a thread that blocks on every message until it gets the result.
 
-    The thread ends with the work, when it is told to (`close`), and when nobody holds the
-    station any more: whoever led the conversation may be gone.
+    The thread ends with the fit, on `close`, or when the session is garbage-collected, so that it
+    does not outlive the client.
 
     Parameters
     ----------
-    work : function of (block, spec, workers), run from beginning to end
-    block, spec : what it is given
-    workers : ClusterWorkers
+    work : function of (block, spec, context)
+        The fit.
+    block, spec : any
+        Its arguments.
+    context : ClusterContext
     """
 
     def __init__(self, work: Callable[..., Any], block: Any, spec: Any, context: ClusterContext):
@@ -139,39 +160,39 @@ class WorkerSession:
             name=f"precede {context.rank}",
         )
 
-    def start(self, answers: Sequence[Any] = ()) -> Request:
-        """Begin, after answers that are known already; gives the first request."""
-        self._context.replay(answers)
+    def start(self, results: Sequence[Any] = ()) -> Message:
+        """Start the fit, replay recorded results, and return the first message."""
+        self._context.replay(results)
         self._thread.start()
-        return self._context._asked.get()
+        return self._context._messages.get()
 
-    def resume(self, answer: Any) -> Request:
-        """Go on with an answer; gives the next request."""
-        self._context._replies.put(answer)
-        return self._context._asked.get()
+    def resume(self, result: Any) -> Message:
+        """Continue with a result and return the next message."""
+        self._context._results.put(result)
+        return self._context._messages.get()
 
     def close(self) -> None:
-        """End without a result."""
-        self._context._replies.put(_Raise(_Abandoned()))
+        """End the fit without a result."""
+        self._context._results.put(_ExceptionResult(_SessionClosed()))
 
     def __del__(self) -> None:
         self.close()
 
 
 def _run(work: Callable[..., Any], block: Any, spec: Any, context: ClusterContext) -> None:
-    """What the thread of a station does; it does not hold the station."""
+    """Run a fit; holds no reference to the session, whose finalizer has to end the thread."""
     try:
         with context:
-            request = Request("done", work(block, spec, context))
-    except _Abandoned:
+            message = Message("done", work(block, spec, context))
+    except _SessionClosed:
         return
     except BaseException as error:
-        request = Request("failed", _that_travels(error))
-    context._asked.put(request)
+        message = Message("failed", _picklable(error))
+    context._messages.put(message)
 
 
-def _that_travels(error: BaseException) -> BaseException:
-    """The exception, or one that says the same, if it cannot be sent to another process."""
+def _picklable(error: BaseException) -> BaseException:
+    """Return the exception, or a RuntimeError with its text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -181,26 +202,26 @@ def _that_travels(error: BaseException) -> BaseException:
 
 @dataclass(frozen=True)
 class InProcessSession:
-    """A station in this process, called as one elsewhere would be."""
+    """A session in this process, with the interface of a Dask actor: methods return futures."""
 
-    station: WorkerSession
+    session: WorkerSession
 
-    def start(self, answers: Sequence[Any] = ()) -> _Done:
-        """Begin."""
-        return _Done(self.station.start(answers))
+    def start(self, results: Sequence[Any] = ()) -> _CompletedFuture:
+        """See `WorkerSession.start`."""
+        return _CompletedFuture(self.session.start(results))
 
-    def resume(self, answer: Any) -> _Done:
-        """Go on."""
-        return _Done(self.station.resume(answer))
+    def resume(self, result: Any) -> _CompletedFuture:
+        """See `WorkerSession.resume`."""
+        return _CompletedFuture(self.session.resume(result))
 
-    def close(self) -> _Done:
-        """End."""
-        self.station.close()
-        return _Done(None)
+    def close(self) -> _CompletedFuture:
+        """See `WorkerSession.close`."""
+        self.session.close()
+        return _CompletedFuture(None)
 
 
 @dataclass(frozen=True)
-class _Done:
+class _CompletedFuture:
     value: Any
 
     def result(self, timeout: float | None = None) -> Any:  # noqa: ARG002
@@ -211,15 +232,25 @@ class _Done:
 
 
 class SpmdDriver:
-    """Lead stations through a fit.
+    """Run one fit on several workers in lockstep.
 
     Parameters
     ----------
-    launch : function of a rank that gives a station; its methods give futures, whose `result`
-        raises only if the station is lost
-    count : number of stations
-    services : functions by name, for what only the leader can do
-    why_lost : function that says why no station can answer any more; "" as long as they can
+    launch : function of a rank that returns a session
+        The methods of a session return futures, whose `result` raises only if the worker is lost.
+    count : int
+        Number of workers.
+    services : dict of functions by name
+        Functions that run in the client process; see `ClusterContext.call_service`.
+    why_lost : function, optional
+        Returns why no worker can be reached any more; "" as long as they can.
+
+    Attributes
+    ----------
+    results : list
+        Results sent to the workers so far.
+    lost : int
+        Number of workers that were lost and replaced.
 
     Examples
     --------
@@ -242,137 +273,142 @@ class SpmdDriver:
         self._count = count
         self._why_lost = why_lost
         self._services = {"warn": _warn, **services}
-        self._stations: list[Any] = []
-        self.answers: list[Any] = []
+        self._sessions: list[Any] = []
+        self.results: list[Any] = []
         self.lost = 0
-        self._kept: dict[Any, Any] = {}
+        self._root_state: dict[Any, Any] = {}
 
     def run(self) -> Any:
-        """Converse until all are done; gives the result of the first station.
+        """Exchange messages until all workers are done; return the result of the first one.
 
-        Ctrl-C is passed on to the stations as an answer, so that they end as a fit on one
-        machine does. A second Ctrl-C does not wait for them.
+        The first Ctrl-C is sent to the workers as a result, so that they end like a local fit. A
+        second Ctrl-C is raised immediately.
         """
         try:
-            with _Interrupts() as interrupts:
-                self._stations = [self._launch(rank) for rank in range(self._count)]
-                requests = self._requests(lambda station: station.start())
+            with _DeferredInterrupt() as interrupt:
+                self._sessions = [self._launch(rank) for rank in range(self._count)]
+                messages = self._exchange(lambda session: session.start())
                 while True:
-                    self._check(requests)
-                    if requests[0].kind == "done":
-                        return requests[0].what
+                    self._check_messages(messages)
+                    if messages[0].kind == "done":
+                        return messages[0].payload
                     try:
-                        interrupts.check()
-                        answer = self._answer(requests)
+                        interrupt.raise_pending()
+                        result = self._result_of(messages)
                     except KeyboardInterrupt:
-                        answer = _Raise(KeyboardInterrupt())
-                    self.answers.append(answer)
-                    requests = self._requests(partial(_resume, answer))
+                        result = _ExceptionResult(KeyboardInterrupt())
+                    self.results.append(result)
+                    messages = self._exchange(partial(_resume, result))
         except BaseException:
             self._close()
             raise
 
-    def _answer(self, requests: list[Request]) -> Any:
-        first = requests[0]
-        if first.kind == "serve":
-            return self._services[first.what](first.part)
-        parts = [request.part for request in requests]
-        return first.what(parts, self._kept) if first.kind == "recall" else first.what(parts)
+    def _result_of(self, messages: list[Message]) -> Any:
+        """Combine the parts of the messages, or call the service they name."""
+        first = messages[0]
+        if first.kind == "service":
+            return self._services[first.payload](first.part)
+        parts = [message.part for message in messages]
+        if first.kind == "reduce_on_root":
+            return first.payload(parts, self._root_state)
+        return first.payload(parts)
 
-    def _check(self, requests: list[Request]) -> None:
-        for request in requests:
-            if request.kind == "failed":
-                raise request.what
-        kinds = {request.kind for request in requests}
+    def _check_messages(self, messages: list[Message]) -> None:
+        """Raise the exception of a failed worker; raise RuntimeError if the kinds differ."""
+        for message in messages:
+            if message.kind == "failed":
+                raise message.payload
+        kinds = {message.kind for message in messages}
         if len(kinds) > 1:
             raise RuntimeError(f"the machines are not in step: they want {sorted(kinds)}")
 
-    def _requests(self, call: Callable[[Any], Any]) -> list[Request]:
-        """Call every station and wait for what it wants next; replace those that are lost."""
-        futures = [self._try(call, station) for station in self._stations]
-        return [self._request(rank, future) for rank, future in enumerate(futures)]
+    def _exchange(self, call: Callable[[Any], Any]) -> list[Message]:
+        """Call every session and return their next messages; replace lost workers."""
+        futures = [self._try(call, session) for session in self._sessions]
+        return [self._next_message(rank, future) for rank, future in enumerate(futures)]
 
-    def _try(self, call: Callable[[Any], Any], station: Any) -> Any:
+    def _try(self, call: Callable[[Any], Any], session: Any) -> Any:
         try:
-            return call(station)
+            return call(session)
         except Exception as error:
-            return _Lost(error)
+            return _FailedFuture(error)
 
-    def _request(self, rank: int, future: Any) -> Request:
-        for _ in range(MOST_REPLACEMENTS):
+    def _next_message(self, rank: int, future: Any) -> Message:
+        """Wait for the message of a worker; replace the worker if it is lost."""
+        for _ in range(MAX_LOSSES_IN_A_ROW):
             try:
-                return self._result(future)
+                return self._wait(future)
             except Exception as error:
-                self._check_lost()
+                self._check_reachable()
                 self.lost += 1
                 last = error
             try:
-                self._stations[rank] = self._launch(rank)
-                future = self._stations[rank].start(list(self.answers))
+                self._sessions[rank] = self._launch(rank)
+                future = self._sessions[rank].start(list(self.results))
             except Exception as error:
-                future = _Lost(error)
+                future = _FailedFuture(error)
         raise RuntimeError(
-            f"machine {rank} was lost {MOST_REPLACEMENTS} times in a row, or its rows could not "
+            f"machine {rank} was lost {MAX_LOSSES_IN_A_ROW} times in a row, or its rows could not "
             f"be recovered; the last time: {last!r}"
         )
 
-    def _result(self, future: Any) -> Any:
-        """Wait for a result, as long as one can come: not all futures notice a lost scheduler."""
+    def _wait(self, future: Any) -> Any:
+        """Wait for a future and poll the connection: not all futures fail with the scheduler."""
         while True:
             try:
-                return future.result(timeout=ASK_AFTER)
+                return future.result(timeout=POLL_INTERVAL)
             except (TimeoutError, asyncio.TimeoutError):  # two classes before Python 3.11
-                if future.done():  # just in time, or the error is its result
+                if future.done():  # just completed, or the timeout is its own exception
                     return future.result()
-            self._check_lost()
+            self._check_reachable()
 
-    def _check_lost(self) -> None:
-        """Raise if no station can answer any more."""
-        if why := self._why_lost():
-            raise RuntimeError(why)
+    def _check_reachable(self) -> None:
+        """Raise RuntimeError if no worker can be reached any more."""
+        if reason := self._why_lost():
+            raise RuntimeError(reason)
 
     def _close(self) -> None:
-        futures = [self._try(lambda each: each.close(), station) for station in self._stations]
+        """Close all sessions, ignoring errors."""
+        futures = [self._try(lambda each: each.close(), session) for session in self._sessions]
         for future in () if self._why_lost() else futures:
             self._try(lambda each: each.result(timeout=CLOSE_TIMEOUT), future)
 
 
-class _Interrupts:
-    """Ctrl-C remembered instead of raised, until one who can deal with it asks; the second is.
+class _DeferredInterrupt:
+    """Context manager that defers the first SIGINT to `raise_pending`; the second is not deferred.
 
-    An exception in the middle of a message would leave some machines with an answer and others
-    without.
+    A KeyboardInterrupt between two messages would leave some workers without a result.
     """
 
     def __init__(self) -> None:
         self._pending = False
-        self._before: Any = None
+        self._previous_handler: Any = None
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.getsignal(signal.SIGINT)
-        if callable(self._before):
-            signal.signal(signal.SIGINT, self._note)
+            self._previous_handler = signal.getsignal(signal.SIGINT)
+        if callable(self._previous_handler):
+            signal.signal(signal.SIGINT, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if callable(self._before):
-            signal.signal(signal.SIGINT, self._before)
+        if callable(self._previous_handler):
+            signal.signal(signal.SIGINT, self._previous_handler)
 
-    def _note(self, number: int, frame: Any) -> None:
+    def _handle(self, number: int, frame: Any) -> None:
         if self._pending:
-            self._before(number, frame)
+            self._previous_handler(number, frame)
         self._pending = True
 
-    def check(self) -> None:
-        """Raise what has been put off."""
+    def raise_pending(self) -> None:
+        """Raise the deferred KeyboardInterrupt, if there is one."""
         if self._pending:
             self._pending = False
             raise KeyboardInterrupt
 
 
 @dataclass(frozen=True)
-class _Lost:
+class _FailedFuture:
     error: Exception
 
     def result(self, timeout: float | None = None) -> Any:  # noqa: ARG002
@@ -382,9 +418,9 @@ class _Lost:
         return True
 
 
-def _resume(answer: Any, station: Any) -> Any:
-    return station.resume(answer)
+def _resume(result: Any, session: Any) -> Any:
+    return session.resume(result)
 
 
-def _warn(given: tuple[str, type[Warning]]) -> None:
-    Context(1).warn(*given)
+def _warn(argument: tuple[str, type[Warning]]) -> None:
+    Context(1).warn(*argument)

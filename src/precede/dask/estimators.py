@@ -1,12 +1,11 @@
-"""The estimators on a Dask cluster: the model of the local ones, bit for bit.
+"""Estimators on a Dask cluster; models are equal to those of the local estimators, bit for bit.
 
-Rows are scattered in blocks, one for each worker, and every worker runs the loop on its block
-(see `precede.dask.driver`). Per round there travel one histogram up and one stump down (for
-a tree, a histogram and a split for every split) and some numbers of eight bytes; scores never leave
-the workers. A query is never split; a single list is, where the loss is exponential, because then
-its sums by grade are all that is needed.
+Each worker gets one block of rows and runs the boosting loop on it (see `precede.dask.driver`).
+Per round, workers send one histogram and receive one stump (for a tree, one histogram and one
+split per split), besides a few numbers; scores never leave the workers. A query is never split. A
+single list is split for the exponential loss, which needs only sums by grade.
 
-Dask is imported when something is fitted.
+Dask is imported by the first fit.
 """
 
 from __future__ import annotations
@@ -34,7 +33,15 @@ from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.history import History, Monitor, Progress, Scoring
 from precede.boosting.loop import asked_to_stop
 from precede.boosting.progress import ProgressBar
-from precede.dask.blocks import GlobalTotals, Listed, Rows, Scattered, arranged, partitions, scatter
+from precede.dask.blocks import (
+    ExplicitPairs,
+    GlobalTotals,
+    RowBlock,
+    ScatteredRows,
+    block_layout,
+    partitions,
+    scatter,
+)
 from precede.dask.driver import ClusterContext, SpmdDriver, WorkerSession
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import DEVICES, device_of_machine
@@ -71,19 +78,19 @@ __all__ = [
 # -- estimators ------------------------------------------------------------------------------
 
 
-class _OnDask(BaseRanker):
-    """What the estimators here add to those they are named after."""
+class _DaskRanker(BaseRanker):
+    """Base class that fits a local estimator (`_local_class`) on a Dask cluster."""
 
-    _local: type[BaseRanker]
-    # Whether a fit without a seed draws as no fit before it.
-    _draws_anew: bool = True
-    # Whether listed pairs can be learned from.
-    _takes_pairs: bool = True
-    # Whether nothing is searched but the family `weak_rankers`.
-    _only_family: bool = True
+    _local_class: type[BaseRanker]
+    # Whether random_state=None means a new random seed.
+    _draws_seed: bool = True
+    # Whether explicit pairs are supported.
+    _supports_pairs: bool = True
+    # Whether only the family `weak_rankers` is searched.
+    _searches_only_family: bool = True
 
     @restore_on_failure
-    def fit(  # type: ignore[override]  # no pairs, groups or checkpoints on a cluster
+    def fit(  # type: ignore[override]  # no group or init_score on a cluster
         self,
         X: Any,
         y: Any = None,
@@ -103,59 +110,61 @@ class _OnDask(BaseRanker):
         Parameters
         ----------
         X : dask DataFrame, dask array, or list of delayed partitions
-            A delayed partition gives (X, y), (X, y, qid) or (X, y, qid, sample_weight).
+            A delayed partition is (X, y), (X, y, qid) or (X, y, qid, sample_weight).
         y, qid, sample_weight : dask Series or arrays with the partitions of X
-            Numbers, identifiers and numbers. The rows of a query may be in any partitions.
-        pairs : array of shape (m, 2) of rows (winner, loser), in the memory of the client
-            Rows are counted from the first of the first partition. Queries that pairs join stay
-            on one worker, and so do all rows if there are no queries. With pairs y may be absent.
-        pair_weight : array of m numbers
-        eval_set : (X, y) or list of (X, y), looked at after every round by the client, and so
-            brought into its memory
+            Grades, query identifiers and weights. A query may span partitions.
+        pairs : array of shape (m, 2), optional
+            Rows (winner, loser), numbered over all partitions. Queries that are connected by pairs
+            are placed on one worker, as are all rows if there are no queries. With pairs, y is
+            optional.
+        pair_weight : array of shape (m,), optional
+        eval_set : (X, y) or list of (X, y), optional
+            Loaded into the memory of the client, which evaluates it after every round.
         eval_qid, eval_group : as for the local estimator
-        checkpoint : path or Checkpoint; the client writes rounds there, and a fit that finds them
-            goes on from them, on a cluster or locally, to an equal model
+        checkpoint : path or Checkpoint, optional
+            The client writes rounds to this file. A later fit resumes from it, on a cluster or
+            locally, and yields an equal model.
         client : dask.distributed.Client, optional
-            Otherwise the current one, or a cluster on this machine for the time of the fit.
+            Defaults to the current client, or to a temporary local cluster.
         """
         saved = self._checkpoint(checkpoint)
-        listed = _listed(pairs, pair_weight)
-        if listed is not None and not self._takes_pairs:
+        explicit = _explicit_pairs(pairs, pair_weight)
+        if explicit is not None and not self._supports_pairs:
             raise ValueError(
                 f"{type(self).__name__} does not learn from listed pairs; give grades, or use "
-                f"{self._local.__name__}"
+                f"{self._local_class.__name__}"
             )
-        with _client(client) as leader:
+        with _client_or_default(client) as cluster:
             self._check_distributable()
-            delayed = partitions(X, y, qid, sample_weight, graded=listed is None)
+            delayed = partitions(X, y, qid, sample_weight, graded=explicit is None)
             with (
-                scatter(leader, delayed, self, listed) as scattered,
+                scatter(cluster, delayed, self, explicit) as scattered,
                 Context(self.n_jobs) as context,
             ):
-                sets, qids, groups = _computed((eval_set, eval_qid, eval_group))
+                eval_sets, qids, groups = _in_client_memory((eval_set, eval_qid, eval_group))
                 monitors = self._monitors(
-                    sets, qids, groups, scattered.bins, context, queries=scattered.has_queries
+                    eval_sets, qids, groups, scattered.bins, context, queries=scattered.has_queries
                 )
-                fitted = self._converse(leader, scattered, monitors, saved)
+                fitted = self._fit_on_workers(cluster, scattered, monitors, saved)
         self.__dict__.update(fitted, has_queries_=scattered.has_queries)
         return self
 
     def _check_distributable(self) -> None:
-        """Refuse what cannot be fitted on a cluster."""
+        """Raise ValueError for parameters that are not supported on a cluster."""
         self.check_parameters()
         _check_family(self.weak_rankers)
         self._check_device()
         if chosen := asked(self):
             raise ValueError(
                 f"{chosen[0]}='auto' holds out rows, which is not done on a cluster; give a "
-                f"number, such as {self._local.__name__} chooses on a sample (selection_)"
+                f"number, such as {self._local_class.__name__} chooses on a sample (selection_)"
             )
         if self._averaged > 1:
             raise ValueError(f"bags={self._averaged} draws rows, which is not done on a cluster")
         if self._needs_rows():
             raise ValueError(
                 f"{type(self).__name__} cannot cross-validate on a cluster; give a number instead "
-                f"of 'cv', which {self._local.__name__} finds on a sample"
+                f"of 'cv', which {self._local_class.__name__} finds on a sample"
             )
         if not self._risk().distributable:
             raise ValueError(f"{self._risk()!r} cannot be minimized on a cluster; use PairRisk")
@@ -166,22 +175,22 @@ class _OnDask(BaseRanker):
             )
 
     def _check_device(self) -> None:
-        """Refuse a device that is unknown or would not be used."""
+        """Raise ValueError if the device is unknown or would not be used."""
         if self.device not in DEVICES:
             raise ValueError(f"device={self.device!r} is unknown; use one of {DEVICES}")
-        used = self._only_family and learner(self.weak_rankers).on_own_devices
+        used = self._searches_only_family and learner(self.weak_rankers).on_own_devices
         if self.device != "cpu" and not used:
             raise ValueError(
                 f"device={self.device!r} on a cluster is for trees; use device='cpu', or "
-                f"{self._local.__name__} on one machine"
+                f"{self._local_class.__name__} on one machine"
             )
 
     def _take_features(self, count: int, names: list[str] | None) -> None:
-        """Remember number and names of the features, or compare them with the last fit's."""
+        """Set the number and names of the features; on a warm start, compare them instead."""
         known = getattr(self, "feature_names_in_", None)
-        going_on = self.warm_start and hasattr(self, "ensemble_")
-        self._forget_categories(reset=not going_on)
-        if not going_on:
+        continues = self.warm_start and hasattr(self, "ensemble_")
+        self._forget_categories(reset=not continues)
+        if not continues:
             self.n_features_in_ = count
             self.__dict__.pop("feature_names_in_", None)
             if names is not None:
@@ -196,25 +205,26 @@ class _OnDask(BaseRanker):
                 f"{', '.join(known[:5])}, ..."
             )
 
-    def _converse(
+    def _fit_on_workers(
         self,
         client: Any,
-        scattered: Scattered,
+        scattered: ScatteredRows,
         monitors: list[tuple[Monitor, dict[str, bool]]],
         saved: Checkpoint | None,
     ) -> dict[str, Any]:
+        """Run the local fit on all workers in lockstep; return the fitted attributes."""
         model = self.to_local()
         rounds = None if saved is None else _SavedRounds.read(saved, model)
         if not self.warm_start:
             model = clone(model)
-        seeded = "random_state" in model.get_params(deep=False) and self._draws_anew
-        if seeded and model.random_state is None:
-            model.random_state = check_random_state(None).randint(2**31)  # the same for all
+        needs_seed = "random_state" in model.get_params(deep=False) and self._draws_seed
+        if needs_seed and model.random_state is None:
+            model.random_state = check_random_state(None).randint(2**31)  # on all workers
         monitored = [(each.name, list(each.metrics), better) for each, better in monitors]
-        spec = _Spec(
+        spec = _FitSpec(
             model.set_params(callbacks=None, verbose=0),
             scattered.bins,
-            scattered.facts,
+            scattered.totals,
             scattered.classes,
             monitored,
             self.n_features_in_,
@@ -223,20 +233,22 @@ class _OnDask(BaseRanker):
             bool(self.callbacks) or self.verbose > 0 or saved is not None,
             rounds,
         )
-        done = len(getattr(self, "history_", ())) if self.warm_start else 0
+        rounds_done = len(getattr(self, "history_", ())) if self.warm_start else 0
         if rounds is not None:
-            done = rounds.count
+            rounds_done = rounds.count
         name = type(self).__name__
-        with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
+        with ProgressBar(
+            name, rounds=self.n_estimators, done=rounds_done, verbose=self.verbose
+        ) as bar:
             callbacks: list[Callable[..., Any]] = list(bar.callbacks(self.callbacks))
             if saved is not None:
                 callbacks.append(saved)
-            leader = _Leader([each for each, _ in monitors], callbacks)
+            on_client = _ClientServices([each for each, _ in monitors], callbacks)
             services: dict[str, Callable[[Any], Any]] = {
-                "look": leader.look,
-                "report": leader.report,
+                "look": on_client.look,
+                "report": on_client.report,
             }
-            launch = _Launcher(client, scattered, spec)
+            launch = _SessionLauncher(client, scattered, spec)
             try:
                 return SpmdDriver(launch, len(scattered.blocks), services, launch.why_lost).run()
             finally:
@@ -244,20 +256,20 @@ class _OnDask(BaseRanker):
                     saved.finish()
 
     def _needs_rows(self) -> bool:
-        """Whether rows would have to be picked, as for cross-validation."""
+        """Whether the fit selects rows, as for cross-validation."""
         return False
 
     def _risk(self) -> Risk:
-        """What is minimized."""
+        """Return the risk that is minimized."""
         return PairRisk("exponential", balance=self.balance)
 
     def _splits_a_list(self) -> bool:
-        """Whether a single list may be scattered over several workers."""
+        """Whether a single list may be split between workers."""
         return self._risk().splits_a_list
 
     def predict(self, X: Any, *, num_iteration: int | None = None) -> Any:
-        """Score every row: a dask array for dask collections, where they are; else an array."""
-        if not _on_cluster(X):
+        """Return the score of every row: a dask array for a dask collection, else an array."""
+        if not _is_dask_collection(X):
             return super().predict(X, num_iteration=num_iteration)
         if num_iteration is not None:
             raise ValueError("num_iteration is for rows in memory; use to_local().predict")
@@ -270,36 +282,37 @@ class _OnDask(BaseRanker):
         return da.map_blocks(_scores, X, model, dtype=np.float64, drop_axis=1, chunks=chunks)
 
     def to_local(self) -> BaseRanker:
-        """The same model as an estimator that knows nothing of clusters."""
-        local = self._local(**self.get_params(deep=False))
+        """Return the model as a local estimator."""
+        local = self._local_class(**self.get_params(deep=False))
         fitted = {name: each for name, each in vars(self).items() if name.endswith("_")}
         local.__dict__.update(fitted)
         return local
 
     def save(self, path: Any) -> None:
-        """Write the model as the local estimator writes it; `precede.load` reads it back."""
+        """Save the model as a local estimator, to be loaded by `precede.load`."""
         self.to_local().save(path)
 
 
-def _on_cluster(X: Any) -> bool:
-    """Whether something is a collection of dask."""
+def _is_dask_collection(X: Any) -> bool:
+    """Whether X is a dask collection."""
     return hasattr(X, "__dask_graph__")
 
 
 def _scores(X: Any, model: BaseRanker) -> Floats:
-    """Scores of one partition, which may be empty."""
+    """Return the scores of a partition, which may be empty."""
     return model.predict(X) if X.shape[0] else np.zeros(0)
 
 
-class DaskRankBoost(_OnDask, RankBoost):
+class DaskRankBoost(_DaskRanker, RankBoost):
     """`RankBoost` on a Dask cluster.
 
-    Parameters and attributes are those of `RankBoost`; `n_jobs` are threads of each worker.
+    It has the parameters and attributes of `RankBoost`; `n_jobs` is the number of threads per
+    worker.
 
     Notes
     -----
     The model is equal to the local one, bit for bit, for any number of workers and any
-    partitions. Without queries and with ``select="slope"`` nothing is shuffled. A round costs
+    partitions. Without queries and with ``select="slope"`` no rows are shuffled. A round takes
     four messages between the client and each worker, and one more with callbacks or a progress
     bar.
 
@@ -319,7 +332,7 @@ class DaskRankBoost(_OnDask, RankBoost):
     True
     """
 
-    _local = RankBoost
+    _local_class = RankBoost
 
     def _splits_a_list(self) -> bool:
         return super()._splits_a_list() and self.select == "slope"
@@ -328,14 +341,14 @@ class DaskRankBoost(_OnDask, RankBoost):
         return PairRisk("exponential", balance=self.balance, rank_weight=self.rank_weight)
 
 
-class DaskPushRanker(_OnDask, PushRanker):
+class DaskPushRanker(_DaskRanker, PushRanker):
     """`PushRanker` on a Dask cluster; see `DaskRankBoost`. ``price="cv"`` is refused.
 
-    A single list is split between workers for the exponential loss and powers as price; it
-    stays whole on one worker otherwise.
+    A single list is split between workers for the exponential loss with a power as price; otherwise
+    it is placed on one worker.
     """
 
-    _local = PushRanker
+    _local_class = PushRanker
 
     def _needs_rows(self) -> bool:
         return isinstance(self.price, str) and self.price == "cv"
@@ -344,20 +357,20 @@ class DaskPushRanker(_OnDask, PushRanker):
         return PairRisk(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
 
 
-class DaskSmoothMarginRanker(_OnDask, SmoothMarginRanker):
+class DaskSmoothMarginRanker(_DaskRanker, SmoothMarginRanker):
     """`SmoothMarginRanker` on a Dask cluster; see `DaskRankBoost`."""
 
-    _local = SmoothMarginRanker
+    _local_class = SmoothMarginRanker
 
 
-class DaskConvexRiskRanker(_OnDask, ConvexRiskRanker):
+class DaskConvexRiskRanker(_DaskRanker, ConvexRiskRanker):
     """`ConvexRiskRanker` on a Dask cluster; see `DaskRankBoost`. ``radius="cv"`` is refused.
 
-    A single list is split between workers for the exponential loss; it stays whole on one
-    worker otherwise.
+    A single list is split between workers for the exponential loss; otherwise it is placed on one
+    worker.
     """
 
-    _local = ConvexRiskRanker
+    _local_class = ConvexRiskRanker
 
     def _needs_rows(self) -> bool:
         return isinstance(self.radius, str)
@@ -366,19 +379,19 @@ class DaskConvexRiskRanker(_OnDask, ConvexRiskRanker):
         return PairRisk(self._chosen_loss(), balance=self.balance)
 
 
-class DaskBoostedRanker(_OnDask, BoostedRanker):
+class DaskBoostedRanker(_DaskRanker, BoostedRanker):
     """`BoostedRanker` on a Dask cluster; see `DaskRankBoost`.
 
-    Trees, stumps and features are distributed; a regressor of scikit-learn's kind or a risk of
-    your own is refused. A single list is split between workers for the exponential loss, powers
-    as price and ``balance="pairs"``; it stays whole on one worker otherwise. With
-    ``device="cuda"`` every worker grows trees on the GPU that it sees.
+    Trees, stumps and features are supported; scikit-learn regressors and user-defined risks are
+    not. A single list is split between workers for the exponential loss with a power as price and
+    ``balance="pairs"``; otherwise it is placed on one worker. With ``device="cuda"`` every worker
+    grows trees on its GPU.
 
     Notes
     -----
-    A split costs one message with the histogram of the smaller child from each worker, 16 bytes
-    for each bin, and the best splits of both children back; a tree costs some ten messages of a
-    few numbers more. The client keeps the histograms of the leaves of one tree.
+    For each split, every worker sends the histogram of the smaller child, 16 bytes per bin, and
+    receives the best splits of both children; a tree takes about ten more messages of a few
+    numbers. The client stores the histograms of the leaves of one tree.
 
     Examples
     --------
@@ -396,18 +409,18 @@ class DaskBoostedRanker(_OnDask, BoostedRanker):
     True
     """
 
-    _local = BoostedRanker
+    _local_class = BoostedRanker
 
     def _risk(self) -> Risk:
         return risk_of(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
 
 
-class DaskGlassBoxRanker(_OnDask, GlassBoxRanker):
+class DaskGlassBoxRanker(_DaskRanker, GlassBoxRanker):
     """`GlassBoxRanker` on a Dask cluster; see `DaskBoostedRanker`.
 
-    Curves, the search for pairs, trials on held-out queries and bootstrap samples run where the
-    rows are; histograms of integers travel. A single list stays whole on one worker. Listed pairs
-    and a risk of your own are refused.
+    Shape functions, the search for interactions, held-out trials and bootstrap samples are computed
+    on the workers, which exchange integer histograms. A single list is placed on one worker.
+    Explicit pairs and user-defined risks are not supported.
 
     Examples
     --------
@@ -426,10 +439,10 @@ class DaskGlassBoxRanker(_OnDask, GlassBoxRanker):
     True
     """
 
-    _local = GlassBoxRanker
-    _draws_anew = False
-    _takes_pairs = False
-    _only_family = False
+    _local_class = GlassBoxRanker
+    _draws_seed = False
+    _supports_pairs = False
+    _searches_only_family = False
 
     def _check_distributable(self) -> None:
         for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
@@ -438,7 +451,7 @@ class DaskGlassBoxRanker(_OnDask, GlassBoxRanker):
 
     def _take_features(self, count: int, names: list[str] | None) -> None:
         super()._take_features(count, names)
-        self._pairs()  # refuses columns that are not there
+        self._pairs()  # raises ValueError for unknown columns
 
     def _splits_a_list(self) -> bool:
         return False
@@ -447,13 +460,13 @@ class DaskGlassBoxRanker(_OnDask, GlassBoxRanker):
         return risk_of(self.loss, self.price, balance=self.balance)
 
 
-class DaskQBRank(_OnDask, QBRank):
+class DaskQBRank(_DaskRanker, QBRank):
     """`QBRank` on a Dask cluster; see `DaskBoostedRanker`.
 
-    A single list stays whole on one worker.
+    A single list is placed on one worker.
     """
 
-    _local = QBRank
+    _local_class = QBRank
 
     def _risk(self) -> Risk:
         return QuadraticMixture(self.margin, float(self.weight), self.balance)
@@ -462,8 +475,8 @@ class DaskQBRank(_OnDask, QBRank):
 class PairObjective:
     """A pair risk as a custom objective of LightGBM's rankers, also of its Dask interface.
 
-    Gives LightGBM the negative pull and the curvature of `PairRisk(loss, price)` at its scores,
-    query by query: O(n) for the exponential loss, see `PairRisk` for others. Rows of a group
+    Calling it returns the gradient and the diagonal of the Hessian of `PairRisk(loss, price)` with
+    respect to the scores: O(n) for the exponential loss, see `PairRisk` for others. Rows of a group
     must be consecutive, as LightGBM requires.
 
     Parameters
@@ -491,7 +504,7 @@ class PairObjective:
     def __call__(
         self, y: Array, scores: Array, weight: Array | None, group: Array
     ) -> tuple[Array, Array]:
-        """Gradient and curvature, as LightGBM asks for them."""
+        """Return gradient and Hessian for LightGBM."""
         qid = np.repeat(np.arange(len(group)), group)
         judgments = Judgments.graded(y, qid, weight=weight)
         bound = PairRisk(self.loss, self.price, balance=self.balance).bind(judgments)
@@ -502,18 +515,18 @@ class PairObjective:
         return -mass * bound.to_rows(state.pull), mass * bound.to_rows(bound.curvature(state))
 
 
-def _listed(pairs: ArrayLike | None, weight: ArrayLike | None) -> Listed | None:
+def _explicit_pairs(pairs: ArrayLike | None, weight: ArrayLike | None) -> ExplicitPairs | None:
     if pairs is None:
         if weight is not None:
             raise ValueError("pair_weight is given without pairs; give both, or leave it out")
         return None
-    if _on_cluster(pairs) or _on_cluster(weight):
+    if _is_dask_collection(pairs) or _is_dask_collection(weight):
         raise ValueError("pairs and pair_weight are collections of dask; compute() them first")
-    return Listed(pairs, weight)
+    return ExplicitPairs(pairs, weight)
 
 
 def _check_family(weak_rankers: str | Family) -> None:
-    """Refuse a family whose search may not be spread over machines; see `Family`."""
+    """Raise ValueError if a family is not `distributable`."""
     weak = learner(weak_rankers)
     if not weak.distributable:
         raise ValueError(
@@ -524,56 +537,56 @@ def _check_family(weak_rankers: str | Family) -> None:
         )
 
 
-# -- the client's side -----------------------------------------------------------------------
+# -- in the client process -------------------------------------------------------------------
 
 
-class _Leader:
-    """What only the client can do: look at evaluation sets, call the user's functions."""
+class _ClientServices:
+    """Services of the client process: evaluate monitors and call the user's callbacks."""
 
     def __init__(self, monitors: list[Monitor], callbacks: list[Callable[[Progress], Any]]):
         self._monitors, self._callbacks = monitors, callbacks
         self._history, self._ensemble = History(), Ensemble([], [], 1)
 
-    def look(self, given: tuple[int, list[tuple[Any, ...]]]) -> dict[str, float]:
-        """Move the scores of an evaluation set as a worker says, and look at its metrics."""
-        number, moves = given
-        for what, *arguments in moves:
-            getattr(self._monitors[number], what)(*arguments)
+    def look(self, argument: tuple[int, list[tuple[Any, ...]]]) -> dict[str, float]:
+        """Update the scores of an evaluation set and return its metrics."""
+        number, updates = argument
+        for method, *arguments in updates:
+            getattr(self._monitors[number], method)(*arguments)
         return self._monitors[number].look()
 
     def report(
         self,
-        given: tuple[list[dict[str, Any]], Ensemble | None, tuple[Any, ...] | None],
+        argument: tuple[list[dict[str, Any]], Ensemble | None, tuple[Any, ...] | None],
     ) -> bool:
-        """Show a round to the callbacks; whether one of them says stop."""
-        records, ensemble, added_ = given
+        """Append a round to history and ensemble; return whether a callback asks to stop."""
+        records, ensemble, last = argument
         for record in records:
             self._history.append(**record)
         if ensemble is not None:
             self._ensemble = ensemble
-        elif added_ is not None:
-            self._ensemble.append(*added_)
+        elif last is not None:
+            self._ensemble.append(*last)
         return asked_to_stop(self._callbacks, self._history, self._ensemble)
 
 
-class _Launcher:
-    """Puts the station of a block on a worker, and on another if that one is lost."""
+class _SessionLauncher:
+    """Launch the session of a block on its worker, or on another one if that is lost."""
 
-    def __init__(self, client: Any, scattered: Scattered, spec: _Spec):
+    def __init__(self, client: Any, scattered: ScatteredRows, spec: _FitSpec):
         self._client, self._scattered, self._spec = client, scattered, spec
-        self._kept: dict[int, Any] = {}
+        self._futures: dict[int, Any] = {}
 
     def __call__(self, rank: int) -> Any:
         future = self._client.submit(
-            _station, self._scattered.blocks[rank], self._spec, rank, actor=True, pure=False,
-            workers=[self._scattered.homes[rank]], allow_other_workers=True,
+            _worker_session, self._scattered.blocks[rank], self._spec, rank, actor=True, pure=False,
+            workers=[self._scattered.workers[rank]], allow_other_workers=True,
         )  # fmt: skip
-        self._kept[rank] = future  # the actor lives as long as its future
-        with self._client.as_current():  # whose way to the workers the actor takes
+        self._futures[rank] = future  # keeps the actor alive
+        with self._client.as_current():  # used by the actor proxy
             return future.result()
 
     def why_lost(self) -> str:
-        """Why no worker can be reached any more; "" while the scheduler is there."""
+        """Return why no worker can be reached; "" while the client is connected."""
         if self._client.status == "running":
             return ""
         return (
@@ -582,7 +595,7 @@ class _Launcher:
         )
 
 
-def _station(block: Rows, spec: _Spec, rank: int) -> WorkerSession:
+def _worker_session(block: RowBlock, spec: _FitSpec, rank: int) -> WorkerSession:
     from distributed import get_worker  # noqa: PLC0415  (on a worker)
 
     threads = get_worker().state.nthreads if spec.n_jobs is None else count_jobs(spec.n_jobs)
@@ -590,52 +603,52 @@ def _station(block: Rows, spec: _Spec, rank: int) -> WorkerSession:
 
 
 @contextmanager
-def _client(given: Any) -> Iterator[Any]:
-    """The client to work with: the one given, the current one, or one for the time being."""
+def _client_or_default(client: Any) -> Iterator[Any]:
+    """Yield the given client, the current one, or a temporary one with a local cluster."""
     try:
         from distributed import Client, default_client  # noqa: PLC0415  (only on clusters)
     except ImportError as error:
         raise ImportError(
             "precede.dask needs Dask; install it with pip install 'precede[dask]'"
         ) from error
-    if given is not None:
-        if given.asynchronous:
+    if client is not None:
+        if client.asynchronous:
             raise ValueError(
                 "the client is asynchronous, and fit waits for its answers; give one made with "
                 "asynchronous=False"
             )
-        yield given
+        yield client
         return
     try:
         current = default_client()
-    except ValueError:  # there is none
-        with Client(dashboard_address=":0", direct_to_workers=True) as made:
-            yield made
+    except ValueError:  # no current client
+        with Client(dashboard_address=":0", direct_to_workers=True) as temporary:
+            yield temporary
         return
     yield current
 
 
-# -- the workers' side -----------------------------------------------------------------------
+# -- on the workers --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Spec:
-    """What every worker is told: the estimator, the cuts, the facts, what is monitored."""
+class _FitSpec:
+    """Arguments of the fit that are the same on all workers."""
 
     model: BaseRanker
     bins: Bins
-    facts: GlobalTotals
+    totals: GlobalTotals
     classes: Array | None
     monitored: list[tuple[str, list[str], dict[str, bool]]]
     n_features: int
     names: Array | None
     n_jobs: int | None
-    reported: bool  # whether somebody at the client looks at every round
+    report_rounds: bool  # whether the client needs every round
     rounds: _SavedRounds | None = None  # of a checkpoint
 
 
-def _fit_block(block: Rows, spec: _Spec, context: ClusterContext) -> dict[str, Any] | None:
-    """Run the fit of the local estimator on one block, in step with the others."""
+def _fit_block(block: RowBlock, spec: _FitSpec, context: ClusterContext) -> dict[str, Any] | None:
+    """Fit the local estimator on one block; return the fitted attributes on the first worker."""
     model = clone(spec.model)
     if model.warm_start:
         model.__dict__.update(
@@ -644,10 +657,10 @@ def _fit_block(block: Rows, spec: _Spec, context: ClusterContext) -> dict[str, A
     model.n_features_in_ = spec.n_features
     if spec.names is not None:
         model.feature_names_in_ = spec.names
-    model.callbacks = [_Reporter(context)] if spec.reported else None
+    model.callbacks = [_Reporter(context)] if spec.report_rounds else None
     model.n_jobs = context.jobs
     context.own_device = device_of_machine(model.device, context.rank)
-    training = _training(block, spec, context)
+    training = _training_data(block, spec, context)
     monitors = [
         (cast(Monitor, _RemoteMonitor(context, number, name, metrics)), better)
         for number, (name, metrics, better) in enumerate(spec.monitored)
@@ -660,19 +673,19 @@ def _fit_block(block: Rows, spec: _Spec, context: ClusterContext) -> dict[str, A
     return {name: each for name, each in vars(model).items() if name.endswith("_")}
 
 
-def _training(block: Rows, spec: _Spec, context: ClusterContext) -> TrainingData:
-    layout = arranged(block, spec.facts)
+def _training_data(block: RowBlock, spec: _FitSpec, context: ClusterContext) -> TrainingData:
+    layout = block_layout(block, spec.totals)
     table = Table.like(block.X, spec.bins, order=layout.order, context=context)
     codes_only = learner(spec.model.weak_rankers).codes_only
     training = TrainingData.ordered(table, layout, context, by_value=not codes_only)
     resumed = spec.model.warm_start or (spec.rounds is not None and spec.rounds.count > 0)
     if not resumed and codes_only:
-        training.table.X = None  # thresholds of this fit are cuts: codes tell all
+        training.table.X = None  # all thresholds are cuts, so the codes suffice
     return training
 
 
 class _SavedRounds(Checkpoint):
-    """Rounds of a checkpoint that the client has read; on the workers nothing is written."""
+    """Rounds of a checkpoint read by the client; workers do not write checkpoints."""
 
     def __init__(self, path: Path, fields: dict[str, Any] | None):
         super().__init__(path)
@@ -680,7 +693,7 @@ class _SavedRounds(Checkpoint):
 
     @classmethod
     def read(cls, saved: Checkpoint, model: BaseRanker) -> _SavedRounds:
-        """What the file of a checkpoint holds for this model, checked as in a local fit."""
+        """Read the checkpoint file for a model, with the checks of a local fit."""
         return cls(saved.path, saved.begin(type(model).__name__, described_parameters(model)))
 
     @property
@@ -690,15 +703,15 @@ class _SavedRounds(Checkpoint):
         return len(history) if isinstance(history, list) else 0
 
     def begin(self, estimator: str, parameters: dict[str, Any]) -> dict[str, Any] | None:  # noqa: ARG002
-        """What the client has read."""
+        """Return the contents of the checkpoint file."""
         return self._fields
 
     def __call__(self, progress: Progress) -> None:
-        """Leave the writing to the client."""
+        """Do nothing: the client writes the checkpoint."""
 
 
 class _Reporter:
-    """A callback that shows every round to the client."""
+    """Callback that sends every round to the client."""
 
     def __init__(self, context: ClusterContext):
         self._context = context
@@ -706,47 +719,47 @@ class _Reporter:
         self._weights: list[float] = []
 
     def __call__(self, progress: Progress) -> bool:
-        """Send what is new: the last round, the last ranker, or all where others changed."""
+        """Send the last round and weak ranker, or the whole ensemble if earlier weights changed."""
         records = list(progress.history)[self._rounds :]
         weights = progress.ensemble.weights
-        whole, added_ = None, None
+        ensemble, last = None, None
         if self._rounds and weights[:-1] == self._weights:
-            added_ = (progress.ensemble.weak_rankers[-1], weights[-1])
+            last = (progress.ensemble.weak_rankers[-1], weights[-1])
         else:
-            whole = progress.ensemble.first(len(weights))
+            ensemble = progress.ensemble.first(len(weights))
         self._rounds, self._weights = len(progress.history), list(weights)
-        return self._context.serve("report", (records, whole, added_))
+        return self._context.call_service("report", (records, ensemble, last))
 
 
 class _RemoteMonitor:
-    """An evaluation set that the client holds."""
+    """Proxy of a `Monitor` in the client process; updates are sent with the next `look`."""
 
     def __init__(self, context: ClusterContext, number: int, name: str, metrics: list[str]):
         self.name = name
         self.metrics = dict.fromkeys(metrics)
         self._context, self._number = context, number
-        self._moves: list[tuple[Any, ...]] = []
+        self._updates: list[tuple[Any, ...]] = []
 
-    def advance(self, ranker: WeakRanker, weight: float) -> None:
-        """Add one ranker to the scores, before they are looked at."""
-        self._moves.append(("advance", ranker, weight))
+    def advance(self, weak_ranker: WeakRanker, weight: float) -> None:
+        """See `Monitor.advance`."""
+        self._updates.append(("advance", weak_ranker, weight))
 
     def shrink(self, factor: float) -> None:
-        """Multiply the scores, before they are looked at."""
-        self._moves.append(("shrink", factor))
+        """See `Monitor.shrink`."""
+        self._updates.append(("shrink", factor))
 
     def restart(self, model: Scoring) -> None:
-        """Begin at the scores of a model, before they are looked at."""
-        self._moves = [("restart", model)]
+        """See `Monitor.restart`."""
+        self._updates = [("restart", model)]
 
     def look(self) -> dict[str, float]:
-        """Values of the metrics, from the client."""
-        moves, self._moves = self._moves, []
-        return self._context.serve("look", (self._number, moves))
+        """Return the metrics; see `Monitor.look`."""
+        updates, self._updates = self._updates, []
+        return self._context.call_service("look", (self._number, updates))
 
 
-def _computed(given: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-    """Evaluation sets in the memory of the client."""
+def _in_client_memory(eval_data: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    """Compute evaluation sets given as dask collections."""
     import dask  # noqa: PLC0415  (only on clusters)
 
-    return dask.compute(*given)
+    return dask.compute(*eval_data)

@@ -422,7 +422,7 @@ def test_a_page_that_claims_a_commit_has_the_package_of_that_commit(measure):
 
 def test_files_shown_on_pages_are_those_that_run():
     shown = re.findall(r'--8<-- "(.*?)[:\d]*"', "".join(map(text_of, ROOT.glob("docs/*.md"))))
-    assert {"examples/add_a_loss.py", "examples/add_a_ranker.py"} < set(shown)
+    assert {"examples/add_a_loss.py", "examples/add_a_weak_ranker.py"} < set(shown)
     run = {f"examples/{path.name}" for path in ROOT.glob("examples/*.py")}
     assert set(shown) <= run | {f"benchmarks/results/{path.name}" for path in RESULTS}
 

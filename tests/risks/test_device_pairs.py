@@ -22,15 +22,15 @@ def test_queries_are_summed_on_the_device():
     for loss in ("hinge", "squared_hinge"):
         assert bound(Judgments(GRADES, QUERIES), loss).on_device
         assert bound(Judgments(np.arange(20_000) % 2), loss).on_device  # by sweeps
-        assert not bound(Judgments(np.arange(20_000) < 3), loss).on_device  # one run
+        assert not bound(Judgments(np.arange(20_000) < 3), loss).on_device  # one level range
 
 
 def test_other_pairs_are_not(monkeypatch):
     listed = Judgments(pairs=[(0, 1), (1, 2), (0, 2)], n=3)
     assert bound(listed).on_device
-    monkeypatch.setattr(device_pairs, "MOST_LISTED", 1)
+    monkeypatch.setattr(device_pairs, "MAX_PAIRS_PER_ROW", 1)
     assert not bound(listed).on_device
-    monkeypatch.setattr(device_pairs, "LONGEST", 10)
+    monkeypatch.setattr(device_pairs, "MAX_RANGE_ROWS", 10)
     assert not bound(Judgments(GRADES, QUERIES)).on_device
 
 

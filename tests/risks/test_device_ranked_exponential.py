@@ -134,7 +134,7 @@ def test_what_stays_on_the_cpu(monkeypatch):
     judgments, _ = problem(7)
     risk = PairRisk("exponential", rank_weight="ndcg@10")
     assert risk.bind(judgments, Context(1, EmulatedDevice())).on_device
-    monkeypatch.setattr(device_ranks, "LONGEST", 10)
+    monkeypatch.setattr(device_ranks, "MAX_QUERY_ROWS", 10)
     bound = risk.bind(judgments, Context(1, EmulatedDevice()))
     assert not bound.on_device
     state = bound.state(np.zeros(bound.layout.n_used_rows))

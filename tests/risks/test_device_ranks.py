@@ -75,10 +75,10 @@ def test_pairs_far_in_order():
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
-def test_crowds_of_equal_scores(monkeypatch, loss):
-    monkeypatch.setattr(ranked_pairs, "LONG", 20)
+def test_large_tied_groups(monkeypatch, loss):
+    monkeypatch.setattr(ranked_pairs, "LONG_LIST_ROWS", 20)
     for module in (ranked_pairs, device_ranks):
-        monkeypatch.setattr(module, "CROWD", 3)
+        monkeypatch.setattr(module, "MAX_ENUMERATED_TIES", 3)
     judgments, rng = problem(5)
     scores = np.round(rng.normal(size=len(judgments)))
     assert_same(judgments, "ndcg@5", 0 * scores, scores, loss=loss)
@@ -90,7 +90,7 @@ def test_what_stays_on_the_cpu(monkeypatch):
     judgments, _ = problem(4)
     device = EmulatedDevice()
     assert bound(judgments, "ndcg@10", device=device).on_device
-    monkeypatch.setattr(device_ranks, "LONGEST", 10)
+    monkeypatch.setattr(device_ranks, "MAX_QUERY_ROWS", 10)
     assert not bound(judgments, "ndcg@10", device=device).on_device
 
 

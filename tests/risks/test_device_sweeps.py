@@ -53,7 +53,7 @@ def test_states_are_equal_to_the_bit(loss, grades, weighted, spread):
 @pytest.mark.parametrize("bits", [1, 4])
 def test_many_blocks(loss, bits, monkeypatch):
     """More blocks of a side than threads carry at a time."""
-    monkeypatch.setattr(hinge_sweeps, "BITS", bits)
+    monkeypatch.setattr(hinge_sweeps, "CHUNK_BITS", bits)
     judgments, rng = lists(1, 3, weighted=True, sizes=(1500, 40))
     assert_same(judgments, rng.normal(size=len(judgments)), loss)
 

@@ -1,4 +1,4 @@
-"""Hinge risks of long lists by sweeps in blocks, against all pairs."""
+"""Hinge risks of long lists by scans in chunks, against all pairs."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,12 @@ LOSSES = ["hinge", "hinge with margin 0", "hinge with gaps", "squared hinge",
           "squared hinge with gaps"]  # fmt: skip
 
 
-@pytest.fixture(params=[1, 3, 9], ids=lambda bits: f"blocks of {2**bits}")
+@pytest.fixture(params=[1, 3, 9], ids=lambda bits: f"chunks of {2**bits}")
 def all_swept(monkeypatch, request):
     """No pair of two grades is enumerated, however short the query."""
-    monkeypatch.setattr(hinge_sweeps, "MOST_PAIRS", 0)
-    monkeypatch.setattr(hinge_sweeps, "BITS", request.param)
-    monkeypatch.setattr(hinge_sweeps, "DIGITS", 8)
+    monkeypatch.setattr(hinge_sweeps, "MAX_PAIRS_PER_ROW", 0)
+    monkeypatch.setattr(hinge_sweeps, "CHUNK_BITS", request.param)
+    monkeypatch.setattr(hinge_sweeps, "MIN_RADIX_ROWS", 8)
 
 
 def state_of(made, scores, loss, *, jobs=1, balance="pairs"):
@@ -82,7 +82,7 @@ def test_sums_by_sweeps_are_those_of_enumeration(name):
 @pytest.mark.parametrize("levels", [2, 3, 7])
 def test_every_row_of_a_long_list_keeps_its_digits(loss, levels, spread, monkeypatch):
     """Relative errors, of rows far from all others too."""
-    monkeypatch.setattr(hinge_sweeps, "MOST_PAIRS", 0)
+    monkeypatch.setattr(hinge_sweeps, "MAX_PAIRS_PER_ROW", 0)
     rng = np.random.default_rng(levels)
     n = 2500
     grade = rng.integers(0, levels, n).astype(float)
@@ -118,8 +118,8 @@ def test_lists_long_and_short_are_summed_together(loss):
     weight = rng.choice([0.5, 1.0, 2.0], qid.size)
     scores = 2 * rng.standard_normal(qid.size)
     made = Judgments(grade, qid, weight=weight)
-    runs, depths = _plan(made.to_layout())
-    assert len(runs) >= 2
+    level_ranges, depths = _plan(made.to_layout())
+    assert len(level_ranges) >= 2
     assert len(depths) >= 2
     value, _, pull, hessian = state_of(made, scores, loss)
     parts = [all_pairs(loss, *(a[qid == q] for a in (grade, weight, scores))) for q in range(4)]
@@ -131,18 +131,18 @@ def test_lists_long_and_short_are_summed_together(loss):
 
 @given(st.data())
 @settings(max_examples=60)
-def test_every_pair_is_in_one_split_or_run(data):
+def test_every_pair_is_in_one_split_or_range(data):
     sizes = data.draw(st.lists(st.integers(1, 400), min_size=2, max_size=40))
     levels = np.repeat(np.arange(len(sizes)), sizes)
     qid = (levels >= data.draw(st.integers(1, len(sizes)))).astype(int)
     layout = Judgments(levels.astype(float), qid).to_layout()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hinge_sweeps, "MOST_PAIRS", data.draw(st.sampled_from([0, 20, 300])))
-        patch.setattr(hinge_sweeps, "LONGEST", data.draw(st.sampled_from([0, 500, 8192])))
-        runs, depths = _plan(layout)
+        patch.setattr(hinge_sweeps, "MAX_PAIRS_PER_ROW", data.draw(st.sampled_from([0, 20, 300])))
+        patch.setattr(hinge_sweeps, "LONG_LIST_ROWS", data.draw(st.sampled_from([0, 500, 8192])))
+        level_ranges, depths = _plan(layout)
     start = layout.level_start
     count = 0
-    for bottom, top in runs:
+    for bottom, top in level_ranges:
         of_levels = np.diff(start[bottom : top + 1])
         count += (of_levels.sum() ** 2 - (of_levels**2).sum()) // 2
     for splits in depths:
@@ -151,7 +151,7 @@ def test_every_pair_is_in_one_split_or_run(data):
         rows = np.concatenate([np.arange(*each) for each in splits.sides[:, :2]])
         assert np.unique(rows).size == rows.size == splits.rows  # no row is twice in one depth
         assert_array_equal(
-            np.concatenate([np.arange(*each) for each in splits.blocks[:, :2]]), rows
+            np.concatenate([np.arange(*each) for each in splits.chunks[:, :2]]), rows
         )
     assert count == layout.count_graded_pairs()
 
@@ -221,17 +221,17 @@ def test_a_list_in_order_does_not_pull(loss):
 
 def test_few_winners_of_a_long_list_are_enumerated():
     made = Judgments(np.arange(20_000) < 3).to_layout()
-    runs, depths = _plan(made)
-    assert len(runs) == 1
+    level_ranges, depths = _plan(made)
+    assert len(level_ranges) == 1
     assert not depths
-    runs, depths = _plan(Judgments(np.arange(20_000) < 60).to_layout())
-    assert not len(runs)
+    level_ranges, depths = _plan(Judgments(np.arange(20_000) < 60).to_layout())
+    assert not len(level_ranges)
     assert len(depths) == 1
 
 
-def test_a_rare_grade_does_not_leave_a_long_run_to_be_enumerated():
-    """A device enumerates no run of more than `LONGEST` rows; halves are sorted anyway."""
+def test_a_rare_grade_does_not_leave_a_long_range_to_be_enumerated():
+    """A device enumerates only short level ranges; halves are sorted anyway."""
     grade = np.repeat([0, 1, 2, 3], [20_000, 10, 1_000, 1_000])
-    runs, depths = _plan(Judgments(grade).to_layout())
-    assert not len(runs)
+    level_ranges, depths = _plan(Judgments(grade).to_layout())
+    assert not len(level_ranges)
     assert len(depths) == 2

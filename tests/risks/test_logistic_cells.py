@@ -17,8 +17,8 @@ from precede.risks.logistic_cells import LogisticRisk, _plan
 @pytest.fixture
 def all_by_cells(monkeypatch):
     """No pair of two grades is enumerated, however short the query."""
-    monkeypatch.setattr(logistic_cells, "PAIRS_OF_ROW", 0)
-    monkeypatch.setattr(logistic_cells, "PAIRS_OF_SIDE", 0)
+    monkeypatch.setattr(logistic_cells, "PAIRS_PER_ROW", 0)
+    monkeypatch.setattr(logistic_cells, "PAIRS_PER_SIDE", 0)
 
 
 def state_of(made, scores, *, jobs=1, balance="pairs"):
@@ -49,8 +49,10 @@ def all_pairs(grade, weight, scores):
 @pytest.mark.parametrize("threads", ["between nodes", "inside nodes"])
 def test_sums_by_cells_are_those_of_enumeration(groups, threads, all_by_cells, monkeypatch):
     """All kinds of judgments, by the twin in decimals; grades in two groups or one for each."""
-    monkeypatch.setattr(logistic_cells, "ROWS_OF_GROUP", 1 if groups == "many" else 2048)
-    monkeypatch.setattr(logistic_cells, "LARGE", 1 if threads == "inside nodes" else 1 << 16)
+    monkeypatch.setattr(logistic_cells, "ROWS_PER_GROUP", 1 if groups == "many" else 2048)
+    monkeypatch.setattr(
+        logistic_cells, "MIN_SHARED_ROWS", 1 if threads == "inside nodes" else 1 << 16
+    )
 
     @given(some.judgments(), st.data())
     @settings(max_examples=60)
@@ -113,8 +115,8 @@ def test_lists_long_and_short_are_summed_together():
     weight = rng.choice([0.5, 1.0, 2.0], qid.size)
     scores = 2 * rng.standard_normal(qid.size)
     made = Judgments(grade, qid, weight=weight)
-    runs, depths = _plan(made.to_layout())
-    assert len(runs) >= 2
+    level_ranges, depths = _plan(made.to_layout())
+    assert len(level_ranges) >= 2
     assert len(depths) >= 1
     value, _, pull, hessian = state_of(made, scores)
     parts = [all_pairs(*(a[qid == q] for a in (grade, weight, scores))) for q in range(4)]
@@ -126,17 +128,19 @@ def test_lists_long_and_short_are_summed_together():
 
 @given(st.data())
 @settings(max_examples=60)
-def test_every_pair_is_in_one_node_or_run(data):
+def test_every_pair_is_in_one_node_or_range(data):
     sizes = data.draw(st.lists(st.integers(1, 400), min_size=2, max_size=40))
     levels = np.repeat(np.arange(len(sizes)), sizes)
     qid = (levels >= data.draw(st.integers(1, len(sizes)))).astype(int)
     layout = Judgments(levels.astype(float), qid).to_layout()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logistic_cells, "PAIRS_OF_SIDE", data.draw(st.sampled_from([0, 100, 10_000])))
-        patch.setattr(logistic_cells, "ROWS_OF_GROUP", data.draw(st.sampled_from([10, 300, 2048])))
-        runs, depths = _plan(layout)
+        patch.setattr(
+            logistic_cells, "PAIRS_PER_SIDE", data.draw(st.sampled_from([0, 100, 10_000]))
+        )
+        patch.setattr(logistic_cells, "ROWS_PER_GROUP", data.draw(st.sampled_from([10, 300, 2048])))
+        level_ranges, depths = _plan(layout)
     start = layout.level_start
-    count = sum(_count(start[bottom : top + 1]) for bottom, top in runs)
+    count = sum(_count(start[bottom : top + 1]) for bottom, top in level_ranges)
     for nodes in depths:
         ends = zip(nodes.start, nodes.start[1:], strict=False)
         bounds = [nodes.bounds[first:last] for first, last in ends]
@@ -156,7 +160,7 @@ def test_sums_by_cells_do_not_depend_on_the_number_of_threads(
     levels, spread, tiny_thresholds, monkeypatch
 ):
     """Blocks of fixed size, cells in order: equal bits, of nodes large and small."""
-    monkeypatch.setattr(logistic_cells, "LARGE", 1 << 15)
+    monkeypatch.setattr(logistic_cells, "MIN_SHARED_ROWS", 1 << 15)
     rng = np.random.default_rng(levels)
     n = 80_000
     qid = np.where(np.arange(n) < 60_000, 0, np.arange(n) // 4000)
@@ -172,9 +176,9 @@ def test_a_node_has_the_same_bits_whether_threads_share_it_or_not(monkeypatch):
     rng = np.random.default_rng(0)
     made = Judgments(rng.integers(0, 3, 40_000))
     scores = 3 * rng.standard_normal(40_000)
-    monkeypatch.setattr(logistic_cells, "LARGE", 1)
+    monkeypatch.setattr(logistic_cells, "MIN_SHARED_ROWS", 1)
     shared = state_of(made, scores, jobs=2)
-    monkeypatch.setattr(logistic_cells, "LARGE", 1 << 20)
+    monkeypatch.setattr(logistic_cells, "MIN_SHARED_ROWS", 1 << 20)
     for ours, theirs in zip(state_of(made, scores, jobs=2), shared, strict=True):
         assert_array_equal(ours, theirs)
 
@@ -196,7 +200,7 @@ def test_many_grades_and_scores_far_apart_take_bounded_memory(jobs, monkeypatch)
     n = 40_000
     grade = rng.integers(0, 19, n).astype(float)
     scores = 1e6 * rng.random(n)
-    monkeypatch.setattr(logistic_cells, "LARGE", 1 if jobs == 2 else 1 << 16)
+    monkeypatch.setattr(logistic_cells, "MIN_SHARED_ROWS", 1 if jobs == 2 else 1 << 16)
     _, _, pull, hessian = state_of(Judgments(grade), scores, jobs=jobs)
     some_rows = np.arange(0, n, 400)
     margin = scores[some_rows][:, None] - scores[None, :]

@@ -40,7 +40,7 @@ def test_a_loss_without_a_form_is_summed_in_tiles(monkeypatch):
     scores = rng.integers(-20, 20, 60) / 8
     risk = PairRisk(some.Hyperbolic(), 2)
     whole = risk.pull(made, scores)
-    monkeypatch.setattr(sums, "TILE", 7)
+    monkeypatch.setattr(sums, "TILE_ROWS", 7)
     assert_allclose(risk.pull(made, scores), whole, rtol=1e-13)
 
 

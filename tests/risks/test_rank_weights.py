@@ -23,7 +23,7 @@ from precede.datasets import search_results
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
 from precede.losses import SmoothedHinge, pair_loss
-from precede.risks.rank_weights import RankWeight, _sort_by_cells, rank_weight
+from precede.risks.rank_weights import RankWeight, _bucket_sort, rank_weight
 
 RULES = [
     "gap", "grade_gap", "ndcg", "ndcg@1", "ndcg@3", "precision@2",
@@ -49,21 +49,21 @@ def graded(draw, most=12):
     return judgments
 
 
-def form_crowds(monkeypatch, crowd):
-    """More rows than these with one score are a crowd, in any list."""
-    if crowd is not None:
-        monkeypatch.setattr("precede.risks.ranked_pairs.LONG", 0)
-        monkeypatch.setattr("precede.risks.ranked_pairs.CROWD", crowd)
+def form_tied_groups(monkeypatch, max_ties):
+    """Rows with one score are a tied group from a smaller number on, in any list."""
+    if max_ties is not None:
+        monkeypatch.setattr("precede.risks.ranked_pairs.LONG_LIST_ROWS", 0)
+        monkeypatch.setattr("precede.risks.ranked_pairs.MAX_ENUMERATED_TIES", max_ties)
 
 
-@pytest.mark.parametrize(("few", "crowd"), [(0, None), (16, None), (16, 0), (16, 1)])
+@pytest.mark.parametrize(("few", "max_ties"), [(0, None), (16, None), (16, 0), (16, 1)])
 @given(data=st.data(), rule=st.sampled_from(RULES), name=st.sampled_from(sorted(LOSSES)),
        balance=st.sampled_from(["pairs", "queries", "items"]))  # fmt: skip
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_sums_equal_enumeration(monkeypatch, few, crowd, data, rule, name, balance):
-    """By sums for every grade, and (if 0 grades are few) by trees; with crowds and without."""
-    monkeypatch.setattr("precede.risks.rank_weights.FEW", few)
-    form_crowds(monkeypatch, crowd)
+def test_sums_equal_enumeration(monkeypatch, few, max_ties, data, rule, name, balance):
+    """By sums for every grade, and (if 0 grades are few) by trees; with tied groups and without."""
+    monkeypatch.setattr("precede.risks.rank_weights.MAX_SUMMED_GRADES", few)
+    form_tied_groups(monkeypatch, max_ties)
     judgments, loss = data.draw(graded()), LOSSES[name]
     wide = data.draw(st.sampled_from([2.0, 150.0, 340.0]))  # the last is beyond exponentials
     scores = data.draw(strategies.scores(len(judgments), wide))
@@ -82,13 +82,13 @@ def test_sums_equal_enumeration(monkeypatch, few, crowd, data, rule, name, balan
     )
 
 
-@pytest.mark.parametrize("crowd", [0, 1, None])
+@pytest.mark.parametrize("max_ties", [0, 1, None])
 @given(data=st.data(), rule=st.sampled_from(RULES), name=st.sampled_from(sorted(LOSSES)))
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_weights_stay_those_of_the_scores_at_which_the_round_began(
-    monkeypatch, crowd, data, rule, name
+    monkeypatch, max_ties, data, rule, name
 ):
-    form_crowds(monkeypatch, crowd)
+    form_tied_groups(monkeypatch, max_ties)
     judgments, loss = data.draw(graded()), LOSSES[name]
     before, now = (data.draw(strategies.scores(len(judgments), 4.0)) for _ in range(2))
     bound = PairRisk(loss, rank_weight=rule).bind(judgments)
@@ -111,12 +111,12 @@ def test_weights_stay_those_of_the_scores_at_which_the_round_began(
     )
 
 
-@pytest.mark.parametrize("crowd", [0, None])
+@pytest.mark.parametrize("max_ties", [0, None])
 @given(data=st.data(), rule=st.sampled_from(RULES),
        name=st.sampled_from(["exponential", "logistic", "hinge"]))  # fmt: skip
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_masses_equal_enumeration(monkeypatch, crowd, data, rule, name):
-    form_crowds(monkeypatch, crowd)
+def test_masses_equal_enumeration(monkeypatch, max_ties, data, rule, name):
+    form_tied_groups(monkeypatch, max_ties)
     judgments = data.draw(graded())
     scores = data.draw(strategies.scores(len(judgments), 4.0))
     ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(judgments),
@@ -190,20 +190,20 @@ def test_the_ranks_of_a_long_list_are_the_same(monkeypatch, kind):
     }[kind]
     risk = PairRisk("exponential", rank_weight="ndcg")
     expected = risk.pull(judgments, scores)
-    monkeypatch.setattr("precede.risks.rank_weights.LONG", 10)
+    monkeypatch.setattr("precede.risks.rank_weights.MIN_BUCKET_SORT_ROWS", 10)
     bound = risk.bind(judgments)
     at = scores[bound.layout.order]
-    assert _sort_by_cells(at, 0, np.empty(500, np.int64)) == (kind != "skewed")
+    assert _bucket_sort(at, 0, np.empty(500, np.int64)) == (kind != "skewed")
     np.testing.assert_array_equal(bound.weights.at(at).order, np.argsort(-at, kind="stable"))
     np.testing.assert_array_equal(risk.pull(judgments, scores), expected)
 
 
 @given(st.lists(st.one_of(st.integers(-3, 3), st.floats(-1e308, 1e308)), min_size=1, max_size=40),
        st.integers(0, 3))  # fmt: skip
-def test_a_sort_by_cells_is_a_stable_sort_or_says_that_it_is_none(values, start):
+def test_a_bucket_sort_is_a_stable_sort_or_says_that_it_is_none(values, start):
     scores = np.append(np.zeros(start), np.array(values, float))
     order = np.empty(len(values), np.int64)
-    if _sort_by_cells(scores, start, order):
+    if _bucket_sort(scores, start, order):
         expected = start + np.argsort(-scores[start:], kind="stable")
         np.testing.assert_array_equal(order, expected)
     else:

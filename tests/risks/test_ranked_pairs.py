@@ -54,24 +54,24 @@ def test_the_first_round_of_a_long_list_is_linear(loss):
     n = 200_000
     X = np.round(rng.normal(size=(n, 2)), 1)
     y = np.digitize(X[:, 0] + rng.normal(size=n), [1.0, 2.0])
-    met = []
-    pairs = ranked_pairs._meet_classes
+    counts = []
+    pairs = ranked_pairs._sum_subgroups
 
     def counted(start, *arguments):
-        met.append(n * (start.size - 1))
+        counts.append(n * (start.size - 1))
         return pairs(start, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranked_pairs, "_meet_classes", counted)
+        patch.setattr(ranked_pairs, "_sum_subgroups", counted)
         model = BoostedRanker(
             loss=loss, rank_weight="ndcg@10", n_estimators=2, num_leaves=4, min_child_samples=1000
         ).fit(X, y)
     assert model.n_estimators_ == 2
     # The state before the first round, and at both ends of each; at most four values of a tree.
-    assert 0 < sum(met) <= n * 5 * 4
+    assert 0 < sum(counts) <= n * 5 * 4
 
 
-def test_a_crowd_can_be_interrupted(monkeypatch):
+def test_a_tied_group_can_be_interrupted(monkeypatch):
     """No call is for more pairs than a second or two allow."""
     rng = np.random.default_rng(0)
     judgments, calls = Judgments(rng.integers(0, 3, 3000)), []
@@ -79,11 +79,11 @@ def test_a_crowd_can_be_interrupted(monkeypatch):
     bound.begin_round(np.zeros(3000))
     scores = np.round(rng.normal(size=3000), 1)
     whole = bound.state(scores)
-    pairs = ranked_pairs._meet_classes
-    monkeypatch.setattr(ranked_pairs, "CALL", 30_000)
+    pairs = ranked_pairs._sum_subgroups
+    monkeypatch.setattr(ranked_pairs, "MAX_PAIRS_PER_CALL", 30_000)
     monkeypatch.setattr(
         ranked_pairs,
-        "_meet_classes",
+        "_sum_subgroups",
         lambda start, *rest: (calls.append(start.size), pairs(start, *rest)),
     )
     parts = bound.state(scores)
@@ -92,8 +92,8 @@ def test_a_crowd_can_be_interrupted(monkeypatch):
     np.testing.assert_array_equal(parts.pull, whole.pull)
 
 
-def test_a_crowd_with_as_many_values_is_refused(monkeypatch):
-    monkeypatch.setattr(ranked_pairs, "MOST_PAIRS", 1000)
+def test_a_tied_group_with_as_many_values_is_refused(monkeypatch):
+    monkeypatch.setattr(ranked_pairs, "MAX_PAIRS_PER_ROW", 1000)
     rng = np.random.default_rng(0)
     bound = PairRisk("logistic", rank_weight="ndcg@10").bind(Judgments(rng.integers(0, 3, 3000)))
     bound.begin_round(np.zeros(3000))

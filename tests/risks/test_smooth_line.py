@@ -5,7 +5,7 @@ import pytest
 
 from precede import Judgments, PairRisk
 from precede.risks.base import State
-from precede.risks.smooth_line import SmoothLine
+from precede.risks.smooth_line import ChebyshevLineSearch
 
 
 def many_rows(levels, weighted, rows=30_000):
@@ -27,8 +27,8 @@ def test_points_stand_for_rows_on_the_line_of_a_smooth_loss(levels, power, weigh
     bound = PairRisk("logistic", power, balance=balance).bind(made)
     order = bound.layout.order
     state, at = bound.state(scores[order]), values[order]
-    assert SmoothLine.fits(bound, state)
-    step = SmoothLine(bound, state, at).least()
+    assert ChebyshevLineSearch.applies(bound, state)
+    step = ChebyshevLineSearch(bound, state, at).minimize()
     expected, smoothed = bound.line_search(state, at)
     assert not smoothed
     assert step == pytest.approx(expected, abs=1e-9)
@@ -48,15 +48,15 @@ def test_points_are_for_one_large_query_and_smooth_losses_only():
     ]:
         bound = PairRisk(loss, price).bind(judged)
         state = State(scores[bound.layout.order], 0.0, 0.0, scores)
-        assert SmoothLine.fits(bound, state) == fits, (loss, price)
+        assert ChebyshevLineSearch.applies(bound, state) == fits, (loss, price)
 
 
-def test_no_reversed_pair_no_least_on_points():
+def test_no_reversed_pair_no_minimum_on_points():
     """The ranker is 1 for some winners and for no loser: the risk falls for ever."""
     made, scores, _ = many_rows(2, False)
     bound = PairRisk("logistic", 1).bind(made)
     order = bound.layout.order
     values = ((made.grade == 1) & (scores > 0)).astype(np.uint8)[order]
     state = bound.state(scores[order])
-    least = SmoothLine(bound, state, values).least()
-    assert least is None
+    step = ChebyshevLineSearch(bound, state, values).minimize()
+    assert step is None

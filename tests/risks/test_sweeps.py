@@ -13,7 +13,7 @@ import strategies as some
 from precede import Judgments, Logistic, SquaredHinge
 from precede.engine.execution import Context
 from precede.losses import Smooth
-from precede.risks.sweeps import PairSums, order_of
+from precede.risks.sweeps import PairSums, radix_argsort
 
 KERNELS = {"value": 0, "slope": 1, "curvature": 2}
 
@@ -41,7 +41,7 @@ def test_sums_are_those_of_enumeration(name, winners):
 @pytest.mark.parametrize("winners", [True, False])
 def test_sums_of_long_splits_are_those_of_enumeration(name, winners, monkeypatch):
     """Hinges sort a long split digit by digit: here every split is long."""
-    monkeypatch.setattr("precede.risks.sweeps.LONG", 2)
+    monkeypatch.setattr("precede.risks.sweeps.MIN_RADIX_ROWS", 2)
     check_sums(name, winners)
 
 
@@ -71,7 +71,7 @@ def check_sums(name, winners):
 @given(st.lists(st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.0, -1.0]), max_size=60))
 def test_places_are_sorted_by_digits_as_by_comparison(values):
     values = np.array(values, float)
-    order = order_of(values)
+    order = radix_argsort(values)
     assert sorted(order) == list(range(values.size))
     assert_array_equal(values[order], np.sort(values))
     for before, after in pairwise(order):  # equal ones as they stand, but -0 comes before 0
@@ -80,7 +80,7 @@ def test_places_are_sorted_by_digits_as_by_comparison(values):
 
 
 def test_sums_of_a_long_split_follow_the_scores_in_an_array_that_is_used_again(monkeypatch):
-    monkeypatch.setattr("precede.risks.sweeps.LONG", 2)
+    monkeypatch.setattr("precede.risks.sweeps.MIN_RADIX_ROWS", 2)
     layout = Judgments.bipartite([0, 1, 0, 1, 0]).to_layout()
     again, fresh = (PairSums(layout, SquaredHinge(1.0)) for _ in range(2))
     scores, source = np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.zeros(5)

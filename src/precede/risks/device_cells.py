@@ -1,7 +1,8 @@
-"""Logistic risk of long lists on a GPU: the sums of `logistic_cells`, cell by cell, in its order.
+"""Logistic risk of long lists on a GPU: the sums of `logistic_cells`, in the same order.
 
-All nodes of all depths are summed together; only the rows read their sums depth by depth. Nodes
-with more than `MOST` cells, or with gaps between their cells, are left to the CPU.
+Nodes of all depths are summed together; only the last step, which adds to the rows, goes depth by
+depth. Nodes with more than `MAX_CELLS_PER_NODE` cells, or with gaps between cells, are summed on
+the CPU.
 """
 
 from __future__ import annotations
@@ -16,226 +17,236 @@ from precede.engine.arrays import Array, Flags, Floats, Integers
 from precede.engine.cuda import Device, tiles
 from precede.engine.execution import Context
 from precede.risks.logistic_cells import (
-    BLOCK,
-    DENSITY,
-    FAR_FIELD,
-    MANY_CELLS,
-    MOST_CELLS,
-    MOST_MOMENTS,
-    NEAR,
-    NODES,
-    ROWS_OF_CELL,
-    TERMS,
-    Nodes,
-    cell_tables,
+    CELLS_PER_UNIT,
+    CHUNK_ROWS,
+    FAR_FIELD_SIZE,
+    MAX_CELLS,
+    MAX_DENSE_CELLS,
+    MAX_MOMENTS,
+    N_TERMS,
+    NEAR_CELLS,
+    ORDER,
+    ROWS_PER_CELL,
+    LevelNodes,
+    transfer_tables,
 )
 
-__all__ = ["DeviceNodes"]
+__all__ = ["DeviceLevelNodes"]
 
-# Cells of a node; the sums of the CPU would not be worse with more, but the far ones are summed
-# one after the other.
-MOST = 4096
-# Cells whose moments a block of rows sums up in shared memory.
-HELD = 1024
-# Rows of a piece whose least and greatest score are found by one block of threads.
-PIECE = 8192
-# Threads of a block, and blocks that share the rows that are summed in order.
-THREADS, READERS = 256, 8
+MAX_CELLS_PER_NODE = 4096  # the far field is summed cell by cell, which is slow for more
+MAX_SHARED_CELLS = 1024  # cells whose moments fit into shared memory
+EXTREMES_ROWS = 8192  # rows in which one block of threads finds the lowest and the highest score
+THREADS = 256  # of a block
+MAX_READER_BLOCKS = 8  # blocks of threads that share a chunk of rows in the last step
 
 
-class DeviceNodes:
-    """The nodes of all depths on a device.
+class DeviceLevelNodes:
+    """Nodes of all depths on a GPU.
 
     Parameters
     ----------
     device : Device
-    depths : the nodes of each depth
-    weight : of every row, on the device
+    depths : nodes of each depth
+    weight : of every row, on the GPU
     """
 
-    def __init__(self, device: Device, depths: Sequence[Nodes], weight: Any):
+    def __init__(self, device: Device, depths: Sequence[LevelNodes], weight: Any):
         self._device, self._depths, self._weight = device, depths, weight
-        sizes = [np.diff(each.start) - 1 for each in depths]  # groups of each node
-        self._groups = np.concatenate(sizes)
-        self._depth_start = np.cumsum([0, *map(len, sizes)])
-        bounds = [each.bounds for each in depths]
-        inner = [
-            np.isin(np.arange(b.size), each.start[1:] - 1, invert=True)
-            for b, each in zip(bounds, depths, strict=True)
+        n_groups = [np.diff(nodes.start) - 1 for nodes in depths]
+        self._n_groups = np.concatenate(n_groups)
+        self._depth_start = np.cumsum([0, *map(len, n_groups)])
+        bounds = [nodes.bounds for nodes in depths]
+        is_group = [
+            np.isin(np.arange(rows.size), nodes.start[1:] - 1, invert=True)
+            for rows, nodes in zip(bounds, depths, strict=True)
         ]
-        self._low = np.concatenate([b[here] for b, here in zip(bounds, inner, strict=True)])
-        self._high = np.concatenate(
-            [b[1:][here[:-1]] for b, here in zip(bounds, inner, strict=True)]
+        self._group_start = np.concatenate(
+            [rows[chosen] for rows, chosen in zip(bounds, is_group, strict=True)]
         )
-        self._first_group = np.cumsum(self._groups) - self._groups
-        self._factor = np.concatenate([each.factor for each in depths])
-        count = self._groups.size
-        self._node = np.repeat(np.arange(count), self._groups)
-        self._node_on_device = device.put(self._node)
-        last = self._first_group + self._groups - 1
-        begin, end = self._low[self._first_group], self._high[last]
-        self.rows = end - begin
-        self._put_pieces(begin, end)
-        side = np.flatnonzero(np.arange(self._node.size) != last[self._node])
-        of_side = np.column_stack([self._node[side], side - self._first_group[self._node[side]]])
-        self._of_side = device.put(of_side)
-        steps = portable.exp(np.array([-1.0, -(NEAR + 1.0)]) / DENSITY)
-        factors = np.cumprod([steps] * TERMS, axis=0).T
-        known = cell_tables()
+        self._group_end = np.concatenate(
+            [rows[1:][chosen[:-1]] for rows, chosen in zip(bounds, is_group, strict=True)]
+        )
+        self._first_group = np.cumsum(self._n_groups) - self._n_groups
+        self._loser_factor = np.concatenate([nodes.loser_factor for nodes in depths])
+        n_nodes = self._n_groups.size
+        self._node_of_group = np.repeat(np.arange(n_nodes), self._n_groups)
+        self._nodes_on_device = device.put(self._node_of_group)
+        last = self._first_group + self._n_groups - 1
+        first_row, end_row = self._group_start[self._first_group], self._group_end[last]
+        self.rows = end_row - first_row
+        self._put_extremes_chunks(first_row, end_row)
+        side = np.flatnonzero(np.arange(self._node_of_group.size) != last[self._node_of_group])
+        sides = np.column_stack(
+            [self._node_of_group[side], side - self._first_group[self._node_of_group[side]]]
+        )
+        self._sides = device.put(sides)
+        steps = portable.exp(np.array([-1.0, -(NEAR_CELLS + 1.0)]) / CELLS_PER_UNIT)
+        factors = np.cumprod([steps] * N_TERMS, axis=0).T
+        tables = transfer_tables()
         self._tables = [
-            device.put(each) for each in (known.powers, known.above, known.below, factors)
+            device.put(table)
+            for table in (tables.exponentials, tables.above, tables.below, factors)
         ]
-        self._size = np.zeros(0, np.int64)
+        self._chunk_rows = np.zeros(0, np.int64)
 
-    def _put_pieces(self, begin: Integers, end: Integers) -> None:
-        start, count = tiles([int(each) for each in self.rows], PIECE)
-        node = np.repeat(np.arange(begin.size), np.diff([*start, count]))
-        low = begin[node] + (np.arange(count) - np.array(start)[node]) * PIECE
-        self._pieces = self._device.put(
-            np.column_stack([low, np.minimum(low + PIECE, end[node]), node])
+    def _put_extremes_chunks(self, first_row: Integers, end_row: Integers) -> None:
+        """Cut nodes into chunks for the search of their lowest and highest score."""
+        start, count = tiles([int(rows) for rows in self.rows], EXTREMES_ROWS)
+        node = np.repeat(np.arange(first_row.size), np.diff([*start, count]))
+        first = first_row[node] + (np.arange(count) - np.array(start)[node]) * EXTREMES_ROWS
+        self._extremes_chunks = self._device.put(
+            np.column_stack([first, np.minimum(first + EXTREMES_ROWS, end_row[node]), node])
         )
 
-    def add_to(self, scores: Any, pull: Floats, hessian: Any, context: Context) -> Any:
-        """Add gradient and Hessian of all rows; gives values and masses of the nodes."""
-        first, cells = self._cells(scores)
-        found = self._device.zeros(2, cells.size)
-        regular = cells > 0
+    def add_gradients(self, scores: Any, pull: Floats, hessian: Any, context: Context) -> Any:
+        """Add gradient and Hessian of all rows; return values and gradient sums of the nodes."""
+        first_cell, n_cells = self._count_cells(scores)
+        sums = self._device.zeros(2, n_cells.size)
+        on_device = n_cells > 0
         local = nodes = None
-        if regular.any():
-            nodes = self._layout(first, cells)
-            local = self._polynomials(scores, nodes, cells, found)
+        if on_device.any():
+            nodes = self._lay_out(first_cell, n_cells)
+            local = self._local_coefficients(scores, nodes, n_cells, sums)
         for depth in range(len(self._depths)):
-            self._read(depth, scores, nodes, local, pull, hessian)
-            if not regular[self._depth_start[depth] : self._depth_start[depth + 1]].all():
-                self._leave_to_cpu(depth, regular, scores, pull, hessian, context, found)
-        return found
+            self._add_to_rows(depth, scores, nodes, local, pull, hessian)
+            if not on_device[self._depth_start[depth] : self._depth_start[depth + 1]].all():
+                self._sum_on_cpu(depth, on_device, scores, pull, hessian, context, sums)
+        return sums
 
-    def _cells(self, scores: Any) -> tuple[Floats, Integers]:
-        """Number of the first cell of every node, and how many there are; 0 if it is left out."""
-        count = self._groups.size
-        ends = self._device.put(np.repeat(np.array([~np.uint64(0), np.uint64(0)]), count))
+    def _count_cells(self, scores: Any) -> tuple[Floats, Integers]:
+        """Return first cell and number of cells of every node; 0 cells if left to the CPU."""
+        n_nodes = self._n_groups.size
+        extremes = self._device.put(np.repeat(np.array([~np.uint64(0), np.uint64(0)]), n_nodes))
         self._device.launch(
-            "cell_ends",
-            len(self._pieces),
-            THREADS,
-            self._pieces,
-            scores,
-            ends[:count],
-            ends[count:],
-        )
-        least, greatest = _from_ordered_bits(self._device.get(ends)).reshape(2, count)
+            "cell_ends", len(self._extremes_chunks), THREADS, self._extremes_chunks, scores,
+            extremes[:n_nodes], extremes[n_nodes:],
+        )  # fmt: skip
+        lowest, highest = _from_ordered_bits(self._device.get(extremes)).reshape(2, n_nodes)
         with np.errstate(invalid="ignore"):
-            first = np.floor(least * DENSITY)
-            cells = np.floor(greatest * DENSITY) - first + 1.0
-            # As `_numbers` and `_sum_node` decide it.
-            regular = cells <= np.minimum(np.maximum(MANY_CELLS, self.rows // ROWS_OF_CELL), MOST)
-            regular &= (self._groups <= 2) | (cells * self._groups <= MOST_CELLS)
-        return first, np.where(regular, cells, 0.0).astype(np.int64)
+            first_cell = np.floor(lowest * CELLS_PER_UNIT)
+            n_cells = np.floor(highest * CELLS_PER_UNIT) - first_cell + 1.0
+            # The conditions of `_list_cells` and `_sum_node`.
+            on_device = n_cells <= np.minimum(
+                np.maximum(MAX_DENSE_CELLS, self.rows // ROWS_PER_CELL), MAX_CELLS_PER_NODE
+            )
+            on_device &= (self._n_groups <= 2) | (n_cells * self._n_groups <= MAX_CELLS)
+        return first_cell, np.where(on_device, n_cells, 0.0).astype(np.int64)
 
-    def _layout(self, first: Floats, cells: Integers) -> Any:
-        """The `CellNode`s of the kernels; and blocks of rows, if they are not those at hand."""
-        most = np.maximum(1, MOST_MOMENTS // np.maximum(cells * NODES, 1))
-        size = np.where(cells > 0, np.maximum(BLOCK, -(-self.rows // most)), 0)
-        if not np.array_equal(size, self._size):
-            self._size = size
-            self._cut_into_blocks()
-        self._block_start_of_cells = np.cumsum(cells[self._node_of_block])
-        self._blocks[:, 3] = self._block_start_of_cells - cells[self._node_of_block]
-        self._blocks_on_device = self._device.put(self._blocks)
-        of_groups, of_sides = cells * self._groups, cells * (self._groups - 1)
-        self._cells_of_groups, self._cells_of_sides = int(of_groups.sum()), int(of_sides.sum())
+    def _lay_out(self, first_cell: Floats, n_cells: Integers) -> Any:
+        """Build the `CellNode` structs of the kernels; cut rows into chunks if sizes changed."""
+        max_chunks = np.maximum(1, MAX_MOMENTS // np.maximum(n_cells * ORDER, 1))
+        chunk_rows = np.where(n_cells > 0, np.maximum(CHUNK_ROWS, -(-self.rows // max_chunks)), 0)
+        if not np.array_equal(chunk_rows, self._chunk_rows):
+            self._chunk_rows = chunk_rows
+            self._cut_into_chunks()
+        self._chunk_cell_ends = np.cumsum(n_cells[self._node_of_chunk])
+        self._chunks[:, 3] = self._chunk_cell_ends - n_cells[self._node_of_chunk]
+        self._chunks_on_device = self._device.put(self._chunks)
+        group_cells, side_cells = n_cells * self._n_groups, n_cells * (self._n_groups - 1)
+        self._group_cells, self._side_cells = int(group_cells.sum()), int(side_cells.sum())
         nodes = np.column_stack([
-            first.view(np.int64), self._factor.view(np.int64), cells, self._groups,
-            self._first_group, np.cumsum(of_groups) - of_groups, np.cumsum(of_sides) - of_sides,
+            first_cell.view(np.int64), self._loser_factor.view(np.int64), n_cells, self._n_groups,
+            self._first_group, np.cumsum(group_cells) - group_cells,
+            np.cumsum(side_cells) - side_cells,
         ])  # fmt: skip
         return self._device.put(nodes)
 
-    def _cut_into_blocks(self) -> None:
-        """Cut every group into blocks of rows; see `_room`."""
-        size, rows = np.maximum(self._size, 1)[self._node], self._high - self._low
-        count = np.where(self._size[self._node] > 0, -(-rows // size), 0)
-        start = np.concatenate([[0], np.cumsum(count)])
-        group = np.repeat(np.arange(count.size), count)
-        low = self._low[group] + (np.arange(group.size) - start[group]) * size[group]
-        high = np.minimum(low + size[group], self._high[group])
-        self._node_of_block = self._node[group]
-        self._blocks = np.column_stack([low, high, group, np.zeros_like(low)])
-        self._block_start = self._device.put(start)
-        depth_start = self._depth_start[:-1], self._depth_start[1:]
-        of_node = np.searchsorted(self._node_of_block, depth_start)
-        self._blocks_of_depth = list(zip(*of_node.tolist(), strict=True))
-        self._most_rows = int(size.max(initial=1))
-
-    def _polynomials(self, scores: Any, nodes: Any, cells: Integers, found: Any) -> Any:
-        """Polynomials of all cells; `found` gets values and masses."""
-        device, empty = self._device, self._device.arrays.empty
-        powers, above, below, factors = self._tables
-        widest, groups, sides = int(cells.max()), self._node.size, len(self._of_side)
-        moments = empty((int(self._block_start_of_cells[-1]), NODES), np.float64)
-        own = empty((self._cells_of_groups, NODES), np.float64)
-        side = empty((2, self._cells_of_sides, NODES), np.float64)
-        far_field = empty((2, self._cells_of_sides, FAR_FIELD), np.float64)
-        local = empty((self._cells_of_groups, 2 * NODES), np.float64)
-        sums = empty((self._cells_of_groups, 2), np.float64)
-        held = min(widest, HELD)
-        device.launch(
-            "cell_moments", len(self._blocks), 32, self._blocks_on_device, self._node_on_device,
-            nodes,
-            scores, self._weight, held, moments, shared=8 * NODES * held,
-        )  # fmt: skip
-        wide = -(-widest * NODES // THREADS)
-        device.launch(
-            "cell_groups", (groups, wide), THREADS, self._blocks_on_device, self._block_start,
-            self._node_on_device, nodes, moments, own,
-        )  # fmt: skip
-        step = self._cells_of_sides
-        device.launch(
-            "cell_sides", (cells.size, wide), THREADS, nodes, own, np.int64(step * NODES), side
+    def _cut_into_chunks(self) -> None:
+        """Cut every group into chunks of rows; see `logistic_cells._allocate`."""
+        chunk_rows = np.maximum(self._chunk_rows, 1)[self._node_of_group]
+        rows = self._group_end - self._group_start
+        n_chunks = np.where(self._chunk_rows[self._node_of_group] > 0, -(-rows // chunk_rows), 0)
+        start = np.concatenate([[0], np.cumsum(n_chunks)])
+        group = np.repeat(np.arange(n_chunks.size), n_chunks)
+        first_row = (
+            self._group_start[group] + (np.arange(group.size) - start[group]) * chunk_rows[group]
         )
+        end_row = np.minimum(first_row + chunk_rows[group], self._group_end[group])
+        self._node_of_chunk = self._node_of_group[group]
+        self._chunks = np.column_stack([first_row, end_row, group, np.zeros_like(first_row)])
+        self._chunk_start = self._device.put(start)
+        depth_start = self._depth_start[:-1], self._depth_start[1:]
+        bounds = np.searchsorted(self._node_of_chunk, depth_start)
+        self._chunks_of_depth = list(zip(*bounds.tolist(), strict=True))
+        self._max_chunk_rows = int(chunk_rows.max(initial=1))
+
+    def _local_coefficients(
+        self, scores: Any, nodes: Any, n_cells: Integers, node_sums: Any
+    ) -> Any:
+        """Return the local coefficients of all cells; fill values and gradient sums."""
+        device, empty = self._device, self._device.arrays.empty
+        exponentials, above, below, factors = self._tables
+        n_groups, n_sides = self._node_of_group.size, len(self._sides)
+        max_cells = int(n_cells.max())
+        moments = empty((int(self._chunk_cell_ends[-1]), ORDER), np.float64)
+        group_moments = empty((self._group_cells, ORDER), np.float64)
+        side_moments = empty((2, self._side_cells, ORDER), np.float64)
+        far_field = empty((2, self._side_cells, FAR_FIELD_SIZE), np.float64)
+        local = empty((self._group_cells, 2 * ORDER), np.float64)
+        sums = empty((self._group_cells, 2), np.float64)
+        shared_cells = min(max_cells, MAX_SHARED_CELLS)
         device.launch(
-            "cell_far", (sides, 2), THREADS, self._of_side, nodes, side, np.int64(step), powers,
-            factors, far_field,
+            "cell_moments", len(self._chunks), 32, self._chunks_on_device, self._nodes_on_device,
+            nodes, scores, self._weight, shared_cells, moments, shared=8 * ORDER * shared_cells,
+        )  # fmt: skip
+        n_blocks = -(-max_cells * ORDER // THREADS)
+        device.launch(
+            "cell_groups", (n_groups, n_blocks), THREADS, self._chunks_on_device, self._chunk_start,
+            self._nodes_on_device, nodes, moments, group_moments,
+        )  # fmt: skip
+        stride = self._side_cells
+        device.launch(
+            "cell_sides", (n_cells.size, n_blocks), THREADS, nodes, group_moments,
+            np.int64(stride * ORDER), side_moments,
         )  # fmt: skip
         device.launch(
-            "cell_meet", (groups, -(-widest // 8)), 256, self._node_on_device, nodes, above, below,
-            own, side, far_field, np.int64(step), local, sums,
+            "cell_far", (n_sides, 2), THREADS, self._sides, nodes, side_moments, np.int64(stride),
+            exponentials, factors, far_field,
         )  # fmt: skip
-        device.launch("cell_sums", cells.size, 128, nodes, sums, np.int64(cells.size), found)
+        device.launch(
+            "cell_meet", (n_groups, -(-max_cells // 8)), 256, self._nodes_on_device, nodes, above,
+            below, group_moments, side_moments, far_field, np.int64(stride), local, sums,
+        )  # fmt: skip
+        device.launch(
+            "cell_sums", n_cells.size, 128, nodes, sums, np.int64(n_cells.size), node_sums
+        )
         return local
 
-    def _read(
+    def _add_to_rows(
         self, depth: int, scores: Any, nodes: Any, local: Any, pull: Floats, hessian: Any
     ) -> None:
-        """Add to the rows of a depth what their cells know."""
+        """Evaluate the local polynomials at the rows of one depth."""
         if nodes is None:
             return
-        low, high = self._blocks_of_depth[depth]
-        if high > low:
-            readers = min(READERS, -(-self._most_rows // THREADS))
+        first, last = self._chunks_of_depth[depth]
+        if last > first:
+            readers = min(MAX_READER_BLOCKS, -(-self._max_chunk_rows // THREADS))
             self._device.launch(
-                "cell_read", (high - low, readers), THREADS, self._blocks_on_device[low:high],
-                self._node_on_device, nodes, scores, self._weight, local, pull, hessian,
+                "cell_read", (last - first, readers), THREADS, self._chunks_on_device[first:last],
+                self._nodes_on_device, nodes, scores, self._weight, local, pull, hessian,
             )  # fmt: skip
 
-    def _leave_to_cpu(
-        self, depth: int, regular: Flags, scores: Any, pull: Floats, hessian: Any, context: Context,
-        found: Any,
+    def _sum_on_cpu(
+        self, depth: int, on_device: Flags, scores: Any, pull: Floats, hessian: Any,
+        context: Context, node_sums: Any,
     ) -> None:  # fmt: skip
-        """Sum the other nodes of a depth on the CPU."""
+        """Sum the remaining nodes of one depth on the CPU."""
         device, start = self._device, int(self._depth_start[depth])
-        chosen = np.flatnonzero(~regular[start : self._depth_start[depth + 1]])
-        nodes = self._depths[depth].some(chosen)
-        begin, end = nodes.bounds[nodes.start[:-1]], nodes.bounds[nodes.start[1:] - 1]
-        rows = np.concatenate([np.arange(*each) for each in zip(begin, end, strict=True)])
-        there, here = device.put(rows), np.zeros((4, int(end.max())))
-        given = [each[there] for each in (scores, self._weight, pull, hessian)]
-        here[:, rows] = device.get(device.arrays.stack(given))
-        sums = nodes.add_to(here[0], here[1], here[2], here[3], context)
-        pull[there], hessian[there] = device.put(here[2:, rows])
-        found[:, device.put(start + chosen)] = device.put(sums.T)
+        chosen = np.flatnonzero(~on_device[start : self._depth_start[depth + 1]])
+        nodes = self._depths[depth].take(chosen)
+        first_row, end_row = nodes.bounds[nodes.start[:-1]], nodes.bounds[nodes.start[1:] - 1]
+        rows = np.concatenate(
+            [np.arange(*bounds) for bounds in zip(first_row, end_row, strict=True)]
+        )
+        rows_on_device, host = device.put(rows), np.zeros((4, int(end_row.max())))
+        arrays = [array[rows_on_device] for array in (scores, self._weight, pull, hessian)]
+        host[:, rows] = device.get(device.arrays.stack(arrays))
+        sums = nodes.add_gradients(host[0], host[1], host[2], host[3], context)
+        pull[rows_on_device], hessian[rows_on_device] = device.put(host[2:, rows])
+        node_sums[:, device.put(start + chosen)] = device.put(sums.T)
 
 
 def _from_ordered_bits(keys: Array) -> Floats:
-    """Numbers from the integers of `ordered_bits` in the kernels."""
+    """Invert `ordered_bits` of the kernels."""
     sign = np.uint64(1 << 63)
     return np.where(keys >= sign, keys ^ sign, ~keys).view(np.float64)

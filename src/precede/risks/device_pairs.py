@@ -1,7 +1,7 @@
-"""Logistic and hinge risks of many short queries on a GPU: `short_queries` in parallel.
+"""Logistic and hinge risks of short queries on a GPU; see `precede.risks.short_queries`.
 
-A block of threads has a query. Each sum is taken in the order of the CPU, so that pull and
-curvature have the same bits.
+One block of threads sums one level range. Every sum is taken in the order of the CPU, so gradients
+and Hessians have the same bits.
 """
 
 from __future__ import annotations
@@ -19,50 +19,49 @@ from precede.engine.pull import Pull
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, State
-from precede.risks.device_cells import DeviceNodes
-from precede.risks.device_sweeps import DeviceSweeps
+from precede.risks.device_cells import DeviceLevelNodes
+from precede.risks.device_sweeps import DeviceLevelSplits
 from precede.risks.hinge_sweeps import HingeRisk
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.short_queries import EnumeratedRisk
 
 __all__ = ["DeviceEnumeratedRisk", "DeviceHingeRisk", "DeviceLogisticRisk", "DevicePull"]
 
-# Longer runs are summed on the CPU: some sums of a run are taken by a single thread.
-LONGEST = 8192
-# Bytes of a row, of a row of a long list that is swept, and of a listed pair.
-OF_ROW, OF_SWEPT_ROW, OF_PAIR = 100, 100, 72
-# So are listed pairs if a single row has more of them.
-MOST_LISTED = 1 << 16
+# Beyond these limits the CPU is used, because one thread takes some sums of a level range, or of
+# the explicit pairs of a row.
+MAX_RANGE_ROWS = 8192
+MAX_PAIRS_PER_ROW = 1 << 16
+BYTES_PER_ROW, BYTES_PER_SPLIT_ROW, BYTES_PER_PAIR = 100, 100, 72
 
 
 @dataclass(frozen=True)
-class _Listed:
-    """Listed pairs on a device; see the kernels `listed_pairs` and `listed_rows`."""
+class _ExplicitPairs:
+    """Explicit pairs on the GPU, as the kernels `listed_pairs` and `listed_rows` need them."""
 
     winner: Any
     loser: Any
     weight: Any
-    asked: Any
-    by_row: list[Any]
+    margin: Any
+    pairs_of_row: list[Any]
 
 
-def _most_of_a_row(layout: QueryLayout) -> int:
-    """Most listed pairs that a single row wins or loses."""
+def _max_pairs_per_row(layout: QueryLayout) -> int:
+    """Return the largest number of explicit pairs that one row wins or loses."""
     sides = layout.winner, layout.loser
     return max(int(np.bincount(side).max(initial=0)) for side in sides)
 
 
 class DevicePull(BoundLossRisk):
-    """A risk whose pull a search on a device is shown: what goes with it is there as well."""
+    """Risk whose pull, item weights and pair counts are on the GPU if the scores are."""
 
     _device: Device
     _weight: Any  # of every row, on the device
-    # Copied when they are first asked for; they are the same in every round.
+    # Copied when first used; they are the same in every round.
     _device_terms: Any = None
     _totals_on_device: Any = None
 
     def pull_of(self, state: State) -> Pull:
-        """What a search is shown, with item weights and terms where the scores are."""
+        """Return the pull, with item weights and pair counts on the device of the scores."""
         pull = super().pull_of(state)
         if not self._device.holds(state.scores):
             return pull
@@ -74,7 +73,7 @@ class DevicePull(BoundLossRisk):
         return self._device_terms
 
     def totals(self, state: State) -> Floats:
-        """Total weight of the pairs that every row takes part in."""
+        """Return the total weight of the pairs of every row."""
         if not self._device.holds(state.scores):
             return super().totals(state)
         if self._totals_on_device is None:
@@ -83,10 +82,10 @@ class DevicePull(BoundLossRisk):
 
 
 class DeviceEnumeratedRisk(DevicePull, EnumeratedRisk):
-    """Pairs enumerated on a device, wherever the scores are there; on the CPU otherwise.
+    """Enumerated pairs, summed on the device that holds the scores.
 
-    `on_device` says whether scores may be there: not with runs of more than `LONGEST` rows that are
-    enumerated, or rows with more than `MOST_LISTED` listed pairs.
+    `on_device` says whether scores may be on the GPU: not with enumerated level ranges of more than
+    `MAX_RANGE_ROWS` rows, or rows with more than `MAX_PAIRS_PER_ROW` explicit pairs.
     """
 
     def __init__(
@@ -96,126 +95,135 @@ class DeviceEnumeratedRisk(DevicePull, EnumeratedRisk):
         assert self.context.device is not None
         self._device = self.context.device
         self.on_device = (
-            not layout.shared and self._longest <= LONGEST and _most_of_a_row(layout) <= MOST_LISTED
+            not layout.shared
+            and self._max_rows <= MAX_RANGE_ROWS
+            and _max_pairs_per_row(layout) <= MAX_PAIRS_PER_ROW
         )
         if self.on_device:
             self._put_on_device()
 
     def _put_on_device(self) -> None:
         put, layout, rows = self._device.put, self.layout, self.layout.n_used_rows
-        needed = OF_ROW * rows + OF_PAIR * layout.winner.size
+        needed = BYTES_PER_ROW * rows + BYTES_PER_PAIR * layout.winner.size
         self._device.check_room(needed, "the pulls of all pairs")
         self._weight = put(layout.weight)
-        self._read = put(self._runs), put(layout.level_start)
+        self._range_arrays = put(self._level_ranges), put(layout.level_start)
         self._weights = self._weight, put(layout.loser_weight)
         self._grade = put(layout.grade[: layout.n_graded]) if self.loss.gap else None
-        self._held = min(self._longest, HELD)
+        self._shared_rows = min(self._max_rows, HELD)
         self._scratch = self._device.zeros(4, rows)
-        self._twos = self._device.zeros(rows, dtype=np.int32)
-        self._totals = self._device.zeros(len(self._runs))
-        if len(self._runs):
+        self._winner_twos = self._device.zeros(rows, dtype=np.int32)
+        self._range_weights = self._device.zeros(len(self._level_ranges))
+        if len(self._level_ranges):
             self._device.launch(
-                "pair_weights", -(-len(self._runs) // 128), 128, len(self._runs), *self._read,
-                *self._weights, self._totals,
+                "pair_weights", -(-len(self._level_ranges) // 128), 128, len(self._level_ranges),
+                *self._range_arrays, *self._weights, self._range_weights,
             )  # fmt: skip
-        self._pairs: _Listed | None = self._put_listed() if layout.winner.size else None
+        self._explicit_pairs: _ExplicitPairs | None = (
+            self._put_explicit_pairs() if layout.winner.size else None
+        )
 
-    def _put_listed(self) -> _Listed:
-        """Listed pairs, and for every row the numbers of those that it wins and loses."""
+    def _put_explicit_pairs(self) -> _ExplicitPairs:
+        """Copy the explicit pairs, and for every row the pairs that it wins and loses."""
         layout, put = self.layout, self._device.put
-        asked, rows = layout.pair_margin, np.arange(layout.n_used_rows + 1)
-        by_row = []
+        margin, rows = layout.pair_margin, np.arange(layout.n_used_rows + 1)
+        pairs_of_row = []
         for side in (layout.winner, layout.loser):
             order = np.argsort(side, kind="stable")
-            by_row += [put(np.searchsorted(side[order], rows)), put(order)]
-        return _Listed(
+            pairs_of_row += [put(np.searchsorted(side[order], rows)), put(order)]
+        return _ExplicitPairs(
             put(layout.winner), put(layout.loser), put(self._pair_weight),
-            put(np.ones(layout.winner.size) if asked is None else asked), by_row,
+            put(np.ones(layout.winner.size) if margin is None else margin), pairs_of_row,
         )  # fmt: skip
 
     def state(self, scores: Any) -> State:
-        """Risk, pull and curvature at these scores, where the scores are."""
+        """Compute risk, pull and Hessian diagonal on the device of the scores."""
         if not self._device.holds(scores):
             return super().state(scores)
         rows = self.layout.n_used_rows
         pull, hessian = self._device.zeros(rows), self._device.zeros(rows)
-        at = scores if self._grade is None else scores[: self._grade.size] - self._grade
-        sums = self._sum_on_device(at, pull, hessian)
-        if self._pairs is not None:
-            listed = self._sum_listed(self._pairs, scores, pull, hessian)
-            sums = self._device.arrays.concatenate([sums, listed], axis=1)
-        value, mass = self._device.exact_sums([*sums])
-        if mass <= 0:  # every pair is beyond its margin: nothing pulls
-            nothing = self._device.zeros(rows), self._device.zeros(rows)
-            return State(scores, -np.inf, -np.inf, *nothing)
-        self._device.over_rows("divide_by", rows, float(mass), pull, hessian)
+        graded_scores = scores if self._grade is None else scores[: self._grade.size] - self._grade
+        sums = self._add_graded_on_device(graded_scores, pull, hessian)
+        if self._explicit_pairs is not None:
+            explicit = self._add_explicit_on_device(self._explicit_pairs, scores, pull, hessian)
+            sums = self._device.arrays.concatenate([sums, explicit], axis=1)
+        value, gradient_sum = self._device.exact_sums([*sums])
+        if gradient_sum <= 0:  # every pair is beyond its margin
+            zeros = self._device.zeros(rows), self._device.zeros(rows)
+            return State(scores, -np.inf, -np.inf, *zeros)
+        self._device.over_rows("divide_by", rows, float(gradient_sum), pull, hessian)
         log_value = log_of(value) if value > 0 else -np.inf
-        return State(scores, log_value, log_of(mass), pull, hessian)
+        return State(scores, log_value, log_of(gradient_sum), pull, hessian)
 
-    def _sum_on_device(self, at: Any, pull: Floats, hessian: Any) -> Any:
-        """Add all pairs to pull and curvature; gives values and masses of the runs."""
-        runs, rows = len(self._runs), self.layout.n_used_rows
-        sums = self._device.arrays.full((2, runs), np.nan)
-        if not runs:
+    def _add_graded_on_device(self, scores: Any, pull: Floats, hessian: Any) -> Any:
+        """Add the graded pairs to pull and Hessian.
+
+        Returns the values, then the gradient sums, of the level ranges.
+        """
+        n_ranges, rows = len(self._level_ranges), self.layout.n_used_rows
+        sums = self._device.arrays.full((2, n_ranges), np.nan)
+        if not n_ranges:
             return sums
-        threads = 128 if self._longest <= 256 else 256
+        threads = 128 if self._max_rows <= 256 else 256
         if self._degree == 0:
             self._device.launch(
-                "narrow_runs", runs, threads, *self._read, at, *self._weights, self._totals, pull,
-                hessian, sums, self._held, self._scratch, self._twos, np.int64(rows),
-                shared=36 * self._held,
+                "narrow_runs", n_ranges, threads, *self._range_arrays, scores, *self._weights,
+                self._range_weights, pull, hessian, sums, self._shared_rows, self._scratch,
+                self._winner_twos, np.int64(rows), shared=36 * self._shared_rows,
             )  # fmt: skip
         self._device.launch(
-            "plain_runs", runs, threads, *self._read, self._degree, float(self._knot), at,
-            *self._weights, pull, hessian, sums, self._scratch, np.int64(rows),
+            "plain_runs", n_ranges, threads, *self._range_arrays, self._degree, float(self._knot),
+            scores, *self._weights, pull, hessian, sums, self._scratch, np.int64(rows),
         )  # fmt: skip
         return sums
 
-    def _sum_listed(self, pairs: _Listed, scores: Any, pull: Floats, hessian: Any) -> Any:
-        """Add the listed pairs; gives their values and masses."""
+    def _add_explicit_on_device(
+        self, pairs: _ExplicitPairs, scores: Any, pull: Floats, hessian: Any
+    ) -> Any:
+        """Add the explicit pairs; return their values, then their gradients."""
         count = pairs.winner.size
         terms = self._device.arrays.empty((3, count), np.float64)
         self._device.over_rows(
-            "listed_pairs", count, pairs.winner, pairs.loser, pairs.weight, pairs.asked,
+            "listed_pairs", count, pairs.winner, pairs.loser, pairs.weight, pairs.margin,
             int(self.loss.gap), self._degree, float(self._knot), scores, terms,
         )  # fmt: skip
         self._device.over_rows(
-            "listed_rows", pull.size, np.int64(count), *pairs.by_row, terms, pull, hessian
+            "listed_rows", pull.size, np.int64(count), *pairs.pairs_of_row, terms, pull, hessian
         )
         return terms[:2]
 
 
 class DeviceLogisticRisk(DeviceEnumeratedRisk, LogisticRisk):
-    """The logistic risk: pairs that are enumerated, and long lists by cells."""
+    """Logistic risk: short queries by enumeration, long lists by cells."""
 
     def _put_on_device(self) -> None:
         super()._put_on_device()
         self._nodes = None
         if self._depths:
-            self._nodes = DeviceNodes(self._device, self._depths, self._weight)
+            self._nodes = DeviceLevelNodes(self._device, self._depths, self._weight)
 
-    def _sum_on_device(self, at: Any, pull: Floats, hessian: Floats) -> Any:
-        sums = super()._sum_on_device(at, pull, hessian)
+    def _add_graded_on_device(self, scores: Any, pull: Floats, hessian: Floats) -> Any:
+        sums = super()._add_graded_on_device(scores, pull, hessian)
         if self._nodes is None:
             return sums
-        found = self._nodes.add_to(at, pull, hessian, self.context)
-        return self._device.arrays.concatenate([sums, found], axis=1)
+        node_sums = self._nodes.add_gradients(scores, pull, hessian, self.context)
+        return self._device.arrays.concatenate([sums, node_sums], axis=1)
 
 
 class DeviceHingeRisk(DeviceEnumeratedRisk, HingeRisk):
-    """The hinge risks: pairs that are enumerated, and long lists by sweeps."""
+    """Hinge risks: short queries by enumeration, long lists by scans."""
 
     def _put_on_device(self) -> None:
         super()._put_on_device()
-        self._sweeps = None
+        self._splits = None
         if self._depths:
             graded = self.layout.n_graded
-            self._device.check_room(OF_SWEPT_ROW * graded, "the pulls of long lists")
-            self._sweeps = DeviceSweeps(self._device, self._depths, graded, *self._weights)
+            self._device.check_room(BYTES_PER_SPLIT_ROW * graded, "the pulls of long lists")
+            self._splits = DeviceLevelSplits(self._device, self._depths, graded, *self._weights)
 
-    def _sum_on_device(self, at: Any, pull: Floats, hessian: Floats) -> Any:
-        sums = super()._sum_on_device(at, pull, hessian)
-        if self._sweeps is None:
+    def _add_graded_on_device(self, scores: Any, pull: Floats, hessian: Floats) -> Any:
+        sums = super()._add_graded_on_device(scores, pull, hessian)
+        if self._splits is None:
             return sums
-        found = self._sweeps.add_to(at, self._degree, self._knot, pull, hessian)
-        return self._device.arrays.concatenate([sums, found], axis=1)
+        chunk_sums = self._splits.add_gradients(scores, self._degree, self._knot, pull, hessian)
+        return self._device.arrays.concatenate([sums, chunk_sums], axis=1)

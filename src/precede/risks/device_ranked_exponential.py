@@ -80,25 +80,25 @@ class _DeviceExponential(DeviceRanks, RankedExponentialRisk):
         losers: bool = True,
     ) -> tuple[_Sums, float]:  # fmt: skip
         """Sums over pairs and the logarithm of the risk; with `values`, over pairs they split."""
-        device, empty, (queries, graded) = self._device, self._device.arrays.empty, self._counts
+        device, empty, (queries, graded) = self._device, self._device.arrays.empty, self._sizes
         sums = _Sums(
-            self._at(scores) if weights is None else weights, empty((2, int(graded)), np.float64),
-            empty(queries, np.uint8), empty((4, self._level_gain.size), np.float64),
-            empty((2, int(graded)), np.float64), empty((queries, 2), np.float64),
-            empty(queries, np.float64),
+            self._weights_at(scores) if weights is None else weights,
+            empty((2, int(graded)), np.float64), empty(queries, np.uint8),
+            empty((4, self._level_gain.size), np.float64), empty((2, int(graded)), np.float64),
+            empty((queries, 2), np.float64), empty(queries, np.float64),
         )  # fmt: skip
         known, log_query = sums.weights, empty(queries, np.float64)
         device.launch(
             "ranked_terms", queries, THREADS, self._first, graded, float(self.rate), scores,
-            *self._sides, sums.terms, sums.far,
+            *self._side_weights, sums.terms, sums.far,
         )  # fmt: skip
         self._meet_on_device(sums, values, losers=losers)
         device.launch(
-            "far_meet", queries, THREADS, *self._levels, self._level_of, graded, float(self.rate),
-            float(self.weights.flat), scores, known.scores, self._gain, known.discount, known.tied,
-            known.plain, known.factor, *self._sides, int(values is not None),
-            known.group if values is None else values, sums.far, sums.found, sums.totals, sums.lift,
-            log_query,
+            "far_meet", queries, THREADS, *self._level_bounds, self._level_of, graded,
+            float(self.rate), float(self.weights.flat), scores, known.scores, self._gain,
+            known.discount, known.tied, known.plain, known.factor, *self._side_weights,
+            int(values is not None), known.group if values is None else values, sums.far,
+            sums.found, sums.totals, sums.lift, log_query,
         )  # fmt: skip
         if values is not None:  # sums of sides: nobody asks for their logarithm
             return sums, np.nan
@@ -147,18 +147,18 @@ class DeviceTopExponentialRisk(_DeviceExponential, TopExponentialRisk):
     """Weights that end at a rank."""
 
     def _meet_on_device(self, sums: _Sums, values: Any, *, losers: bool) -> None:  # noqa: ARG002
-        known, (queries, graded) = sums.weights, self._counts
+        known, (queries, graded) = sums.weights, self._sizes
         levels = self._level_gain.size
         self._device.launch(
-            "top_meet", queries, THREADS, *self._levels, self._level_of, graded, np.int64(levels),
-            self._level_gain, known.group, known.edge, known.discount, known.tied, known.scores,
-            known.plain, known.factor, sums.terms, int(values is not None),
+            "top_meet", queries, THREADS, *self._level_bounds, self._level_of, graded,
+            np.int64(levels), self._level_gain, known.group, known.edge, known.discount, known.tied,
+            known.scores, known.plain, known.factor, sums.terms, int(values is not None),
             known.group if values is None else values, self._device.zeros(levels, 8), sums.by_level,
             sums.found, sums.totals,
         )  # fmt: skip
 
     def _spread_on_device(self, sums: _Sums, log_value: float, *, curved: bool) -> Any:
-        out, (queries, graded) = self._device.zeros(self.layout.n_used_rows), self._counts
+        out, (queries, graded) = self._device.zeros(self.layout.n_used_rows), self._sizes
         rate, sign = (float(self.rate), 1.0) if curved else (1.0, -1.0)
         self._device.launch(
             "top_spread", queries, THREADS, self._first, self._level_of, graded,
@@ -168,7 +168,7 @@ class DeviceTopExponentialRisk(_DeviceExponential, TopExponentialRisk):
         return out
 
     def _masses_on_device(self, sums: _Sums, values: Any, log_value: float) -> Any:  # noqa: ARG002
-        queries = self._counts[0]
+        queries = self._sizes[0]
         parts = self._device.arrays.empty((2, queries), np.float64)
         self._device.over_rows("top_masses", queries, sums.totals, sums.lift, log_value, *parts)
         return parts
@@ -181,13 +181,13 @@ class DeviceRankedExponentialRisk(_DeviceExponential):
 
     def _meet_on_device(self, sums: _Sums, values: Any, *, losers: bool) -> None:
         known, met = sums.weights, self._device.arrays.empty((4, sums.terms.shape[1]), np.float64)
-        self._meet_grades(
+        self._sum_pairs_by_grade(
             known, (known.plain, known.factor), [*sums.terms], values, met, sums.found, sums.totals,
             losers=losers,
         )  # fmt: skip
 
     def _spread_on_device(self, sums: _Sums, log_value: float, *, curved: bool) -> Any:
-        out, (queries, graded) = self._device.zeros(self.layout.n_used_rows), self._counts
+        out, (queries, graded) = self._device.zeros(self.layout.n_used_rows), self._sizes
         self._device.launch(
             "ranked_spread", queries, THREADS, self._first, graded, sums.found, sums.lift,
             log_value, float(self.rate), int(curved), out,
@@ -195,7 +195,7 @@ class DeviceRankedExponentialRisk(_DeviceExponential):
         return out
 
     def _masses_on_device(self, sums: _Sums, values: Any, log_value: float) -> Any:
-        queries, graded = self._counts
+        queries, graded = self._sizes
         parts = self._device.arrays.empty((2, int(graded)), np.float64)
         self._device.launch(
             "ranked_masses", queries, THREADS, self._first, graded, sums.found, values, sums.lift,

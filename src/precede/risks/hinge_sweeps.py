@@ -1,21 +1,28 @@
-"""Hinge and squared hinge risk of long lists: one sort, then sums that move along the scores.
+"""Hinge and squared hinge risk of long lists: sort once, then scan moments along the scores.
 
-A *split* has losers with sorted scores u and winners with sorted scores, of which the knot of the
-hinge is subtracted: v. A loser pays for the winners with v < u, and a winner is pulled by the
-losers with u > v:
+A *split* has losers with sorted scores u, and winners with sorted values v: their scores minus the
+knot of the hinge. The pairs with v < u have a positive loss::
+
+    winners   v0   v1       v2        v3
+    losers       u0    u1        u2                 u1 pairs with v0, v1;  v1 with u1, u2
 
     sum_{v < u} w (u - v)^j  for every loser,     sum_{u > v} w (u - v)^j  for every winner.
 
-They follow from the moments of the sources passed so far, about the last one,
+Both follow from the moments of the sources passed so far, about the last one,
 
     M_j = sum_i w_i (a - a_i)^j,     M_j(t) = sum_m C(j, m) (t - a)^(j - m) M_m,
 
-and only positive terms are ever added, so nothing cancels. Both sides are cut into blocks of
-``2^BITS`` rows. Each block has moments of its own and a *carry*, the moments of all blocks before
-it; a target adds what the two say. So blocks do not wait for each other, and their sums do not
-depend on the number of threads, nor on whether a GPU takes them (`precede.risks.device_sweeps`).
+which only add positive terms, so nothing cancels. The scan is blocked: each side of a split is cut
+into chunks of ``2^CHUNK_BITS`` rows, and a target adds the moments of its chunk and the *carry*::
 
-A query of several grades is halved, level by level, until few enough pairs are left to enumerate.
+    sorted rows   [  chunk 0  |  chunk 1  |  chunk 2  ]
+    moments       of the rows up to each row of the chunk
+    carry               0 -------> c1 -------> c2         moments of all chunks before
+
+Chunks are independent, and sums depend neither on the number of threads nor on whether a GPU
+computes them (`precede.risks.device_sweeps`).
+
+A query with several grades is halved by levels until few enough pairs are left to enumerate.
 """
 
 from __future__ import annotations
@@ -30,146 +37,171 @@ from precede.engine.compiling import INNER
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
-from precede.risks.short_queries import EnumeratedRisk, sizes_of_runs
-from precede.risks.sweeps import order_of
+from precede.risks.short_queries import EnumeratedRisk, count_rows_and_pairs
+from precede.risks.sweeps import radix_argsort
 
-__all__ = ["BITS", "HingeRisk", "Splits"]
+__all__ = ["CHUNK_BITS", "HingeRisk", "LevelSplits"]
 
 
-BITS = 9  # blocks have 2^BITS rows, whatever the number of threads
-# Up to so many pairs for each row enumeration is quicker than to sort (measured), and up to the
-# second number where a list has more than LONGEST rows, which one thread would enumerate.
-MOST_PAIRS, FEW_PAIRS, LONGEST = 100, 16, 8192
-DIGITS = 1 << 12  # so many numbers are sorted digit by digit
+CHUNK_BITS = 9  # does not depend on the number of threads, so that sums do not either
+# Up to this many pairs per row, enumerating is faster than sorting (measured). The second limit
+# holds for lists of more than LONG_LIST_ROWS rows, because one thread enumerates a list.
+MAX_PAIRS_PER_ROW, MAX_PAIRS_PER_LONG_LIST_ROW, LONG_LIST_ROWS = 100, 16, 8192
+MIN_RADIX_ROWS = 1 << 12  # shorter arrays are sorted by comparison
 
 
 class HingeRisk(EnumeratedRisk):
-    """Hinge or squared hinge with a linear price: long lists by sweeps, what is left enumerated.
+    """Hinge or squared hinge with a linear price: long lists by scans, remaining pairs enumerated.
 
-    With L grades in a list of n rows O(n log n + n log L) time, and O(n) memory.
+    O(n log n + n log L) time for L grades in a list of n rows, and O(n) memory.
     """
 
     def __init__(
         self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
     ):
         super().__init__(layout, loss, cost, context)
-        runs, self._depths = _plan(layout)
-        self._set_runs(runs)
+        level_ranges, self._depths = _plan(layout)
+        self._set_level_ranges(level_ranges)
 
-    def _sum_graded(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
-        """Add what is enumerated, then the splits from the innermost to the outermost."""
-        sums, before = [super()._sum_graded(scores, pull, hessian)], None
+    def _add_graded_pairs(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
+        """Add enumerated pairs, then the splits from the innermost to the outermost."""
+        sums, sorted_rows = [super()._add_graded_pairs(scores, pull, hessian)], None
         if self._depths:
-            scores = scores + 0.0  # without -0, which would be sorted before 0
+            scores = scores + 0.0  # -0 becomes 0; radix sort would put it before 0
         for splits in self._depths:
-            before = splits.sort(scores, before, self.context)
-            sums.append(self._sweep(splits, *before, pull, hessian))
+            sorted_rows = splits.sort(scores, sorted_rows, self.context)
+            sums.append(self._add_splits(splits, *sorted_rows, pull, hessian))
         return np.concatenate(sums)
 
-    def _sweep(
-        self, splits: Splits, order: Integers, ranked: Floats, pull: Floats, hessian: Floats
-    ) -> Floats:
-        """Add the pairs of splits that have no row in common; gives value and mass by block."""
-        blocks, sides = splits.blocks, splits.sides
-        moments, carry = np.empty((order.size, 3)), np.zeros((len(blocks), 3))
-        sums, small = np.zeros((len(blocks), 2)), is_small("heavy rows", splits.rows)
+    def _add_splits(
+        self, splits: LevelSplits, order: Integers, sorted_scores: Floats, pull: Floats,
+        hessian: Floats,
+    ) -> Floats:  # fmt: skip
+        """Add the pairs of disjoint splits, whose sides are sorted.
+
+        Returns the value and the gradient sum of each chunk.
+        """
+        chunks, sides = splits.chunks, splits.sides
+        moments, carry = np.empty((order.size, 3)), np.zeros((len(chunks), 3))
+        sums, small = np.zeros((len(chunks), 2)), is_small("heavy rows", splits.rows)
         weights = self.layout.weight, self.layout.loser_weight
         self.context.run(
-            _moments_of_blocks, len(blocks), blocks, order, ranked, self._knot, *weights, moments,
+            _scan_chunks, len(chunks), chunks, order, sorted_scores, self._knot, *weights, moments,
             small=small,
         )  # fmt: skip
-        _carry_sides(sides, blocks, ranked, self._knot, moments, carry)
+        _carry_moments(sides, chunks, sorted_scores, self._knot, moments, carry)
         self.context.run(
-            _read_blocks, len(blocks), blocks, sides, order, ranked, splits.bits, self._knot,
-            self._degree, moments, carry, *weights, pull, hessian, sums, small=small,
+            _add_row_gradients, len(chunks), chunks, sides, order, sorted_scores, splits.chunk_bits,
+            self._knot, self._degree, moments, carry, *weights, pull, hessian, sums, small=small,
         )  # fmt: skip
         return sums
 
 
 @dataclass(frozen=True)
-class Splits:
-    """Splits that have no row in common.
+class LevelSplits:
+    """Splits of one depth, which have no row in common.
 
     Attributes
     ----------
-    sides : first row, end, first block and end of blocks of the losers of the first split, of its
+    sides : first row, end row, first chunk and end chunk of the losers of the first split, of its
         winners, of the losers of the second split, ...
-    blocks : first row, end and side of every block
-    inner : row that divides a side into two that are sorted already; -1 if there is none
-    bits : a block has ``2^bits`` rows, or fewer at the end of a side
+    chunks : first row, end row and side of every chunk
+    inner_bounds : row between the two sides of an inner split that make up a side; -1 if none
+    chunk_bits : a chunk has ``2^chunk_bits`` rows, or fewer at the end of a side
     """
 
     sides: Integers
-    blocks: Integers
-    inner: Integers
-    bits: int
+    chunks: Integers
+    inner_bounds: Integers
+    chunk_bits: int
 
     @property
     def rows(self) -> int:
-        """How many rows are in a split."""
+        """Number of rows in all splits."""
         return int((self.sides[:, 1] - self.sides[:, 0]).sum())
 
     def sort(
-        self, scores: Floats, before: tuple[Integers, Floats] | None, context: Context
+        self, scores: Floats, inner: tuple[Integers, Floats] | None, context: Context
     ) -> tuple[Integers, Floats]:
-        """Rows of every side by rising score, equal ones as they stand; and their scores.
+        """Sort every side by increasing score; return the order, stable, and the sorted scores.
 
-        `before` is the answer of the splits inside these.
+        `inner` is the result for the splits inside these, whose sides are merged.
         """
-        order, ranked = np.empty(scores.size, np.int64), np.empty(scores.size)
+        order, sorted_scores = np.empty(scores.size, np.int64), np.empty(scores.size)
 
         def sort(first: int, last: int) -> None:
-            for (begin, end), inner in zip(
-                self.sides[first:last, :2], self.inner[first:last], strict=True
+            for (first_row, end_row), inner_bound in zip(
+                self.sides[first:last, :2], self.inner_bounds[first:last], strict=True
             ):
-                if inner >= 0 and before is not None:
-                    _merge(begin, inner, end, *before, order, ranked)
+                if inner_bound >= 0 and inner is not None:
+                    _merge(first_row, inner_bound, end_row, *inner, order, sorted_scores)
                     continue
-                here = scores[begin:end]
-                found = order_of(here) if here.size >= DIGITS else np.argsort(here, kind="stable")
-                order[begin:end], ranked[begin:end] = found + begin, here[found]
+                side_scores = scores[first_row:end_row]
+                if side_scores.size >= MIN_RADIX_ROWS:
+                    side_order = radix_argsort(side_scores)
+                else:
+                    side_order = np.argsort(side_scores, kind="stable")
+                order[first_row:end_row] = side_order + first_row
+                sorted_scores[first_row:end_row] = side_scores[side_order]
 
         context.run(sort, len(self.sides), small=is_small("heavy rows", self.rows))
-        return order, ranked
+        return order, sorted_scores
 
 
-def _plan(layout: QueryLayout) -> tuple[Integers, list[Splits]]:
-    """Runs of levels to enumerate, and the splits, the innermost ones first."""
+def _plan(layout: QueryLayout) -> tuple[Integers, list[LevelSplits]]:
+    """Return the level ranges to enumerate, and the splits by depth, innermost first."""
     level_start, query_start = layout.level_start, layout.query_start
-    open_ = np.column_stack([query_start[:-1], query_start[1:]])
-    runs: list[Integers] = []
+    open_ranges = np.column_stack([query_start[:-1], query_start[1:]])
+    level_ranges: list[Integers] = []
     depths: list[Integers] = []
-    while len(open_):
-        rows, pairs = sizes_of_runs(level_start, open_)
-        # The rows of a half are sorted in any case.
-        few = 0 if depths else FEW_PAIRS
-        long = (pairs > MOST_PAIRS * rows) | ((rows > LONGEST) & (pairs > few * rows))
-        runs.append(open_[~long])
-        bottom, top = open_[long].T
-        middle = (bottom + top) // 2
-        if middle.size:
-            depths.append(level_start[np.column_stack([bottom, middle, top])])
-        halves = np.column_stack([bottom, middle, middle, top]).reshape(-1, 2)
-        open_ = halves[halves[:, 1] - halves[:, 0] > 1]
-    inner, splits = np.zeros((0, 3), np.int64), []
-    for split in reversed(depths):
-        splits.append(_splits(split, inner))
-        inner = split
-    return np.concatenate([np.zeros((0, 2), np.int64), *runs]), splits
+    while len(open_ranges):
+        rows, pairs = count_rows_and_pairs(level_start, open_ranges)
+        # The rows of an inner split are sorted in any case.
+        max_pairs = 0 if depths else MAX_PAIRS_PER_LONG_LIST_ROW
+        is_long = (pairs > MAX_PAIRS_PER_ROW * rows) | (
+            (rows > LONG_LIST_ROWS) & (pairs > max_pairs * rows)
+        )
+        level_ranges.append(open_ranges[~is_long])
+        first_level, end_level = open_ranges[is_long].T
+        middle_level = (first_level + end_level) // 2
+        if middle_level.size:
+            depths.append(level_start[np.column_stack([first_level, middle_level, end_level])])
+        halves = np.column_stack([first_level, middle_level, middle_level, end_level]).reshape(
+            -1, 2
+        )
+        open_ranges = halves[halves[:, 1] - halves[:, 0] > 1]
+    inner_rows, splits = np.zeros((0, 3), np.int64), []
+    for split_rows in reversed(depths):
+        splits.append(_make_splits(split_rows, inner_rows))
+        inner_rows = split_rows
+    return np.concatenate([np.zeros((0, 2), np.int64), *level_ranges]), splits
 
 
-def _splits(split: Integers, inner: Integers) -> Splits:
-    """Sides and blocks of splits (first loser, first winner, end), by rising row."""
-    ends = np.column_stack([split[:, 0], split[:, 1], split[:, 1], split[:, 2]]).reshape(-1, 2)
-    size = 1 << BITS
-    count = -(-(ends[:, 1] - ends[:, 0]) // size)
-    last = np.cumsum(count)
-    side = np.repeat(np.arange(len(ends)), count)
-    low = ends[side, 0] + (np.arange(side.size) - (last - count)[side]) * size
-    blocks = np.column_stack([low, np.minimum(low + size, ends[side, 1]), side])
-    cut = dict(zip(map(tuple, inner[:, ::2].tolist()), inner[:, 1].tolist(), strict=True))
-    middle = [cut.get(tuple(each), -1) for each in ends.tolist()]
-    return Splits(np.column_stack([ends, last - count, last]), blocks, np.array(middle), BITS)
+def _make_splits(split_rows: Integers, inner_rows: Integers) -> LevelSplits:
+    """Build the splits from rows (first loser, first winner, end) in increasing order."""
+    side_bounds = np.column_stack(
+        [split_rows[:, 0], split_rows[:, 1], split_rows[:, 1], split_rows[:, 2]]
+    ).reshape(-1, 2)
+    chunk_rows = 1 << CHUNK_BITS
+    n_chunks = -(-(side_bounds[:, 1] - side_bounds[:, 0]) // chunk_rows)
+    end_chunk = np.cumsum(n_chunks)
+    side = np.repeat(np.arange(len(side_bounds)), n_chunks)
+    first_row = (
+        side_bounds[side, 0] + (np.arange(side.size) - (end_chunk - n_chunks)[side]) * chunk_rows
+    )
+    chunks = np.column_stack(
+        [first_row, np.minimum(first_row + chunk_rows, side_bounds[side, 1]), side]
+    )
+    middle_of = dict(
+        zip(map(tuple, inner_rows[:, ::2].tolist()), inner_rows[:, 1].tolist(), strict=True)
+    )
+    inner_bounds = [middle_of.get(tuple(bounds), -1) for bounds in side_bounds.tolist()]
+    return LevelSplits(
+        np.column_stack([side_bounds, end_chunk - n_chunks, end_chunk]),
+        chunks,
+        np.array(inner_bounds),
+        CHUNK_BITS,
+    )
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -177,127 +209,137 @@ def _splits(split: Integers, inner: Integers) -> Splits:
 
 @njit(cache=True, nogil=True)
 def _merge(
-    begin: int, middle: int, end: int, from_order: Integers, from_ranked: Floats, order: Integers,
-    ranked: Floats,
+    first_row: int, middle_row: int, end_row: int, from_order: Integers, from_scores: Floats,
+    order: Integers, sorted_scores: Floats,
 ) -> None:  # fmt: skip
-    """Merge two runs of sorted rows; of equal scores those of the first run stand first."""
-    one, other = begin, middle
-    for at in range(begin, end):
-        first = other == end or (one < middle and from_ranked[one] <= from_ranked[other])
-        chosen = one if first else other
-        order[at], ranked[at] = from_order[chosen], from_ranked[chosen]
-        one, other = one + first, other + (not first)
+    """Merge two sorted ranges of rows; rows of the first come first among equal scores."""
+    left, right = first_row, middle_row
+    for position in range(first_row, end_row):
+        take_left = right == end_row or (
+            left < middle_row and from_scores[left] <= from_scores[right]
+        )
+        taken = left if take_left else right
+        order[position], sorted_scores[position] = from_order[taken], from_scores[taken]
+        left, right = left + take_left, right + (not take_left)
 
 
 @njit(cache=True, nogil=True)
-def _moments_of_blocks(
-    begin: int, end: int, blocks: Integers, order: Integers, ranked: Floats, knot: float,
+def _scan_chunks(
+    begin: int, end: int, chunks: Integers, order: Integers, sorted_scores: Floats, knot: float,
     weight: Floats, loser_weight: Floats, moments: Floats,
 ) -> None:  # fmt: skip
-    """Moments of the rows of a block up to each, about it; losers are counted from the right."""
-    for block in range(begin, end):
-        low, high = blocks[block, 0], blocks[block, 1]
-        winners = blocks[block, 2] % 2 == 1
-        zeroth, first, second = 0.0, 0.0, 0.0
-        before = ranked[low] - knot if winners else ranked[high - 1]
-        for number in range(high - low):
-            at = low + number if winners else high - 1 - number
-            point = ranked[at] - knot if winners else ranked[at]
-            by = point - before if winners else before - point
-            second += by * (2.0 * first + by * zeroth)
-            first += by * zeroth
-            zeroth += weight[order[at]] if winners else loser_weight[order[at]]
-            moments[at, 0], moments[at, 1], moments[at, 2] = zeroth, first, second
-            before = point
+    """Compute, for each row of a chunk, the moments about it of the rows up to it.
+
+    Winners are scanned from the left, losers from the right.
+    """
+    for chunk in range(begin, end):
+        first, last = chunks[chunk, 0], chunks[chunk, 1]
+        winners = chunks[chunk, 2] % 2 == 1
+        m0, m1, m2 = 0.0, 0.0, 0.0
+        previous = sorted_scores[first] - knot if winners else sorted_scores[last - 1]
+        for count in range(last - first):
+            position = first + count if winners else last - 1 - count
+            point = sorted_scores[position] - knot if winners else sorted_scores[position]
+            by = point - previous if winners else previous - point
+            m2 += by * (2.0 * m1 + by * m0)
+            m1 += by * m0
+            m0 += weight[order[position]] if winners else loser_weight[order[position]]
+            moments[position, 0], moments[position, 1], moments[position, 2] = m0, m1, m2
+            previous = point
 
 
 @njit(cache=True, nogil=True)
-def _carry_sides(
-    sides: Integers, blocks: Integers, ranked: Floats, knot: float, moments: Floats, carry: Floats
-) -> None:
-    """Moments of all blocks before a block, about the nearest row of the block before it."""
+def _carry_moments(
+    sides: Integers, chunks: Integers, sorted_scores: Floats, knot: float, moments: Floats,
+    carry: Floats,
+) -> None:  # fmt: skip
+    """Compute the moments of all chunks before each chunk, about the nearest of their rows."""
     for side in range(sides.shape[0]):
         winners = side % 2 == 1
-        zeroth, first, second, before = 0.0, 0.0, 0.0, 0.0
+        m0, m1, m2, previous = 0.0, 0.0, 0.0, 0.0
         for number in range(1, sides[side, 3] - sides[side, 2]):
             if winners:
-                block = sides[side, 2] + number
-                edge = blocks[block, 0] - 1
-                point = ranked[edge] - knot
-                by = point - before
+                chunk = sides[side, 2] + number
+                edge = chunks[chunk, 0] - 1
+                point = sorted_scores[edge] - knot
+                by = point - previous
             else:
-                block = sides[side, 3] - 1 - number
-                edge = blocks[block, 1]
-                point = ranked[edge]
-                by = before - point
+                chunk = sides[side, 3] - 1 - number
+                edge = chunks[chunk, 1]
+                point = sorted_scores[edge]
+                by = previous - point
             by = by if number > 1 else 0.0
-            second += by * (2.0 * first + by * zeroth)
-            first += by * zeroth
-            zeroth += moments[edge, 0]
-            first += moments[edge, 1]
-            second += moments[edge, 2]
-            carry[block, 0], carry[block, 1], carry[block, 2] = zeroth, first, second
-            before = point
+            m2 += by * (2.0 * m1 + by * m0)
+            m1 += by * m0
+            m0 += moments[edge, 0]
+            m1 += moments[edge, 1]
+            m2 += moments[edge, 2]
+            carry[chunk, 0], carry[chunk, 1], carry[chunk, 2] = m0, m1, m2
+            previous = point
 
 
 @njit(cache=True, nogil=True)
-def _read_blocks(
-    begin: int, end: int, blocks: Integers, sides: Integers, order: Integers, ranked: Floats,
-    bits: int, knot: float, degree: int, moments: Floats, carry: Floats, weight: Floats,
+def _add_row_gradients(
+    begin: int, end: int, chunks: Integers, sides: Integers, order: Integers, sorted_scores: Floats,
+    chunk_bits: int, knot: float, degree: int, moments: Floats, carry: Floats, weight: Floats,
     loser_weight: Floats, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Add to pull and curvature of every row; value and mass of the losers of every block."""
-    for block in range(begin, end):
-        low, high, side = blocks[block, 0], blocks[block, 1], blocks[block, 2]
-        winners, other = side % 2 == 1, sides[side ^ 1]
-        first, last = other[0], other[1]
-        near = _first_beyond(ranked, first, last, ranked[low], winners, knot)
-        value, mass = 0.0, 0.0
-        for at in range(low, high):
-            row, target = order[at], ranked[at] - knot if winners else ranked[at]
+    """Add gradient and Hessian of every row; fill value and gradient sum of the losers."""
+    for chunk in range(begin, end):
+        low, high, side = chunks[chunk, 0], chunks[chunk, 1], chunks[chunk, 2]
+        winners, source_side = side % 2 == 1, sides[side ^ 1]
+        first, last = source_side[0], source_side[1]
+        boundary = _first_paired(sorted_scores, first, last, sorted_scores[low], winners, knot)
+        value, gradient_sum = 0.0, 0.0
+        for position in range(low, high):
+            row = order[position]
+            target = sorted_scores[position] - knot if winners else sorted_scores[position]
             if winners:
-                while near < last and not ranked[near] > target:
-                    near += 1
-                if near == last:
+                while boundary < last and not sorted_scores[boundary] > target:
+                    boundary += 1
+                if boundary == last:
                     break
-                number = (near - first) >> bits
-                edge, by = first + ((number + 1) << bits), ranked[near] - target
-                source, far = near, ranked[edge] - target if edge < last else -1.0
+                source_chunk = (boundary - first) >> chunk_bits
+                source, by = boundary, sorted_scores[boundary] - target
+                edge = first + ((source_chunk + 1) << chunk_bits)
+                edge_distance = sorted_scores[edge] - target if edge < last else -1.0
             else:
-                while near < last and ranked[near] - knot < target:
-                    near += 1
-                if near == first:
+                while boundary < last and sorted_scores[boundary] - knot < target:
+                    boundary += 1
+                if boundary == first:
                     continue
-                number = (near - 1 - first) >> bits
-                edge, by = first + (number << bits) - 1, target - (ranked[near - 1] - knot)
-                source, far = near - 1, target - (ranked[edge] - knot) if edge >= first else -1.0
-            zeroth, once, twice = _moved(moments[source], by)
-            if far >= 0.0:
-                more = _moved(carry[other[2] + number], far)
-                zeroth, once, twice = zeroth + more[0], once + more[1], twice + more[2]
-            slope = zeroth if degree == 1 else 2.0 * once
-            curvature = 0.0 if degree == 1 else 2.0 * zeroth
-            own = weight[row] if winners else loser_weight[row]
-            hessian[row] += own * curvature
+                source_chunk = (boundary - 1 - first) >> chunk_bits
+                source, by = boundary - 1, target - (sorted_scores[boundary - 1] - knot)
+                edge = first + (source_chunk << chunk_bits) - 1
+                edge_distance = target - (sorted_scores[edge] - knot) if edge >= first else -1.0
+            m0, m1, m2 = _translate(moments[source], by)
+            if edge_distance >= 0.0:
+                carried = _translate(carry[source_side[2] + source_chunk], edge_distance)
+                m0, m1, m2 = m0 + carried[0], m1 + carried[1], m2 + carried[2]
+            slope = m0 if degree == 1 else 2.0 * m1
+            curvature = 0.0 if degree == 1 else 2.0 * m0
+            row_weight = weight[row] if winners else loser_weight[row]
+            hessian[row] += row_weight * curvature
             if winners:
-                pull[row] += own * slope
+                pull[row] += row_weight * slope
             else:
-                pull[row] -= own * slope
-                mass += own * slope
-                value += own * (once if degree == 1 else twice)
-        sums[block, 0], sums[block, 1] = value, mass
+                pull[row] -= row_weight * slope
+                gradient_sum += row_weight * slope
+                value += row_weight * (m1 if degree == 1 else m2)
+        sums[chunk, 0], sums[chunk, 1] = value, gradient_sum
 
 
 @njit(**INNER)
-def _first_beyond(
-    ranked: Floats, first: int, last: int, score: float, winners: bool, knot: float
+def _first_paired(
+    sorted_scores: Floats, first: int, last: int, score: float, winners: bool, knot: float
 ) -> int:
-    """First loser above a winner less the knot, or first winner that is not below a loser."""
+    """Return the first loser above a winner's value, or the first winner not below a loser."""
     low, high = first, last
     while low < high:
         middle = (low + high) // 2
-        before = not ranked[middle] > score - knot if winners else ranked[middle] - knot < score
-        if before:
+        value = sorted_scores[middle]
+        is_before = not value > score - knot if winners else value - knot < score
+        if is_before:
             low = middle + 1
         else:
             high = middle
@@ -305,7 +347,7 @@ def _first_beyond(
 
 
 @njit(**INNER)
-def _moved(moments: Floats, by: float) -> tuple[float, float, float]:
-    """Moments about a point further on."""
-    zeroth, first, second = moments[0], moments[1], moments[2]
-    return zeroth, first + by * zeroth, second + by * (2.0 * first + by * zeroth)
+def _translate(moments: Floats, by: float) -> tuple[float, float, float]:
+    """Translate moments to a point `by` further on."""
+    m0, m1, m2 = moments[0], moments[1], moments[2]
+    return m0, m1 + by * m0, m2 + by * (2.0 * m1 + by * m0)

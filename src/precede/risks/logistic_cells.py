@@ -1,25 +1,34 @@
-"""Logistic risk of long lists: value, gradient and Hessian in one pass, in O(n).
+"""Logistic risk of long lists in O(n): a fast multipole method in one dimension.
 
-The score axis is cut into cells. In a cell the rows of a group of grades become moments
-``M_a = sum_i w_i x_i^a``, where x runs from -1 to 1 over the cell. A kernel K (the loss, its
-slope or its curvature) between two cells is a polynomial in both positions,
+The score axis is cut into cells. For a target cell T, other cells are near or far::
 
-    K(s_i - s_k) = sum_ab C_ab x_i^a x_k^b,
+      far        |<-- NEAR_CELLS -->|   T   |<-- NEAR_CELLS -->|        far
+    --+----+----+----+----+----+----+----+----+----+----+----+----+----+----+--> score
+      exponentials     moments of each cell, one matrix        exponentials
+      shifted from     per distance between two cells          shifted from
+      cell to cell                                             cell to cell
 
-so moments times C are a polynomial in the other cell, from which its rows read their sums:
+Every kernel K (loss, slope and curvature) is summed in four steps:
 
-* *Near* cells are met one by one. C depends only on how many cells they are apart.
-* *Far* cells, with margins of at least `FAR`, are met all at once. There
-  ``log(1 + exp(-m)) = exp(-m) - exp(-2m)/2 + exp(-3m)/3 - ...`` needs `TERMS` terms, each the
-  product of an exponential of the winner and one of the loser; their sums over all cells
-  further on are carried from cell to cell. For pairs far in the wrong order,
-  ``log(1 + exp(-m)) = -m + log(1 + exp(m))``.
+1. *Rows to moments* (P2M): ``M_a = sum_i w_i x_i^a`` per cell, where x in [-1, 1] is the position
+   inside the cell.
+2. *Near field* (M2L): between two cells K is a polynomial in both positions, obtained from its
+   values at Chebyshev points, ``K(s_i - s_k) = sum_ab C_ab x_i^a x_k^b``. C depends only on the
+   distance of the cells. Moments times C are the *local coefficients* of the target cell.
+3. *Far field*: for margins of at least `FAR_MARGIN` the series
+   ``log(1 + exp(-m)) = exp(-m) - exp(-2m)/2 + exp(-3m)/3 - ...`` needs `N_TERMS` terms, each a
+   function of the winner times one of the loser. Their sums over all cells further away are
+   shifted from cell to cell. For reversed pairs ``log(1 + exp(-m)) = -m + log(1 + exp(m))``.
+4. *Local to rows* (L2P): each row evaluates the local polynomial of its cell.
 
-Only the series alternates, and its terms shrink by ``exp(-FAR)``; nothing else cancels, so that
-small sums keep their digits. Relative errors are some 1e-14.
+Only the series alternates, and its terms shrink by ``exp(-FAR_MARGIN)``; nothing else cancels, so
+small sums keep their digits. Relative errors are about 1e-14.
 
-A query of several grades is a tree: a node divides its levels into groups, and every pair of two
-groups is summed there. Groups of several levels are nodes again, or few enough to enumerate.
+A query with several grades is a tree: a node divides its levels into groups and sums the pairs of
+rows in different groups. Groups of several levels are nodes again, or are enumerated.
+
+References: Greengard & Rokhlin, *A Fast Algorithm for Particle Simulations*, J. Comput. Phys. 1987;
+Fong & Darve, *The Black-Box Fast Multipole Method*, J. Comput. Phys. 2009 (Chebyshev points).
 """
 
 from __future__ import annotations
@@ -39,262 +48,288 @@ from precede.engine.portable_kernels import portable_exp
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import State
-from precede.risks.short_queries import EnumeratedRisk, sizes_of_runs
+from precede.risks.short_queries import EnumeratedRisk, count_rows_and_pairs
 from precede.risks.smooth_line import least_on_points
 from precede.risks.sweeps import chebyshev
 
-__all__ = ["LogisticRisk", "Nodes", "cell_tables"]
+__all__ = ["LevelNodes", "LogisticRisk", "transfer_tables"]
 
 
-# Cells for each unit of the score, a power of two: the position of a score in its cell is exact.
-DENSITY = 4.0
-NODES = 9  # coefficients of a polynomial: errors of some 1e-15 on cells of this width
-# Margin from which on the loss is a sum of exponentials, and how many: the next one would be
-# less than 1e-15 of the sum, of the curvature too.
-FAR, TERMS = 3.0, 13
-NEAR = 12  # cells up to the margin FAR
-# What a cell knows of all far cells: the terms from the right and from the left, the weight on
-# the left, its distance, and the weight on the right.
-FAR_FIELD = 2 * TERMS + 3
-# Cells are counted from the lowest score, empty ones too, unless there would be more than this
-# and more than one for so many rows; then only cells with a row are kept, by their number.
-MANY_CELLS, ROWS_OF_CELL = 1024, 16
-BLOCK = 1 << 14  # rows whose moments are added in order, whatever the number of threads
-MOST_MOMENTS = 1 << 22  # numbers in the moments of all blocks together
-# Cells of all groups of a node together; a node with more is summed as a tree of two groups each.
-MOST_CELLS = 1 << 17
-LARGE = 1 << 16  # rows of a node that all threads work on together
-# What a node costs, in pairs that are enumerated meanwhile (measured, scores some 10 apart): for
-# each row, and for each group that is met from above or below.
-PAIRS_OF_ROW, PAIRS_OF_SIDE = 6, 10_000
-# A node with many levels has one group for so many rows, but no more than MOST_GROUPS.
-ROWS_OF_GROUP = 2048
-MOST_GROUPS = 32
+# A power of two, so that the position of a score in its cell is exact.
+CELLS_PER_UNIT = 4.0
+ORDER = 9  # coefficients per polynomial: errors of about 1e-15 on cells of this width
+# Margin from which on the loss is summed as a series, and its terms: the next term would be less
+# than 1e-15 of the sum, also for the curvature.
+FAR_MARGIN, N_TERMS = 3.0, 13
+NEAR_CELLS = 12  # distance in cells that corresponds to FAR_MARGIN
+# Far-field sums of a cell: exponentials from the right, exponentials from the left, weight on the
+# left, weight times distance on the left, weight on the right.
+FAR_FIELD_SIZE = 2 * N_TERMS + 3
+LEFT_WEIGHT, LEFT_DISTANCE, RIGHT_WEIGHT = range(2 * N_TERMS, FAR_FIELD_SIZE)
+# Empty cells are kept up to MAX_DENSE_CELLS cells, or one for each ROWS_PER_CELL rows; otherwise
+# only cells with a row are.
+MAX_DENSE_CELLS, ROWS_PER_CELL = 1024, 16
+CHUNK_ROWS = 1 << 14  # does not depend on the number of threads, so that sums do not either
+MAX_MOMENTS = 1 << 22  # numbers in the moments of all chunks of a node
+# Cells times groups of a node; a node with more is halved recursively.
+MAX_CELLS = 1 << 17
+MIN_SHARED_ROWS = 1 << 16  # nodes with more rows are summed one after the other, by all threads
+# Cost of a node in enumerated pairs (measured for scores within a range of about 10): per row, and
+# per group and side.
+PAIRS_PER_ROW, PAIRS_PER_SIDE = 6, 10_000
+ROWS_PER_GROUP = 2048  # of a node with many levels
+MAX_GROUPS = 32
 
 
 class LogisticRisk(EnumeratedRisk):
-    """Logistic loss with a linear price: long lists by cells, what is left by enumeration.
+    """Logistic loss with a linear price: long lists by cells, the remaining pairs by enumeration.
 
-    With L grades in a list of n rows O(n log L) time, and O(n log n) where scores are far apart.
-    As in all layouts, `outer` must be `weight` times a factor of the query.
+    O(n log L) time for L grades in a list of n rows; O(n log n) where scores are far apart.
+    `loser_weight` must be `weight` times a constant of the query, as in all layouts.
     """
 
     def __init__(
         self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
     ):
         super().__init__(layout, loss, cost, context)
-        runs, self._depths = _plan(layout)
-        self._set_runs(runs)
+        level_ranges, self._depths = _plan(layout)
+        self._set_level_ranges(level_ranges)
 
-    def _sum_graded(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
-        """Add what is enumerated, then the nodes depth by depth, where no row is in two of them."""
-        weight, sums = self.layout.weight, [super()._sum_graded(scores, pull, hessian)]
+    def _add_graded_pairs(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
+        """Add enumerated pairs, then the nodes by depth: nodes of one depth share no row."""
+        weight, sums = self.layout.weight, [super()._add_graded_pairs(scores, pull, hessian)]
         for nodes in self._depths:
-            sums.append(nodes.add_to(scores, weight, pull, hessian, self.context))
+            sums.append(nodes.add_gradients(scores, weight, pull, hessian, self.context))
         return np.concatenate(sums)
 
     def search_line(self, state: State, values: Array) -> tuple[float, bool]:
-        """On a few points that stand for many rows where that is possible and worth it."""
-        least = least_on_points(self, state, values)
-        return self.line_search(state, values) if least is None else (least, False)
+        """Search on Chebyshev points that replace the rows, where applicable and faster."""
+        step = least_on_points(self, state, values)
+        return self.line_search(state, values) if step is None else (step, False)
 
 
-# -- which pairs are summed where ------------------------------------------------------------
+# -- nodes -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """Nodes that have no row in common.
+class LevelNodes:
+    """Nodes of one depth, which have no row in common.
 
-    Groups of node j begin at ``bounds[start[j]]``, ``bounds[start[j] + 1]``, ..., and the last
-    one ends at ``bounds[start[j + 1] - 1]``. `factor` is `outer` over `weight`.
+    Groups of node j begin at rows ``bounds[start[j]]``, ``bounds[start[j] + 1]``, ..., and the last
+    one ends at ``bounds[start[j + 1] - 1]``. `loser_factor` is `loser_weight` over `weight`.
     """
 
     start: Integers
     bounds: Integers
-    factor: Floats
+    loser_factor: Floats
 
-    def add_to(
+    def add_gradients(
         self, scores: Floats, weight: Floats, pull: Floats, hessian: Floats, context: Context
     ) -> Floats:
-        """Add gradient and Hessian of all rows; gives value and mass of every node."""
-        sums = np.zeros((self.factor.size, 2))
+        """Add gradient and Hessian of all rows; return value and gradient sum of every node."""
+        sums = np.zeros((self.loser_factor.size, 2))
         rows = self.bounds[self.start[1:] - 1] - self.bounds[self.start[:-1]]
-        small, tables = np.flatnonzero(rows < LARGE), cell_tables()
+        small, tables = np.flatnonzero(rows < MIN_SHARED_ROWS), transfer_tables()
         context.run(
-            _sum_nodes, small.size, small, self.start, self.bounds, self.factor, scores, weight,
-            tables.powers, tables.above, tables.below, pull, hessian, sums,
+            _sum_nodes, small.size, small, self.start, self.bounds, self.loser_factor, scores,
+            weight, tables.exponentials, tables.above, tables.below, pull, hessian, sums,
             small=is_small("heavy rows", int(rows[small].sum())),
         )  # fmt: skip
-        for node in np.flatnonzero(rows >= LARGE):
+        for node in np.flatnonzero(rows >= MIN_SHARED_ROWS):
             bounds = self.bounds[self.start[node] : self.start[node + 1]]
-            factor = self.factor[node]
-            sums[node] = _sum_large_node(bounds, scores, weight, factor, pull, hessian, context)
+            loser_factor = self.loser_factor[node]
+            sums[node] = _sum_node_in_parallel(
+                bounds, scores, weight, loser_factor, pull, hessian, context
+            )
         return sums
 
-    def some(self, chosen: Integers) -> Nodes:
-        """Some of the nodes."""
-        bounds = [self.bounds[self.start[each] : self.start[each + 1]] for each in chosen]
+    def take(self, chosen: Integers) -> LevelNodes:
+        """Return the chosen nodes."""
+        bounds = [self.bounds[self.start[node] : self.start[node + 1]] for node in chosen]
         start = np.cumsum([0, *map(len, bounds)])
-        return Nodes(start, np.concatenate(bounds), self.factor[chosen])
+        return LevelNodes(start, np.concatenate(bounds), self.loser_factor[chosen])
 
 
-def _sum_large_node(
-    bounds: Integers, scores: Floats, weight: Floats, factor: float, pull: Floats, hessian: Floats,
-    context: Context,
+def _sum_node_in_parallel(
+    bounds: Integers, scores: Floats, weight: Floats, loser_factor: float, pull: Floats,
+    hessian: Floats, context: Context,
 ) -> Floats:  # fmt: skip
-    """One node by all threads: its value and mass."""
-    here = scores[bounds[0] : bounds[-1]]
-    ends = context.run(
-        lambda low, high: (here[low:high].min(), here[low:high].max()),
-        here.size,
-        small=is_small("rows", here.size),
+    """Sum one node by all threads; return its value and gradient sum."""
+    node_scores = scores[bounds[0] : bounds[-1]]
+    extremes = context.run(
+        lambda low, high: (node_scores[low:high].min(), node_scores[low:high].max()),
+        node_scores.size,
+        small=is_small("rows", node_scores.size),
     )
-    least, greatest = np.array(ends).min(axis=0)[0], np.array(ends).max(axis=0)[1]
-    numbers = _numbers(here, least, greatest)
-    if len(bounds) > 3 and numbers.size * (len(bounds) - 1) > MOST_CELLS:
+    lowest, highest = np.array(extremes).min(axis=0)[0], np.array(extremes).max(axis=0)[1]
+    cell_ids = _list_cells(node_scores, lowest, highest)
+    if len(bounds) > 3 and cell_ids.size * (len(bounds) - 1) > MAX_CELLS:
         middle = len(bounds) // 2
-        parts = [bounds[[0, middle, -1]], bounds[: middle + 1], bounds[middle:]]
-        rest = scores, weight, factor, pull, hessian, context
-        return np.sum([_sum_large_node(each, *rest) for each in parts if len(each) > 2], axis=0)
-    blocks, block_start, moments, own, sides, far_field, local, sums = _room(bounds, numbers.size)
-    tables = cell_tables()
-    context.run(_moments_of_blocks, len(blocks), blocks, scores, weight, numbers, moments)
-    _gather(moments, block_start, numbers, tables.powers, own, sides, far_field)
+        halves = [bounds[[0, middle, -1]], bounds[: middle + 1], bounds[middle:]]
+        arguments = scores, weight, loser_factor, pull, hessian, context
+        return np.sum(
+            [_sum_node_in_parallel(half, *arguments) for half in halves if len(half) > 2], axis=0
+        )
+    chunks, chunk_start, moments, group_moments, side_moments, far_field, local, sums = _allocate(
+        bounds, cell_ids.size
+    )
+    tables = transfer_tables()
+    context.run(_rows_to_moments, len(chunks), chunks, scores, weight, cell_ids, moments)
+    _sum_sides(
+        moments, chunk_start, cell_ids, tables.exponentials, group_moments, side_moments, far_field
+    )
     context.run(
-        _meet, len(sums), numbers, tables.above, tables.below, own, sides, far_field, local, sums,
-        small=is_small("heavy rows", 8 * len(sums)),
+        _moments_to_local, len(sums), cell_ids, tables.above, tables.below, group_moments,
+        side_moments, far_field, local, sums, small=is_small("heavy rows", 8 * len(sums)),
     )  # fmt: skip
     context.run(
-        _read_blocks, len(blocks), blocks, block_start, scores, weight, numbers, factor, local,
-        pull, hessian,
+        _local_to_rows, len(chunks), chunks, chunk_start, scores, weight, cell_ids, loser_factor,
+        local, pull, hessian,
     )  # fmt: skip
-    return factor * _in_order(sums)
+    return loser_factor * _sum_in_order(sums)
 
 
-def _plan(layout: QueryLayout) -> tuple[Integers, list[Nodes]]:
-    """Runs of levels to enumerate, and the nodes by depth."""
+def _plan(layout: QueryLayout) -> tuple[Integers, list[LevelNodes]]:
+    """Return the level ranges to enumerate, and the nodes by depth."""
     level_start, query_start = layout.level_start, layout.query_start
-    open_ = np.column_stack([query_start[:-1], query_start[1:]])
-    runs, depths = [], []
-    while len(open_):
-        rows, pairs = sizes_of_runs(level_start, open_)
-        # The fewest sides are two: more groups than two are for many rows.
-        long = pairs > PAIRS_OF_ROW * rows + 2 * PAIRS_OF_SIDE
-        cuts = [_groups(level_start, int(bottom), int(top)) for bottom, top in open_[long]]
-        runs.append(open_[~long])
-        if cuts:
-            depths.append(_nodes([level_start[each] for each in cuts], layout))
-        inner = [pair for each in cuts for pair in pairwise(each) if pair[1] - pair[0] > 1]
-        open_ = np.array(inner, np.int64).reshape(-1, 2)
-    return np.concatenate([np.zeros((0, 2), np.int64), *runs]), depths
+    open_ranges = np.column_stack([query_start[:-1], query_start[1:]])
+    level_ranges, depths = [], []
+    while len(open_ranges):
+        rows, pairs = count_rows_and_pairs(level_start, open_ranges)
+        # Two groups have two sides; nodes with more groups have enough rows in any case.
+        is_long = pairs > PAIRS_PER_ROW * rows + 2 * PAIRS_PER_SIDE
+        groupings = [
+            _group_levels(level_start, int(first_level), int(end_level))
+            for first_level, end_level in open_ranges[is_long]
+        ]
+        level_ranges.append(open_ranges[~is_long])
+        if groupings:
+            depths.append(_make_nodes([level_start[grouping] for grouping in groupings], layout))
+        inner_ranges = [
+            group
+            for grouping in groupings
+            for group in pairwise(grouping)
+            if group[1] - group[0] > 1
+        ]
+        open_ranges = np.array(inner_ranges, np.int64).reshape(-1, 2)
+    return np.concatenate([np.zeros((0, 2), np.int64), *level_ranges]), depths
 
 
-def _nodes(bounds: list[Integers], layout: QueryLayout) -> Nodes:
-    heaviest = [b[0] + int(np.argmax(layout.weight[b[0] : b[-1]])) for b in bounds]
-    return Nodes(
+def _make_nodes(bounds: list[Integers], layout: QueryLayout) -> LevelNodes:
+    heaviest = [node[0] + int(np.argmax(layout.weight[node[0] : node[-1]])) for node in bounds]
+    return LevelNodes(
         start=np.cumsum([0, *map(len, bounds)]),
         bounds=np.concatenate(bounds),
-        factor=layout.loser_weight[heaviest] / layout.weight[heaviest],
+        loser_factor=layout.loser_weight[heaviest] / layout.weight[heaviest],
     )
 
 
-def _groups(level_start: Integers, bottom: int, top: int) -> Integers:
-    """Levels at which the groups of a node begin, and its end: groups of about equal size."""
-    start = level_start[bottom : top + 1]
-    rows = start[-1] - start[0]
-    most = max(2, min(MOST_GROUPS, int(rows) // ROWS_OF_GROUP))
-    if top - bottom <= most:
-        return np.arange(bottom, top + 1)
-    middle = start[:-1] + start[1:] - 2 * start[0]
-    group = middle * most // (2 * rows)
-    cuts = bottom + 1 + np.flatnonzero(np.diff(group))
-    return np.concatenate([[bottom], cuts, [top]])
+def _group_levels(level_start: Integers, first_level: int, end_level: int) -> Integers:
+    """Divide levels into groups of similar size; return their first levels and the end."""
+    row_start = level_start[first_level : end_level + 1]
+    rows = row_start[-1] - row_start[0]
+    n_groups = max(2, min(MAX_GROUPS, int(rows) // ROWS_PER_GROUP))
+    if end_level - first_level <= n_groups:
+        return np.arange(first_level, end_level + 1)
+    twice_middle = row_start[:-1] + row_start[1:] - 2 * row_start[0]
+    group = twice_middle * n_groups // (2 * rows)
+    cuts = first_level + 1 + np.flatnonzero(np.diff(group))
+    return np.concatenate([[first_level], cuts, [end_level]])
 
 
-# -- polynomials between cells ---------------------------------------------------------------
+# -- transfer matrices -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Tables:
-    """What the polynomials of the cells have to do with each other.
+class _TransferTables:
+    """Matrices that turn moments and far-field sums into local coefficients.
 
-    A row of `above` or `below` belongs to one number that a cell knows of the others: the moments
-    of the cells at most `NEAR` away, then the `FAR_FIELD` numbers of the far ones. The columns are
-    the coefficients of the sums over the winners above a row, or the losers below it: of the value
-    (in `above` only), then by turns of pull and curvature. Rows of zeros make their number a
-    multiple of eight. `powers` are the coefficients of
-    ``exp(-j h x / 2)`` for the cell width h and j = 1 .. `TERMS`.
+    A row of `above` or `below` belongs to one source of a cell: the moments of the cells at most
+    `NEAR_CELLS` away, then its `FAR_FIELD_SIZE` far-field sums. Columns are the local coefficients
+    of sums over the winners above a row, or the losers below it: of the value (`above` only), then
+    alternately of gradient and Hessian. Zero rows pad to a multiple of eight. `exponentials` are
+    the coefficients of ``exp(-j h x / 2)`` for the cell width h and j = 1 .. `N_TERMS`.
     """
 
-    powers: Floats
+    exponentials: Floats
     above: Floats
     below: Floats
 
 
 @lru_cache(maxsize=1)
-def cell_tables() -> _Tables:
-    """The tables, made once."""
-    points, to_coefficients = chebyshev(NODES)
-    to_powers = _product(_powers_of_chebyshev().T, to_coefficients)
-    half = 0.5 / DENSITY
-    powers = _product(exp(-half * np.outer(np.arange(1.0, TERMS + 1), points)), to_powers.T)
-    apart = np.arange(-NEAR, NEAR + 1) / DENSITY
-    # By cells apart, point of the source and point of the target; sources on the right are above.
-    ahead = apart[:, None, None] + half * (points[None, :, None] - points[None, None, :])
+def transfer_tables() -> _TransferTables:
+    """Return the tables, computed once."""
+    points, to_coefficients = chebyshev(ORDER)
+    to_monomial = _matmul(_chebyshev_to_monomial().T, to_coefficients)
+    half_width = 0.5 / CELLS_PER_UNIT
+    exponentials = _matmul(
+        exp(-half_width * np.outer(np.arange(1.0, N_TERMS + 1), points)), to_monomial.T
+    )
+    distance = np.arange(-NEAR_CELLS, NEAR_CELLS + 1) / CELLS_PER_UNIT
+    # Source minus target, by distance of the cells, point of the source and point of the target.
+    difference = distance[:, None, None] + half_width * (
+        points[None, :, None] - points[None, None, :]
+    )
     tables = []
     for sign in (1.0, -1.0):
-        known = np.concatenate([_near_rows(ahead, sign, to_powers), _far_rows(powers, sign > 0)])
-        tables.append(np.concatenate([known, np.zeros((-len(known) % 8, 3 * NODES))]))
-    return _Tables(powers, tables[0], np.ascontiguousarray(tables[1][:, NODES:]))
+        rows = np.concatenate(
+            [
+                _near_field_rows(difference, sign, to_monomial),
+                _far_field_rows(exponentials, sign > 0),
+            ]
+        )
+        tables.append(np.concatenate([rows, np.zeros((-len(rows) % 8, 3 * ORDER))]))
+    return _TransferTables(exponentials, tables[0], np.ascontiguousarray(tables[1][:, ORDER:]))
 
 
-def _product(one: Floats, other: Floats) -> Floats:
-    """Matrix product, summed in order: that of NumPy depends on the processor."""
-    found = one[..., :, :1] * other[..., :1, :]
-    for j in range(1, other.shape[-2]):
-        found = found + one[..., :, j : j + 1] * other[..., j : j + 1, :]
-    return found
+def _matmul(left: Floats, right: Floats) -> Floats:
+    """Multiply matrices, summing in a fixed order; NumPy's order depends on the processor."""
+    product = left[..., :, :1] * right[..., :1, :]
+    for j in range(1, right.shape[-2]):
+        product = product + left[..., :, j : j + 1] * right[..., j : j + 1, :]
+    return product
 
 
-def _powers_of_chebyshev() -> Floats:
-    """Coefficients of the Chebyshev polynomials, one polynomial in each row."""
-    found = np.eye(NODES)
-    for a in range(2, NODES):
-        found[a] = 2.0 * np.roll(found[a - 1], 1) - found[a - 2]
-    return found
+def _chebyshev_to_monomial() -> Floats:
+    """Return the monomial coefficients of the Chebyshev polynomials, one per row."""
+    coefficients = np.eye(ORDER)
+    for a in range(2, ORDER):
+        coefficients[a] = 2.0 * np.roll(coefficients[a - 1], 1) - coefficients[a - 2]
+    return coefficients
 
 
-def _near_rows(ahead: Floats, sign: float, to_powers: Floats) -> Floats:
-    """Rows of the near cells; the margin is `sign` times how far the source is ahead."""
-    margin = sign * ahead
-    small = exp(-np.abs(margin))
-    value = log1p(small) + np.maximum(-margin, 0.0)
-    slope = -np.where(margin > 0, small, 1.0) / (1.0 + small)
-    kernels = value, sign * slope, small / ((1.0 + small) * (1.0 + small))
-    value, pull, hessian = (_product(_product(to_powers, each), to_powers.T) for each in kernels)
-    return np.concatenate([value, _by_turns(pull, hessian)], axis=-1).reshape(-1, 3 * NODES)
+def _near_field_rows(difference: Floats, sign: float, to_monomial: Floats) -> Floats:
+    """Return the near-field rows; the margin is `sign` times (source - target)."""
+    margin = sign * difference
+    exponential = exp(-np.abs(margin))
+    value = log1p(exponential) + np.maximum(-margin, 0.0)
+    slope = -np.where(margin > 0, exponential, 1.0) / (1.0 + exponential)
+    kernels = value, sign * slope, exponential / ((1.0 + exponential) * (1.0 + exponential))
+    value, pull, hessian = (
+        _matmul(_matmul(to_monomial, kernel), to_monomial.T) for kernel in kernels
+    )
+    return np.concatenate([value, _interleave(pull, hessian)], axis=-1).reshape(-1, 3 * ORDER)
 
 
-def _far_rows(powers: Floats, above: bool) -> Floats:
-    """Rows of what a cell knows of the far ones."""
-    number = np.arange(1.0, TERMS + 1)[:, None]
-    from_left = np.where(number % 2 == 1, 1.0, -1.0) * powers
-    from_right = from_left * (-1.0) ** np.arange(NODES)
+def _far_field_rows(exponentials: Floats, above: bool) -> Floats:
+    """Return the far-field rows."""
+    number = np.arange(1.0, N_TERMS + 1)[:, None]
+    from_left = np.where(number % 2 == 1, 1.0, -1.0) * exponentials
+    from_right = from_left * (-1.0) ** np.arange(ORDER)
     rows = [
-        np.concatenate([each / number, _by_turns(sign * each, number * each)], axis=1)
-        for each, sign in ((from_right, -1.0), (from_left, 1.0))
+        np.concatenate([series / number, _interleave(sign * series, number * series)], axis=1)
+        for series, sign in ((from_right, -1.0), (from_left, 1.0))
     ]
-    weight_left, distance, weight_right = np.zeros((3, 1, 3 * NODES))
-    if above:  # winners far on the left: a loss of -m, a slope of 1
-        weight_left[0, 1], weight_left[0, NODES] = 0.5 / DENSITY, -1.0
-        distance[0, 0] = 1.0
+    left_weight, left_distance, right_weight = np.zeros((3, 1, 3 * ORDER))
+    if above:  # winners far on the left have loss -m
+        left_weight[0, 1], left_weight[0, ORDER] = 0.5 / CELLS_PER_UNIT, -1.0
+        left_distance[0, 0] = 1.0
     else:
-        weight_right[0, NODES] = 1.0
-    return np.concatenate([*rows, weight_left, distance, weight_right])
+        right_weight[0, ORDER] = 1.0
+    return np.concatenate([*rows, left_weight, left_distance, right_weight])
 
 
-def _by_turns(pull: Floats, hessian: Floats) -> Floats:
+def _interleave(pull: Floats, hessian: Floats) -> Floats:
     return np.stack([pull, hessian], axis=-1).reshape(*pull.shape[:-1], -1)
 
 
@@ -303,91 +338,104 @@ def _by_turns(pull: Floats, hessian: Floats) -> Floats:
 
 @njit(cache=True, nogil=True)
 def _sum_nodes(
-    begin: int, end: int, chosen: Integers, start: Integers, bounds: Integers, factor: Floats,
-    scores: Floats, weight: Floats, powers: Floats, above: Floats, below: Floats, pull: Floats,
-    hessian: Floats, sums: Floats,
+    begin: int, end: int, chosen: Integers, start: Integers, bounds: Integers, loser_factor: Floats,
+    scores: Floats, weight: Floats, exponentials: Floats, above: Floats, below: Floats,
+    pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    for at in range(begin, end):
-        node = chosen[at]
-        groups = bounds[start[node] : start[node + 1]]
-        _sum_node(groups, scores, weight, factor[node], powers, above, below, pull, hessian,
-                  sums[node])  # fmt: skip
+    for index in range(begin, end):
+        node = chosen[index]
+        node_bounds = bounds[start[node] : start[node + 1]]
+        _sum_node(
+            node_bounds, scores, weight, loser_factor[node], exponentials, above, below, pull,
+            hessian, sums[node],
+        )  # fmt: skip
 
 
 @njit(**INNER)
 def _sum_node(
-    bounds: Integers, scores: Floats, weight: Floats, factor: float, powers: Floats,
+    bounds: Integers, scores: Floats, weight: Floats, loser_factor: float, exponentials: Floats,
     above: Floats, below: Floats, pull: Floats, hessian: Floats, total: Floats,
 ) -> None:  # fmt: skip
-    """One node by one thread, as `_sum_large_node` does it."""
-    here = scores[bounds[0] : bounds[-1]]
-    numbers = _numbers(here, here.min(), here.max())
-    if bounds.size > 3 and numbers.size * (bounds.size - 1) > MOST_CELLS:
+    """Sum one node by one thread; see `_sum_node_in_parallel`."""
+    node_scores = scores[bounds[0] : bounds[-1]]
+    cell_ids = _list_cells(node_scores, node_scores.min(), node_scores.max())
+    if bounds.size > 3 and cell_ids.size * (bounds.size - 1) > MAX_CELLS:
         middle = bounds.size // 2
-        two = np.array([bounds[0], bounds[middle], bounds[-1]])
-        for part in (two, bounds[: middle + 1], bounds[middle:]):
+        halves = np.array([bounds[0], bounds[middle], bounds[-1]])
+        for part in (halves, bounds[: middle + 1], bounds[middle:]):
             if part.size > 2:
-                _sum_node(part, scores, weight, factor, powers, above, below, pull, hessian, total)
+                _sum_node(
+                    part, scores, weight, loser_factor, exponentials, above, below, pull, hessian,
+                    total,
+                )  # fmt: skip
         return
-    blocks, block_start, moments, own, sides, far_field, local, sums = _room(bounds, numbers.size)
-    _moments_of_blocks(0, len(blocks), blocks, scores, weight, numbers, moments)
-    _gather(moments, block_start, numbers, powers, own, sides, far_field)
-    _meet(0, len(sums), numbers, above, below, own, sides, far_field, local, sums)
-    _read_blocks(0, len(blocks), blocks, block_start, scores, weight, numbers, factor, local,
-                 pull, hessian)  # fmt: skip
-    total += factor * _in_order(sums)
+    chunks, chunk_start, moments, group_moments, side_moments, far_field, local, sums = _allocate(
+        bounds, cell_ids.size
+    )
+    _rows_to_moments(0, len(chunks), chunks, scores, weight, cell_ids, moments)
+    _sum_sides(moments, chunk_start, cell_ids, exponentials, group_moments, side_moments, far_field)
+    _moments_to_local(
+        0, len(sums), cell_ids, above, below, group_moments, side_moments, far_field, local, sums
+    )
+    _local_to_rows(
+        0, len(chunks), chunks, chunk_start, scores, weight, cell_ids, loser_factor, local, pull,
+        hessian,
+    )  # fmt: skip
+    total += loser_factor * _sum_in_order(sums)
 
 
 @njit(cache=True, nogil=True)
-def _numbers(scores: Floats, least: float, greatest: float) -> Floats:
-    """Numbers of the cells, rising: all from the first to the last, or those that hold a row."""
-    first = np.floor(least * DENSITY)
-    cells = np.floor(greatest * DENSITY) - first + 1.0
-    # A score that is no number is greater than nothing, and must find no cell out of bounds.
-    if cells <= max(MANY_CELLS, scores.size // ROWS_OF_CELL):
-        return first + np.arange(np.int64(cells))
-    return np.unique(np.floor(scores * DENSITY))
+def _list_cells(scores: Floats, lowest: float, highest: float) -> Floats:
+    """Return the cell ids in increasing order: from first to last, or only cells with a row."""
+    first_cell = np.floor(lowest * CELLS_PER_UNIT)
+    n_cells = np.floor(highest * CELLS_PER_UNIT) - first_cell + 1.0
+    # With NaN scores the comparison is false, so that no index is out of bounds.
+    if n_cells <= max(MAX_DENSE_CELLS, scores.size // ROWS_PER_CELL):
+        return first_cell + np.arange(np.int64(n_cells))
+    return np.unique(np.floor(scores * CELLS_PER_UNIT))
 
 
 @njit(cache=True, nogil=True)
-def _room(
-    bounds: Integers, cells: int,
+def _allocate(
+    bounds: Integers, n_cells: int,
 ) -> tuple[Integers, Integers, Floats, Floats, Floats, Floats, Floats, Floats]:  # fmt: skip
-    """Blocks of rows, group by group, and arrays for what is known of the cells.
+    """Cut groups into chunks of rows and allocate the arrays of a node.
 
-    `own` has the moments of every group; ``sides[0, g]`` those of all groups above group g, and
-    ``sides[1, g]`` those of all groups below group g + 1. `far_field` is counted as `sides`.
+    `group_moments` are per group; ``side_moments[0, g]`` are the sums over all groups above group
+    g, and ``side_moments[1, g]`` over all groups below group g + 1. `far_field` is indexed the same
+    way.
     """
-    groups = bounds.size - 1
-    most = max(1, MOST_MOMENTS // (cells * NODES))
-    size = max(BLOCK, -(-(bounds[-1] - bounds[0]) // most))
-    block_start = np.zeros(groups + 1, np.int64)
-    for group in range(groups):
+    n_groups = bounds.size - 1
+    max_chunks = max(1, MAX_MOMENTS // (n_cells * ORDER))
+    chunk_rows = max(CHUNK_ROWS, -(-(bounds[-1] - bounds[0]) // max_chunks))
+    chunk_start = np.zeros(n_groups + 1, np.int64)
+    for group in range(n_groups):
         rows = bounds[group + 1] - bounds[group]
-        block_start[group + 1] = block_start[group] + -(-rows // size)
-    blocks = np.empty((block_start[-1], 2), np.int64)
-    for group in range(groups):
-        for block in range(block_start[group], block_start[group + 1]):
-            low = bounds[group] + (block - block_start[group]) * size
-            blocks[block, 0], blocks[block, 1] = low, min(low + size, bounds[group + 1])
-    moments = np.zeros((len(blocks), cells, NODES))
-    own = np.zeros((groups, cells, NODES))
-    sides = np.zeros((2, groups - 1, cells, NODES))
-    far_field = np.zeros((2, groups - 1, cells, FAR_FIELD))
-    local = np.zeros((groups, cells, 2 * NODES))
-    sums = np.zeros((groups * cells, 2))
-    return blocks, block_start, moments, own, sides, far_field, local, sums
+        chunk_start[group + 1] = chunk_start[group] + -(-rows // chunk_rows)
+    chunks = np.empty((chunk_start[-1], 2), np.int64)
+    for group in range(n_groups):
+        for chunk in range(chunk_start[group], chunk_start[group + 1]):
+            first_row = bounds[group] + (chunk - chunk_start[group]) * chunk_rows
+            chunks[chunk, 0] = first_row
+            chunks[chunk, 1] = min(first_row + chunk_rows, bounds[group + 1])
+    moments = np.zeros((len(chunks), n_cells, ORDER))
+    group_moments = np.zeros((n_groups, n_cells, ORDER))
+    side_moments = np.zeros((2, n_groups - 1, n_cells, ORDER))
+    far_field = np.zeros((2, n_groups - 1, n_cells, FAR_FIELD_SIZE))
+    local = np.zeros((n_groups, n_cells, 2 * ORDER))
+    sums = np.zeros((n_groups * n_cells, 2))
+    return chunks, chunk_start, moments, group_moments, side_moments, far_field, local, sums
 
 
 @njit(**INNER)
-def _cell_of(number: float, numbers: Floats, without_gap: bool) -> int | np.int64:
-    """Where a cell stands among `numbers`."""
-    if without_gap:
-        return np.int64(number - numbers[0])
-    low, high = 0, numbers.size - 1
+def _cell_index(cell_id: float, cell_ids: Floats, contiguous: bool) -> int | np.int64:
+    """Return the index of a cell in `cell_ids`."""
+    if contiguous:
+        return np.int64(cell_id - cell_ids[0])
+    low, high = 0, cell_ids.size - 1
     while low < high:
         middle = (low + high) // 2
-        if numbers[middle] < number:
+        if cell_ids[middle] < cell_id:
             low = middle + 1
         else:
             high = middle
@@ -395,204 +443,224 @@ def _cell_of(number: float, numbers: Floats, without_gap: bool) -> int | np.int6
 
 
 @njit(**INNER)
-def _have_no_gap(numbers: Floats) -> bool:
-    return numbers[-1] - numbers[0] == numbers.size - 1
+def _is_contiguous(cell_ids: Floats) -> bool:
+    return cell_ids[-1] - cell_ids[0] == cell_ids.size - 1
 
 
 @njit(cache=True, nogil=True)
-def _moments_of_blocks(
-    begin: int, end: int, blocks: Integers, scores: Floats, weight: Floats, numbers: Floats,
+def _rows_to_moments(
+    begin: int, end: int, chunks: Integers, scores: Floats, weight: Floats, cell_ids: Floats,
     moments: Floats,
 ) -> None:  # fmt: skip
-    """Moments of every block."""
-    without_gap = _have_no_gap(numbers)
-    for block in range(begin, end):
-        of_cells = moments[block]
-        for item in range(blocks[block, 0], blocks[block, 1]):
-            position = scores[item] * DENSITY
-            number = np.floor(position)
-            x = 2.0 * (position - number) - 1.0
-            row = of_cells[_cell_of(number, numbers, without_gap)]
-            power = weight[item]
-            for a in range(NODES):
-                row[a] += power
+    """Compute the moments of every chunk of rows (P2M)."""
+    contiguous = _is_contiguous(cell_ids)
+    for chunk in range(begin, end):
+        chunk_moments = moments[chunk]
+        for row in range(chunks[chunk, 0], chunks[chunk, 1]):
+            scaled = scores[row] * CELLS_PER_UNIT
+            cell_id = np.floor(scaled)
+            x = 2.0 * (scaled - cell_id) - 1.0
+            cell_moments = chunk_moments[_cell_index(cell_id, cell_ids, contiguous)]
+            power = weight[row]
+            for a in range(ORDER):
+                cell_moments[a] += power
                 power *= x
 
 
 @njit(cache=True, nogil=True)
-def _gather(
-    moments: Floats, block_start: Integers, numbers: Floats, powers: Floats, own: Floats,
-    sides: Floats, far_field: Floats,
+def _sum_sides(
+    moments: Floats, chunk_start: Integers, cell_ids: Floats, exponentials: Floats,
+    group_moments: Floats, side_moments: Floats, far_field: Floats,
 ) -> None:  # fmt: skip
-    """Moments of the groups above and below each group, and what far cells tell of them."""
-    groups = block_start.size - 1
-    for group in range(groups):
-        for block in range(block_start[group], block_start[group + 1]):
-            own[group] += moments[block]
-    for group in range(1, groups):
-        sides[1, group - 1] = own[group - 1]
+    """Sum the moments over the groups above and below each group, and their far field."""
+    n_groups = chunk_start.size - 1
+    for group in range(n_groups):
+        for chunk in range(chunk_start[group], chunk_start[group + 1]):
+            group_moments[group] += moments[chunk]
+    for group in range(1, n_groups):
+        side_moments[1, group - 1] = group_moments[group - 1]
         if group > 1:
-            sides[1, group - 1] += sides[1, group - 2]
-        _carry(sides[1, group - 1], numbers, powers, far_field[1, group - 1])
-    for group in range(groups - 2, -1, -1):
-        sides[0, group] = own[group + 1]
-        if group < groups - 2:
-            sides[0, group] += sides[0, group + 1]
-        _carry(sides[0, group], numbers, powers, far_field[0, group])
+            side_moments[1, group - 1] += side_moments[1, group - 2]
+        _far_field_sums(side_moments[1, group - 1], cell_ids, exponentials, far_field[1, group - 1])
+    for group in range(n_groups - 2, -1, -1):
+        side_moments[0, group] = group_moments[group + 1]
+        if group < n_groups - 2:
+            side_moments[0, group] += side_moments[0, group + 1]
+        _far_field_sums(side_moments[0, group], cell_ids, exponentials, far_field[0, group])
 
 
 @njit(**INNER)
-def _carry(moments: Floats, numbers: Floats, powers: Floats, far_field: Floats) -> None:
-    """Sums over the cells more than `NEAR` away, from cell to cell; see `FAR_FIELD`."""
-    cells = numbers.size
-    other = np.empty(powers.shape)
-    for a in range(NODES):
-        other[:, a] = powers[:, a] * (1.0 - 2.0 * (a % 2))
-    enters = cells - 1
-    for cell in range(cells - 1, -1, -1):
-        here = far_field[cell]
-        if cell < cells - 1:
-            _decay(far_field[cell + 1, :TERMS], numbers[cell + 1] - numbers[cell], here[:TERMS])
-            here[FAR_FIELD - 1] = far_field[cell + 1, FAR_FIELD - 1]
-        while numbers[enters] - numbers[cell] > NEAR:
-            _enter(moments[enters], powers, numbers[enters] - numbers[cell], here[:TERMS])
-            here[FAR_FIELD - 1] += moments[enters, 0]
-            enters -= 1
-    enters = 0
-    for cell in range(cells):
-        here = far_field[cell]
+def _far_field_sums(
+    moments: Floats, cell_ids: Floats, exponentials: Floats, far_field: Floats
+) -> None:
+    """Sum over the cells more than `NEAR_CELLS` away, shifting the sums from cell to cell.
+
+    The layout of a row of `far_field` is described at `FAR_FIELD_SIZE`.
+    """
+    n_cells = cell_ids.size
+    mirrored = np.empty(exponentials.shape)
+    for a in range(ORDER):
+        mirrored[:, a] = exponentials[:, a] * (1.0 - 2.0 * (a % 2))
+    entering = n_cells - 1
+    for cell in range(n_cells - 1, -1, -1):
+        current = far_field[cell]
+        if cell < n_cells - 1:
+            gap = cell_ids[cell + 1] - cell_ids[cell]
+            _shift_exponentials(far_field[cell + 1, :N_TERMS], gap, current[:N_TERMS])
+            current[RIGHT_WEIGHT] = far_field[cell + 1, RIGHT_WEIGHT]
+        while cell_ids[entering] - cell_ids[cell] > NEAR_CELLS:
+            gap = cell_ids[entering] - cell_ids[cell]
+            _add_exponentials(moments[entering], exponentials, gap, current[:N_TERMS])
+            current[RIGHT_WEIGHT] += moments[entering, 0]
+            entering -= 1
+    entering = 0
+    for cell in range(n_cells):
+        current = far_field[cell]
         if cell > 0:
-            before, gap = far_field[cell - 1], numbers[cell] - numbers[cell - 1]
-            _decay(before[TERMS : 2 * TERMS], gap, here[TERMS : 2 * TERMS])
-            here[FAR_FIELD - 3] = before[FAR_FIELD - 3]
-            here[FAR_FIELD - 2] = before[FAR_FIELD - 2] + before[FAR_FIELD - 3] * (gap / DENSITY)
-        while numbers[cell] - numbers[enters] > NEAR:
-            row, gap = moments[enters], numbers[cell] - numbers[enters]
-            _enter(row, other, gap, here[TERMS : 2 * TERMS])
-            here[FAR_FIELD - 3] += row[0]
-            here[FAR_FIELD - 2] += (row[0] * gap - 0.5 * row[1]) / DENSITY
-            enters += 1
+            previous, gap = far_field[cell - 1], cell_ids[cell] - cell_ids[cell - 1]
+            _shift_exponentials(
+                previous[N_TERMS : 2 * N_TERMS], gap, current[N_TERMS : 2 * N_TERMS]
+            )
+            moved = previous[LEFT_WEIGHT] * (gap / CELLS_PER_UNIT)
+            current[LEFT_WEIGHT] = previous[LEFT_WEIGHT]
+            current[LEFT_DISTANCE] = previous[LEFT_DISTANCE] + moved
+        while cell_ids[cell] - cell_ids[entering] > NEAR_CELLS:
+            cell_moments, gap = moments[entering], cell_ids[cell] - cell_ids[entering]
+            _add_exponentials(cell_moments, mirrored, gap, current[N_TERMS : 2 * N_TERMS])
+            distance = (cell_moments[0] * gap - 0.5 * cell_moments[1]) / CELLS_PER_UNIT
+            current[LEFT_WEIGHT] += cell_moments[0]
+            current[LEFT_DISTANCE] += distance
+            entering += 1
 
 
 @njit(**INNER)
-def _decay(before: Floats, gap: float, here: Floats) -> None:
-    """Exponentials of a cell from those of the cell before, `gap` cells away."""
-    step, factor = portable_exp(-gap / DENSITY), 1.0
-    for j in range(TERMS):
-        factor *= step
-        here[j] = before[j] * factor
+def _shift_exponentials(previous: Floats, gap: float, current: Floats) -> None:
+    """Shift the exponential sums of the previous cell by `gap` cells."""
+    step, decay = portable_exp(-gap / CELLS_PER_UNIT), 1.0
+    for j in range(N_TERMS):
+        decay *= step
+        current[j] = previous[j] * decay
 
 
 @njit(cache=True, nogil=True)
-def _enter(row: Floats, powers: Floats, gap: float, here: Floats) -> None:
-    """Add the exponentials of the rows of a cell `gap` cells away."""
-    if row[0] == 0.0:
+def _add_exponentials(
+    cell_moments: Floats, exponentials: Floats, gap: float, current: Floats
+) -> None:
+    """Add the exponential sums of a cell `gap` cells away."""
+    if cell_moments[0] == 0.0:
         return
-    step, factor = portable_exp(-gap / DENSITY), 1.0
-    for j in range(TERMS):
-        factor *= step
+    step, decay = portable_exp(-gap / CELLS_PER_UNIT), 1.0
+    for j in range(N_TERMS):
+        decay *= step
         total = 0.0
-        for a in range(NODES):
-            total += powers[j, a] * row[a]
-        here[j] += total * factor
+        for a in range(ORDER):
+            total += exponentials[j, a] * cell_moments[a]
+        current[j] += total * decay
 
 
 @njit(cache=True, nogil=True)
-def _meet(
-    begin: int, end: int, numbers: Floats, above: Floats, below: Floats, own: Floats, sides: Floats,
-    far_field: Floats, local: Floats, sums: Floats,
+def _moments_to_local(
+    begin: int, end: int, cell_ids: Floats, above: Floats, below: Floats, group_moments: Floats,
+    side_moments: Floats, far_field: Floats, local: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Polynomials of the cells, counted group by group; value and mass of their losers."""
-    groups, cells = local.shape[0], local.shape[1]
-    known, found = np.zeros(above.shape[0]), np.empty(3 * NODES)
-    for count in range(begin, end):
-        group, cell = count // cells, count % cells
-        here = own[group, cell]
-        if here[0] == 0.0:  # no row is here
+    """Compute the local coefficients of cells (M2L), and value and gradient sum of their losers.
+
+    `begin` and `end` count the cells of group 0, then those of group 1, ...
+    """
+    n_groups, n_cells = local.shape[0], local.shape[1]
+    sources, coefficients = np.zeros(above.shape[0]), np.empty(3 * ORDER)
+    for index in range(begin, end):
+        group, cell = index // n_cells, index % n_cells
+        cell_moments = group_moments[group, cell]
+        if cell_moments[0] == 0.0:  # no row in this cell
             continue
-        found[:] = 0.0
-        if group < groups - 1:
-            _know(sides[0, group], far_field[0, group], numbers, cell, known)
-            _add_rows(known, above, found)
-            for a in range(NODES):
-                sums[count, 0] += here[a] * found[a]
-                sums[count, 1] -= here[a] * found[NODES + 2 * a]
+        coefficients[:] = 0.0
+        if group < n_groups - 1:
+            _gather_sources(side_moments[0, group], far_field[0, group], cell_ids, cell, sources)
+            _add_product(sources, above, coefficients)
+            for a in range(ORDER):
+                sums[index, 0] += cell_moments[a] * coefficients[a]
+                sums[index, 1] -= cell_moments[a] * coefficients[ORDER + 2 * a]
         if group > 0:
-            _know(sides[1, group - 1], far_field[1, group - 1], numbers, cell, known)
-            _add_rows(known, below, found[NODES:])
-        local[group, cell] = found[NODES:]
+            _gather_sources(
+                side_moments[1, group - 1], far_field[1, group - 1], cell_ids, cell, sources
+            )
+            _add_product(sources, below, coefficients[ORDER:])
+        local[group, cell] = coefficients[ORDER:]
 
 
 @njit(**INNER)
-def _know(moments: Floats, far_field: Floats, numbers: Floats, cell: int, known: Floats) -> None:
-    """What a cell knows of the others, in the order of the rows of `_Tables`."""
-    known[: (2 * NEAR + 1) * NODES] = 0.0
-    first = cell
-    while first > 0 and numbers[cell] - numbers[first - 1] <= NEAR:
-        first -= 1
-    for near in range(first, numbers.size):
-        gap = numbers[near] - numbers[cell]
-        if not gap <= NEAR:
+def _gather_sources(
+    moments: Floats, far_field: Floats, cell_ids: Floats, cell: int, sources: Floats
+) -> None:
+    """Gather the near-field moments and far-field sums of a cell, in the order of the tables."""
+    sources[: (2 * NEAR_CELLS + 1) * ORDER] = 0.0
+    first_near = cell
+    while first_near > 0 and cell_ids[cell] - cell_ids[first_near - 1] <= NEAR_CELLS:
+        first_near -= 1
+    for near in range(first_near, cell_ids.size):
+        gap = cell_ids[near] - cell_ids[cell]
+        if not gap <= NEAR_CELLS:
             break
-        row = np.int64(gap + NEAR) * NODES
-        for a in range(NODES):
-            known[row + a] = moments[near, a]
-    for far in range(FAR_FIELD):
-        known[(2 * NEAR + 1) * NODES + far] = far_field[cell, far]
+        position = np.int64(gap + NEAR_CELLS) * ORDER
+        for a in range(ORDER):
+            sources[position + a] = moments[near, a]
+    for far in range(FAR_FIELD_SIZE):
+        sources[(2 * NEAR_CELLS + 1) * ORDER + far] = far_field[cell, far]
 
 
 @njit(**INNER)
-def _add_rows(known: Floats, table: Floats, found: Floats) -> None:
-    """Add `known` times the table, eight rows at a time, so that `found` is seldom written."""
-    for row in range(0, known.size, 8):
-        a, b, c, d = known[row], known[row + 1], known[row + 2], known[row + 3]
-        e, f, g, h = known[row + 4], known[row + 5], known[row + 6], known[row + 7]
+def _add_product(sources: Floats, table: Floats, coefficients: Floats) -> None:
+    """Add `sources` times the table, eight rows at a time to save writes of `coefficients`."""
+    for row in range(0, sources.size, 8):
+        a, b, c, d = sources[row], sources[row + 1], sources[row + 2], sources[row + 3]
+        e, f, g, h = sources[row + 4], sources[row + 5], sources[row + 6], sources[row + 7]
         if a == b == c == d == e == f == g == h == 0.0:
             continue
         rows = table[row : row + 8]
-        for j in range(found.size):
-            found[j] += (
+        for j in range(coefficients.size):
+            coefficients[j] += (
                 ((a * rows[0, j] + b * rows[1, j]) + (c * rows[2, j] + d * rows[3, j]))
                 + ((e * rows[4, j] + f * rows[5, j]) + (g * rows[6, j] + h * rows[7, j]))
             )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def _read_blocks(
-    begin: int, end: int, blocks: Integers, block_start: Integers, scores: Floats,
-    weight: Floats, numbers: Floats, factor: float, local: Floats, pull: Floats, hessian: Floats,
+def _local_to_rows(
+    begin: int, end: int, chunks: Integers, chunk_start: Integers, scores: Floats, weight: Floats,
+    cell_ids: Floats, loser_factor: float, local: Floats, pull: Floats, hessian: Floats,
 ) -> None:  # fmt: skip
-    """Add to pull and curvature of every row the polynomials of its cell.
+    """Evaluate the local polynomials at every row and add to gradient and Hessian (L2P).
 
-    Even and odd powers apart: the two sums do not wait for each other.
+    Even and odd powers are evaluated separately, so that the two chains of operations overlap.
     """
-    group, without_gap = 0, _have_no_gap(numbers)
-    for block in range(begin, end):
-        while block >= block_start[group + 1]:
+    group, contiguous = 0, _is_contiguous(cell_ids)
+    for chunk in range(begin, end):
+        while chunk >= chunk_start[group + 1]:
             group += 1
-        of_cells = local[group]
-        for item in range(blocks[block, 0], blocks[block, 1]):
-            position = scores[item] * DENSITY
-            number = np.floor(position)
-            x = 2.0 * (position - number) - 1.0
+        group_local = local[group]
+        for row in range(chunks[chunk, 0], chunks[chunk, 1]):
+            scaled = scores[row] * CELLS_PER_UNIT
+            cell_id = np.floor(scaled)
+            x = 2.0 * (scaled - cell_id) - 1.0
             square = x * x
-            row = of_cells[_cell_of(number, numbers, without_gap)]
-            up, second = row[2 * NODES - 2], row[2 * NODES - 1]
-            odd_up, odd_second = row[2 * NODES - 4], row[2 * NODES - 3]
-            for a in range(NODES - 3, 0, -2):
-                up = up * square + row[2 * a]
-                second = second * square + row[2 * a + 1]
-                odd_up = odd_up * square + row[2 * a - 2]
-                odd_second = odd_second * square + row[2 * a - 1]
-            up = up * square + row[0]
-            second = second * square + row[1]
-            own = weight[item] * factor
-            pull[item] += own * (up + x * odd_up)
-            hessian[item] += own * (second + x * odd_second)
+            cell_local = group_local[_cell_index(cell_id, cell_ids, contiguous)]
+            gradient, curvature = cell_local[2 * ORDER - 2], cell_local[2 * ORDER - 1]
+            odd_gradient, odd_curvature = cell_local[2 * ORDER - 4], cell_local[2 * ORDER - 3]
+            for a in range(ORDER - 3, 0, -2):
+                gradient = gradient * square + cell_local[2 * a]
+                curvature = curvature * square + cell_local[2 * a + 1]
+                odd_gradient = odd_gradient * square + cell_local[2 * a - 2]
+                odd_curvature = odd_curvature * square + cell_local[2 * a - 1]
+            gradient = gradient * square + cell_local[0]
+            curvature = curvature * square + cell_local[1]
+            row_weight = weight[row] * loser_factor
+            pull[row] += row_weight * (gradient + x * odd_gradient)
+            hessian[row] += row_weight * (curvature + x * odd_curvature)
 
 
 @njit(cache=True, nogil=True)
-def _in_order(sums: Floats) -> Floats:
+def _sum_in_order(sums: Floats) -> Floats:
     total = np.zeros(2)
     for row in range(sums.shape[0]):
         total[0] += sums[row, 0]

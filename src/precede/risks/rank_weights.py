@@ -1,12 +1,13 @@
-"""Pairs weighted by what exchanging them would do to the ranking, as in LambdaRank.
+"""LambdaRank: pairs weighted by how much exchanging the two items would change the metric.
 
-A pair of a winner i and a loser k counts ``w_ik = (G_i - G_k) · |D_i - D_k|``, where G grows with
-the grade and D falls with the rank. The ranks are those of the scores at which a round begins and
-stay fixed until the next one: within a round the risk is a convex function of the scores.
+A pair of a winner i and a loser k has weight ``w_ik = (G_i - G_k) · |D_i - D_k|``, where the gain G
+increases with the grade and the discount D decreases with the rank. Ranks are computed from the
+scores at which a round begins and stay fixed during the round, so within a round the risk is a
+convex function of the scores.
 
-No pair is listed. In ranking order ``D_i - D_k`` has one sign above an item and the other below
-it, so that sums of ``w_ik a_i b_k`` over k are made of four running sums for every grade, kept in
-a Fenwick tree: O(n log(grades)) for a sorted list. Weights that end at rank k need no sort; see
+No pair is stored. In ranking order ``D_i - D_k`` has one sign above an item and the other below it,
+so sums of ``w_ik a_i b_k`` over k follow from four running sums per grade: O(n·grades), or O(n
+log(grades)) with a Fenwick tree. Weights with a cut-off at rank k need no sort; see
 `precede.risks.top_ranks`.
 """
 
@@ -42,13 +43,12 @@ __all__ = [
     "sums_of_queries",
 ]
 
-# Lists longer than this are sorted by cells of equal width, of which there are 4 ** CELL_DIGIT.
-LONG = 1 << 12
-CELL_DIGIT = 11
+# Longer lists are sorted by buckets of equal width, of which there are 4 ** BUCKET_DIGIT_BITS.
+MIN_BUCKET_SORT_ROWS = 1 << 12
+BUCKET_DIGIT_BITS = 11
 # Scores of a query further apart than this have products of exponentials beyond floats.
 WIDEST = 600.0
-# With up to so many grades sums by grade are quicker than trees.
-FEW = 16
+MAX_SUMMED_GRADES = 16  # with more, a Fenwick tree is faster than a sum per grade
 
 Gain = str | Sequence[float] | Callable[[Floats], Any]
 Discount = str | Callable[[Floats], Any] | None
@@ -62,29 +62,28 @@ class RankWeight:
     ----------
     gain : {"exp", "linear", "relevant"}, sequence or function
         G of a grade g: ``2^g - 1``, g itself, or 1 for grades from 1 and 0 below; ``gain[g]`` for
-        whole grades from 0; or a function of an array of grades. It must not fall as the grade
-        rises.
+        integer grades from 0; or a function of an array of grades. It must not decrease with the
+        grade.
     discount : {"log", "top"}, function or None
-        D of a rank r = 1, 2, ...: ``1 / log2(1 + r)``; ``1 / k`` for the first k; or a function of
-        an array of ranks that never rises. None leaves the ranks out: ``w_ik = G_i - G_k``.
+        D of a rank r = 1, 2, ...: ``1 / log2(1 + r)``; ``1 / k`` for the first k; or a
+        non-increasing function of an array of ranks. None ignores the ranks: ``w_ik = G_i - G_k``.
     k : int, optional
         D is 0 beyond rank k.
     blend : float from 0 to 1
-        Share of plain pairs, which all weigh the same, in the total weight of each query.
+        Share of unweighted pairs in the total weight of each query.
     by_ideal : bool
         Whether the weights of a query are divided by its ideal ``sum G D``, as in LambdaRank.
 
     Notes
     -----
-    Items with equal scores share their ranks: every order of them is equally likely, and weights
-    are the expected ones. Between items of different scores that means the mean discount of the
-    ranks each is tied over; between items tied with each other, the mean of ``|D_r - D_q|``
-    over two of their ranks. So the first round, where all scores are equal, does not depend on
-    the order of the rows. Ranks count rows, whatever their weights, except rows of weight 0,
-    which take no part.
+    Items with equal scores share their ranks: weights are the expected ones if every order of
+    tied items is equally likely. Between items of different scores that is the mean discount of
+    the ranks each is tied over; between tied items, the mean of ``|D_r - D_q|`` over two of their
+    ranks. So the first round, where all scores are equal, does not depend on the order of the
+    rows. Ranks count rows, whatever their weights, except rows of weight 0, which are ignored.
 
-    With ``balance="pairs"`` the weights are taken as they are. With ``"queries"`` and ``"items"``
-    they are scaled in each query, so that its total weight is what the balance says.
+    With ``balance="pairs"`` the weights are used unchanged. With ``"queries"`` and ``"items"``
+    they are scaled in each query to the total weight that the balance defines.
 
     References
     ----------
@@ -124,38 +123,38 @@ class RankWeight:
             raise ValueError(f"blend={self.blend!r} is out of range; use a number from 0 to 1")
 
     def gains(self, grades: Floats) -> Floats:
-        """Gain of every grade.
+        """Return the gain of every grade.
 
         >>> RankWeight("linear").gains(np.array([0.0, 2.0]))
         array([0., 2.])
         """
         if isinstance(self.gain, str):
             with np.errstate(over="ignore"):
-                found = {
+                gains = {
                     "exp": lambda: exp2(grades) - 1.0,
                     "linear": lambda: grades + 0.0,
                     "relevant": lambda: (grades >= 1).astype(np.float64),
                 }[self.gain]()
         elif callable(self.gain):
-            found = np.asarray(self.gain(grades), np.float64)
+            gains = np.asarray(self.gain(grades), np.float64)
         else:
-            found = _looked_up(np.asarray(self.gain, np.float64), grades)
-        if found.shape != grades.shape or not np.isfinite(found).all():
+            gains = _look_up_gains(np.asarray(self.gain, np.float64), grades)
+        if gains.shape != grades.shape or not np.isfinite(gains).all():
             largest = f"{grades.max():g}" if grades.size else "none"
             raise ValueError(
                 f"gain={self.gain!r} does not give a finite number for each grade (the largest is "
                 f"{largest}); use gain='linear' or a function of grades"
             )
         order = np.argsort(grades, kind="stable")
-        falls = (np.diff(found[order]) < 0) & (np.diff(grades[order]) > 0)
-        if falls.any():
+        decreases = (np.diff(gains[order]) < 0) & (np.diff(grades[order]) > 0)
+        if decreases.any():
             raise ValueError(
                 f"gain={self.gain!r} falls between grades; give one that rises with the grade"
             )
-        return found
+        return gains
 
     def discounts(self, count: int) -> Floats:
-        """Discounts of the ranks 1 to `count`.
+        """Return the discounts of the ranks 1 to `count`.
 
         >>> RankWeight(k=2).discounts(3).round(3)
         array([1.   , 0.631, 0.   ])
@@ -164,49 +163,49 @@ class RankWeight:
         if self.discount is None:
             return np.zeros(count)
         if self.discount == "log":
-            found = log_of(2.0) / log(1.0 + ranks)
+            discounts = log_of(2.0) / log(1.0 + ranks)
         elif self.discount == "top":
             assert self.k is not None
-            found = np.full(count, 1.0 / self.k)
+            discounts = np.full(count, 1.0 / self.k)
         else:
             assert callable(self.discount)
-            found = np.asarray(self.discount(ranks), np.float64)
-        good = found.shape == ranks.shape and bool(np.isfinite(found).all())
-        if not good or (np.diff(found) > 0).any() or (found < 0).any():
+            discounts = np.asarray(self.discount(ranks), np.float64)
+        valid = discounts.shape == ranks.shape and bool(np.isfinite(discounts).all())
+        if not valid or (np.diff(discounts) > 0).any() or (discounts < 0).any():
             raise ValueError(
                 f"discount={self.discount!r} must give every rank a finite number from 0 that "
                 "never rises with the rank"
             )
-        return found if self.k is None else np.where(ranks <= self.k, found, 0.0)
+        return discounts if self.k is None else np.where(ranks <= self.k, discounts, 0.0)
 
 
-def _looked_up(table: Floats, grades: Floats) -> Floats:
-    whole = grades.astype(np.int64)
-    if (whole != grades).any() or (grades < 0).any() or (grades >= table.size).any():
+def _look_up_gains(table: Floats, grades: Floats) -> Floats:
+    integers = grades.astype(np.int64)
+    if (integers != grades).any() or (grades < 0).any() or (grades >= table.size).any():
         raise ValueError(
             f"gain lists {table.size} numbers, for the whole grades from 0 to {table.size - 1}, "
             "but there are other grades; use a function of grades"
         )
-    return table[whole]
+    return table[integers]
 
 
-_NAMED = {
+_RULES_BY_NAME = {
     "gap": RankWeight(discount=None, by_ideal=False),
     "grade_gap": RankWeight("linear", discount=None, by_ideal=False),
     "ndcg": RankWeight(),
 }
 
 
-# What may be given as weights by rank: a name, the weights, or their parameters.
+# Accepted values of the parameter `rank_weight`: a name, the weights, or their parameters.
 Weighting = str | RankWeight | Mapping[str, Any] | None
 
 
 def rank_weight(given: Weighting) -> RankWeight | None:
-    """Turn a name, or a dict of parameters, into weights by rank; None means plain pairs.
+    """Return the weights for a name or a dict of parameters; None stands for unweighted pairs.
 
-    ``"gap"`` is the difference of the gains ``2^g - 1`` and ``"grade_gap"`` that of the grades;
-    ``"ndcg"`` and ``"ndcg@10"`` are by how much an exchange changes NDCG, ``"precision@5"``
-    precision.
+    ``"gap"`` is the difference of the gains ``2^g - 1``, ``"grade_gap"`` that of the grades;
+    ``"ndcg"`` and ``"ndcg@10"`` are the change of NDCG if the two items are exchanged,
+    ``"precision@5"`` that of precision.
 
     >>> rank_weight("ndcg@10") == rank_weight({"k": 10})
     True
@@ -224,10 +223,10 @@ def rank_weight(given: Weighting) -> RankWeight | None:
             )
         return RankWeight(**given)
     if isinstance(given, str):
-        name, at, cut = given.partition("@")
-        depth = int(cut) if cut.isdecimal() and int(cut) > 0 else None
-        if not at and name in _NAMED:
-            return _NAMED[name]
+        name, separator, depth_text = given.partition("@")
+        depth = int(depth_text) if depth_text.isdecimal() and int(depth_text) > 0 else None
+        if not separator and name in _RULES_BY_NAME:
+            return _RULES_BY_NAME[name]
         if name == "ndcg" and depth is not None:
             return RankWeight(k=depth)
         if name == "precision" and depth is not None:
@@ -247,13 +246,14 @@ class RoundWeights:
 
     Attributes
     ----------
-    scores : scores of the round, by which ranks were made
-    order : rows of every query from the highest score down
-    ends : for every position of `order`, where the run of equal scores that it is in ends
-    discount, tied : mean discount of the ranks a row shares, and what ties add; per row
+    scores : scores at the begin of the round, which define the ranks
+    order : rows of every query by decreasing score
+    ends : for every position of `order`, the end of its tied group
+    discount, tied : mean discount of the ranks that a row shares, and mean ``|D_r - D_q|`` of two
+        of these ranks; per row
     plain, factor : one number per query
     ranked : levels, discounts and `tied` in the order of `order`
-    top : who is at the top, where weights end at a rank; `order`, `ends`, `ranked` are then empty
+    top : rows at the top, if there is a cut-off; `order`, `ends`, `ranked` are then empty
     """
 
     scores: Floats
@@ -268,9 +268,9 @@ class RoundWeights:
 
 
 class RankWeights:
-    """`RankWeight` on the rows of a layout: gives the weights of a round.
+    """`RankWeight` applied to the rows of a layout: computes the weights of a round.
 
-    `balanced` says whether the total weight of a query is kept as it is without ranks.
+    If `balanced`, the total weight of a query is the same as without weights by rank.
     """
 
     def __init__(self, rule: RankWeight, layout: QueryLayout, *, balanced: bool, context: Context):
@@ -281,13 +281,13 @@ class RankWeights:
             )
         self.rule, self.layout, self.context = rule, layout, context
         self.balanced = balanced
-        count = layout.n_graded
+        n_graded = layout.n_graded
         self.first = layout.level_start[layout.query_start]
         sizes = np.diff(self.first)
         self.flat = 1.0 if rule.discount is None else 0.0
-        self.gain = rule.gains(layout.grade[:count])
+        self.gain = rule.gains(layout.grade[:n_graded])
         self.by_rank = rule.discounts(int(sizes.max(initial=0)))
-        self.small = is_small("heavy rows", count)
+        self.small = is_small("heavy rows", n_graded)
         levels = np.arange(layout.level_start.size - 1)
         self.level = np.repeat(
             levels - np.repeat(layout.query_start[:-1], np.diff(layout.query_start)),
@@ -295,15 +295,15 @@ class RankWeights:
         )
         self.scale = np.ones(sizes.size)
         if rule.by_ideal and not balanced and not self.flat:
-            self.scale = 1.0 / self._ideals(sizes)
+            self.scale = 1.0 / self._ideal_dcg(sizes)
         self.level_gain = self.gain[layout.level_start[:-1]]
-        self.plain_totals = sums_of_queries(0.5 * pair_totals(layout)[:count], self.first)
+        self.plain_totals = sums_of_queries(0.5 * pair_totals(layout)[:n_graded], self.first)
         self.top: TopRanks | None = None
         if rule.discount is not None and rule.k is not None and rule.k <= DEEPEST:
             self.top = TopRanks(layout, self.by_rank, rule.k, self.level_gain, context)
 
-    def _ideals(self, sizes: Integers) -> Floats:
-        """``sum G D`` of every query in its ideal order."""
+    def _ideal_dcg(self, sizes: Integers) -> Floats:
+        """Return the ideal DCG ``sum G D`` of every query."""
         rank = np.repeat(self.first[1:], sizes) - np.arange(self.layout.n_graded)
         ideal = sums_of_queries(self.gain * self.by_rank[rank - 1], self.first)
         if (ideal <= 0).any():
@@ -315,92 +315,94 @@ class RankWeights:
         return ideal
 
     def at(self, scores: Floats) -> RoundWeights:
-        """Weights of a round that begins at these scores: O(n log n), or O(n) with a cut-off."""
-        queries = self.first.size - 1
+        """Return the weights of a round: O(n log n), or O(n) with a cut-off."""
+        n_queries = self.first.size - 1
         blend, scale = float(self.rule.blend), self.scale
-        kept = scores[: self.layout.n_graded].copy()
-        found = self._ranked(kept, np.zeros(queries), (1.0 - blend) * scale)
+        rank_scores = scores[: self.layout.n_graded].copy()
+        weights = self._rank(rank_scores, np.zeros(n_queries), (1.0 - blend) * scale)
         if not self.balanced and blend == 0:
-            return found
-        mean = self._totals(replace(found, factor=scale)) / self.plain_totals
+            return weights
+        mean = self._query_totals(replace(weights, factor=scale)) / self.plain_totals
         if not self.balanced:
-            return replace(found, plain=blend * mean)
+            return replace(weights, plain=blend * mean)
         inverse = np.divide(1.0 - blend, mean, out=np.zeros_like(mean), where=mean > 0)
-        return replace(found, plain=np.full(queries, blend), factor=inverse * scale)
+        return replace(weights, plain=np.full(n_queries, blend), factor=inverse * scale)
 
-    def _ranked(self, scores: Floats, plain: Floats, factor: Floats) -> RoundWeights:
-        """Weights by the ranks of these scores."""
-        graded, queries = scores.size, self.first.size - 1
+    def _rank(self, scores: Floats, plain: Floats, factor: Floats) -> RoundWeights:
+        """Rank the rows by these scores; return the weights."""
+        n_graded, n_queries = scores.size, self.first.size - 1
         if self.top is not None:
-            top, none = self.top.at(scores), np.zeros(0, np.int64)
+            top, empty = self.top.at(scores), np.zeros(0, np.int64)
             return RoundWeights(
-                scores, none, none, top.discount, top.tied, plain, factor, (none, plain, plain), top
-            )
-        order, ends = np.empty(graded, np.int64), np.empty(graded, np.int64)
-        discount, tied = np.empty(graded), np.empty(graded)
-        for query in np.flatnonzero(np.diff(self.first) > LONG):
+                scores, empty, empty, top.discount, top.tied, plain, factor, (empty, plain, plain),
+                top,
+            )  # fmt: skip
+        order, ends = np.empty(n_graded, np.int64), np.empty(n_graded, np.int64)
+        discount, tied = np.empty(n_graded), np.empty(n_graded)
+        for query in np.flatnonzero(np.diff(self.first) > MIN_BUCKET_SORT_ROWS):
             low, high = self.first[query], self.first[query + 1]
-            if not _sort_by_cells(scores, low, order[low:high]):
+            if not _bucket_sort(scores, low, order[low:high]):
                 order[low:high] = low + np.argsort(-scores[low:high])
-        ranked = np.empty(graded, np.int64), np.empty(graded), np.empty(graded)
+        ranked = np.empty(n_graded, np.int64), np.empty(n_graded), np.empty(n_graded)
         self.context.run(
-            _ranks_of_queries, queries, LONG, self.first, scores, self.by_rank, self.level, order,
-            ends, discount, tied, *ranked, small=self.small,
+            _rank_queries, n_queries, MIN_BUCKET_SORT_ROWS, self.first, scores, self.by_rank,
+            self.level, order, ends, discount, tied, *ranked, small=self.small,
         )  # fmt: skip
         return RoundWeights(scores, order, ends, discount, tied, plain, factor, ranked)
 
-    def _totals(self, weights: RoundWeights) -> Floats:
-        """Weight of all pairs of every query."""
+    def _query_totals(self, weights: RoundWeights) -> Floats:
+        """Return the weight of all pairs of every query."""
         winner, loser = self.layout.weight, self.layout.loser_weight
         if self.top is None or weights.top is None:
-            return sums_of_queries(self.meet(weights, winner, loser)[0], self.first)
-        met = self.top.meet(
+            return sums_of_queries(self.sum_pairs(weights, winner, loser)[0], self.first)
+        sums = self.top.meet(
             weights.top, weights.scores, (weights.plain, weights.factor), winner, loser
         )
-        return met.totals[:, 0]
+        return sums.totals[:, 0]
 
     def pair_weights(self, weights: RoundWeights) -> Floats:
-        """Weight of the pairs that every row takes part in."""
+        """Return the total weight of the pairs of every row."""
         winner, loser = self.layout.weight, self.layout.loser_weight
         if self.top is None or weights.top is None:
-            up, down = self.meet(weights, winner, loser, losers=True)
-            return up + down
-        pair = weights.plain, weights.factor
-        met = self.top.meet(weights.top, weights.scores, pair, winner, loser)
-        found = np.zeros(weights.scores.size)
-        self.top.spread(weights.top, met, winner, loser, 1.0, np.ones(weights.plain.size), found)
-        return found
+            won, lost = self.sum_pairs(weights, winner, loser, losers=True)
+            return won + lost
+        rule = weights.plain, weights.factor
+        sums = self.top.meet(weights.top, weights.scores, rule, winner, loser)
+        totals = np.zeros(weights.scores.size)
+        self.top.spread(weights.top, sums, winner, loser, 1.0, np.ones(weights.plain.size), totals)
+        return totals
 
-    def meet(
+    def sum_pairs(
         self, weights: RoundWeights, winner: Floats, loser: Floats, *, losers: bool = False,
         apart: Bytes | None = None,
     ) -> tuple[Floats, Floats]:  # fmt: skip
-        """Sums of ``w_ik winner_i loser_k`` over the losers of i, and over the winners of k.
+        """Sum ``w_ik winner_i loser_k`` over the losers of i, and over the winners of k.
 
-        The second are computed if `losers` is true. With `apart`, a number 0 or 1 for each row,
-        only pairs of two different numbers count. The weights must come with an order.
+        The second sums are computed only if `losers` is true. With `apart`, a number 0 or 1 for
+        each row, only pairs with two different numbers count. `weights` must have an order.
         """
-        order, queries = weights.order, self.first.size - 1
+        order, n_queries = weights.order, self.first.size - 1
         sides = np.zeros(1, np.uint8) if apart is None else apart[order]
         level, discount, tied = weights.ranked
-        # From the top down and from the bottom up: two threads can share a single list.
-        up, down = np.empty((2, order.size)), np.empty((2, order.size if losers else 0))
-        few = int(np.diff(self.layout.query_start).max(initial=0)) <= FEW
+        # One pass from the top down and one from the bottom up, so that two threads share a list.
+        winner_sums = np.empty((2, order.size))
+        loser_sums = np.empty((2, order.size if losers else 0))
+        few_grades = int(np.diff(self.layout.query_start).max(initial=0)) <= MAX_SUMMED_GRADES
         self.context.run(
-            _meet_few_grades if few else _meet_many_grades, 2 * queries, self.first, weights.ends,
-            self.layout.query_start, self.level_gain, tied, weights.plain, weights.factor,
-            self.flat, level, discount, winner[order], loser[order], sides, losers, up, down,
-            small=self.small,
+            _meet_few_grades if few_grades else _meet_many_grades, 2 * n_queries, self.first,
+            weights.ends, self.layout.query_start, self.level_gain, tied, weights.plain,
+            weights.factor, self.flat, level, discount, winner[order], loser[order], sides, losers,
+            winner_sums, loser_sums, small=self.small,
         )  # fmt: skip
-        found = np.empty((2, order.size))
-        found[0, order] = up[0] + up[1]
+        by_row = np.empty((2, order.size))
+        by_row[0, order] = winner_sums[0] + winner_sums[1]
         if losers:
-            found[1, order] = down[0] + down[1]
-        return found[0], found[1]
+            by_row[1, order] = loser_sums[0] + loser_sums[1]
+        return by_row[0], by_row[1]
 
 
 def sums_of_queries(values: Floats, first: Integers) -> Floats:
-    """Sums of the rows of every query, each in eight strands: row j of a query is in j mod 8.
+    """Return the sum of the rows of every query in eight partial sums, row j of a query in j mod 8.
 
     >>> sums_of_queries(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]))
     array([3., 4.])
@@ -411,9 +413,9 @@ def sums_of_queries(values: Floats, first: Integers) -> Floats:
 
 
 class RankWeightedRisk(BoundLossRisk):
-    """A risk of pairs whose weights follow the ranking; subclasses sum over the pairs.
+    """Risk of pairs with LambdaRank weights; subclasses sum over the pairs.
 
-    Before the first `begin_round` the weights are those of whatever scores are asked about.
+    Before the first `begin_round`, ranks are those of the scores at which the risk is evaluated.
     """
 
     def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
@@ -427,23 +429,23 @@ class RankWeightedRisk(BoundLossRisk):
         self._round: RoundWeights | None = None
 
     def begin_round(self, scores: Floats) -> bool:
-        """Rank the items by these scores and keep the weights until the next round."""
+        """Rank the items by these scores and fix the weights until the next round."""
         self._round = self.weights.at(scores)
         return True
 
     def end_round(self, scores: Floats) -> State:
-        """The value alone: the next round begins with other weights."""
+        """Return only the value, because the next round begins with other weights."""
         return State(scores, self.log_value(scores), np.nan, np.zeros(0))
 
     def at(self, scores: Floats) -> RoundWeights:
-        """Weights of this round; outside of rounds those of the scores themselves."""
+        """Return the weights of this round, or outside of rounds those of the scores."""
         return self.weights.at(scores) if self._round is None else self._round
 
     def totals(self, state: State) -> Floats:
-        """Weight of the pairs that every row takes part in, in this round."""
-        found = np.zeros(self.layout.n_used_rows)
-        found[: self.layout.n_graded] = self.weights.pair_weights(self.at(state.scores))
-        return found
+        """Return the total weight of the pairs of every row in this round."""
+        totals = np.zeros(self.layout.n_used_rows)
+        totals[: self.layout.n_graded] = self.weights.pair_weights(self.at(state.scores))
+        return totals
 
 
 class RankedExponentialRisk(RankWeightedRisk):
@@ -498,7 +500,7 @@ class RankedExponentialRisk(RankWeightedRisk):
         wide = high - low > WIDEST
         at = margin - np.repeat(0.5 * (low + high), np.diff(first))
         term = exp(np.clip(at, -WIDEST / 2, WIDEST / 2))
-        up, down = self.weights.meet(
+        up, down = self.weights.sum_pairs(
             weights, winner[:graded] / term, loser[:graded] * term, losers=losers, apart=apart
         )
         lift = np.zeros(wide.size)
@@ -557,58 +559,58 @@ class RankedExponentialRisk(RankWeightedRisk):
 
 @njit(cache=True, nogil=True)
 def _sum_queries(values: Floats, first: Integers, sums: Floats) -> None:
-    strands = np.empty(8)
+    partial = np.empty(8)
     for query in range(sums.size):
         start, end = first[query], first[query + 1]
-        strands[:] = 0.0
-        whole = end - (end - start) % 8
-        for row in range(start, whole, 8):
+        partial[:] = 0.0
+        end_of_eights = end - (end - start) % 8
+        for row in range(start, end_of_eights, 8):
             for j in range(8):
-                strands[j] += values[row + j]
-        for row in range(whole, end):
-            strands[row - whole] += values[row]
-        one = (strands[0] + strands[1]) + (strands[2] + strands[3])
-        sums[query] = one + ((strands[4] + strands[5]) + (strands[6] + strands[7]))
+                partial[j] += values[row + j]
+        for row in range(end_of_eights, end):
+            partial[row - end_of_eights] += values[row]
+        first_half = (partial[0] + partial[1]) + (partial[2] + partial[3])
+        sums[query] = first_half + ((partial[4] + partial[5]) + (partial[6] + partial[7]))
 
 
 @njit(cache=True, nogil=True)
-def _sort_by_cells(scores: Floats, start: int, order: Integers) -> bool:
-    """Rows from `start` on by falling score, equal ones in the order of rows: O(n).
+def _bucket_sort(scores: Floats, start: int, order: Integers) -> bool:
+    """Bucket sort rows from `start` on by decreasing score, stable: O(n).
 
-    Scores are sorted by cells of equal width, in two digits, then by insertion. False, and the
-    order is of no use, where too many scores share a cell.
+    Scores are sorted by buckets of equal width, in two digits, then by insertion. Returns False,
+    with an unusable order, if too many scores share a bucket.
     """
     count = order.size
     values = scores[start : start + count]
     low, high = values[0], values[0]
     for i in range(count):
         low, high = min(low, values[i]), max(high, values[i])
-    scale = 0.0 if high == low else (4.0**CELL_DIGIT - 1.0) / (high - low)
+    scale = 0.0 if high == low else (4.0**BUCKET_DIGIT_BITS - 1.0) / (high - low)
     if not np.isfinite((high - low) * scale):
         return False
-    right, last = np.uint32(CELL_DIGIT), np.uint32((1 << CELL_DIGIT) - 1)
-    cells, cells_by_last = np.empty((2, count), np.uint32)
-    by_last, sizes = np.empty(count, np.int64), np.zeros((2, 1 << CELL_DIGIT), np.int64)
+    shift, mask = np.uint32(BUCKET_DIGIT_BITS), np.uint32((1 << BUCKET_DIGIT_BITS) - 1)
+    buckets, buckets_by_last = np.empty((2, count), np.uint32)
+    by_last, sizes = np.empty(count, np.int64), np.zeros((2, 1 << BUCKET_DIGIT_BITS), np.int64)
     for i in range(count):
-        cells[i] = np.uint32((high - values[i]) * scale)
-        sizes[0, cells[i] & last] += 1
-        sizes[1, cells[i] >> right] += 1
-    at = np.cumsum(sizes[0]) - sizes[0]
+        buckets[i] = np.uint32((high - values[i]) * scale)
+        sizes[0, buckets[i] & mask] += 1
+        sizes[1, buckets[i] >> shift] += 1
+    position = np.cumsum(sizes[0]) - sizes[0]
     for i in range(count):
-        digit = cells[i] & last
-        by_last[at[digit]], cells_by_last[at[digit]] = start + i, cells[i]
-        at[digit] += 1
-    at = np.cumsum(sizes[1]) - sizes[1]
+        digit = buckets[i] & mask
+        by_last[position[digit]], buckets_by_last[position[digit]] = start + i, buckets[i]
+        position[digit] += 1
+    position = np.cumsum(sizes[1]) - sizes[1]
     for i in range(count):
-        digit = cells_by_last[i] >> right
-        order[at[digit]] = by_last[i]
-        at[digit] += 1
-    return _insert_falling(scores, order, 8 * count)
+        digit = buckets_by_last[i] >> shift
+        order[position[digit]] = by_last[i]
+        position[digit] += 1
+    return _insertion_sort(scores, order, 8 * count)
 
 
 @njit(**INNER)
-def _insert_falling(scores: Floats, order: Integers, most: int) -> bool:
-    """Sort by insertion; False if more than `most` moves are needed."""
+def _insertion_sort(scores: Floats, order: Integers, max_moves: int) -> bool:
+    """Sort by insertion; return False if more than `max_moves` moves are needed."""
     sorted_scores = np.empty(order.size)
     moves = 0
     for i in range(order.size):
@@ -618,49 +620,49 @@ def _insert_falling(scores: Floats, order: Integers, most: int) -> bool:
             j -= 1
         order[j], sorted_scores[j] = row, score
         moves += i - j
-        if moves > most:
+        if moves > max_moves:
             return False
     return True
 
 
 @njit(cache=True, nogil=True)
-def _ranks_of_queries(
-    low: int, high: int, longest: int, first: Integers, scores: Floats, by_rank: Floats,
+def _rank_queries(
+    low: int, high: int, max_rows: int, first: Integers, scores: Floats, by_rank: Floats,
     level: Integers, order: Integers, ends: Integers, discount: Floats, tied: Floats,
     ranked_level: Integers, ranked_discount: Floats, ranked_tied: Floats,
 ) -> None:  # fmt: skip
-    """Ranking order of every query, its runs of equal scores, and the discounts of its rows.
+    """Compute the ranking order of every query, its tied groups, and the discounts of its rows.
 
-    Queries of more than `longest` rows come with their order. Discounts and ties are written by
-    row and, with levels, in ranking order.
+    Queries of more than `max_rows` rows are sorted already. Discounts and ties are written by row
+    and, with levels, in ranking order.
     """
     for query in range(low, high):
         start, end = first[query], first[query + 1]
-        if end - start <= longest:
+        if end - start <= max_rows:
             order[start:end] = start + np.argsort(-scores[start:end])
         begin = start
         while begin < end:
-            here = scores[order[begin]]
+            score = scores[order[begin]]
             last = begin + 1
-            while last < end and scores[order[last]] == here:
+            while last < end and scores[order[last]] == score:
                 last += 1
             count = last - begin
-            mean, apart = by_rank[begin - start], 0.0
+            mean, gap = by_rank[begin - start], 0.0
             if count > 1:
                 _sort_rows(order, begin, last)
-                mean, apart = _shared_ranks(by_rank[begin - start : last - start])
+                mean, gap = _shared_ranks(by_rank[begin - start : last - start])
             for position in range(begin, last):
                 row = order[position]
                 ends[position] = last
-                discount[row], tied[row] = mean, apart
+                discount[row], tied[row] = mean, gap
                 ranked_level[position] = level[row]
-                ranked_discount[position], ranked_tied[position] = mean, apart
+                ranked_discount[position], ranked_tied[position] = mean, gap
             begin = last
 
 
 @njit(**INNER)
 def _sort_rows(order: Integers, begin: Integer, end: Integer) -> None:
-    """Sort some rows; mostly they are in order."""
+    """Sort the rows of a tied group, unless they are in order already."""
     for position in range(begin + 1, end):
         if order[position] < order[position - 1]:
             order[begin:end] = np.sort(order[begin:end])
@@ -669,15 +671,15 @@ def _sort_rows(order: Integers, begin: Integer, end: Integer) -> None:
 
 @njit(**INNER)
 def _shared_ranks(discounts: Floats) -> tuple[float, float]:
-    """Mean discount of some ranks, and mean |D_r - D_q| of two of them."""
+    """Return the mean discount of some ranks, and the mean |D_r - D_q| of two of them."""
     count = discounts.size
     if discounts[0] == discounts[count - 1]:
         return discounts[0], 0.0
-    total, apart = 0.0, 0.0
+    total, gap = 0.0, 0.0
     for j in range(count):
         total += discounts[j]
-        apart += (count - 1 - 2 * j) * discounts[j]
-    return total / count, 2.0 * apart / (count * (count - 1.0))
+        gap += (count - 1 - 2 * j) * discounts[j]
+    return total / count, 2.0 * gap / (count * (count - 1.0))
 
 
 @njit(**INNER)
@@ -727,10 +729,9 @@ def _meeting(
 
 @njit(cache=True, nogil=True)
 def _meet_few_grades(
-    low: int, high: int, first: Integers, ends: Integers, query_start: Integers,
-    level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, level: Integers,
-    discount: Floats, winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats,
-    down: Floats,
+    low: int, high: int, first: Integers, ends: Integers, query_start: Integers, level_gain: Floats,
+    tied: Floats, plain: Floats, factor: Floats, flat: float, level: Integers, discount: Floats,
+    winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats, down: Floats,
 ) -> None:  # fmt: skip
     """Sums of w_ik·winner_i·loser_k by sums for every grade of what stands above, and below.
 
@@ -781,10 +782,9 @@ def _meet_few_grades(
 
 @njit(cache=True, nogil=True)
 def _meet_many_grades(
-    low: int, high: int, first: Integers, ends: Integers, query_start: Integers,
-    level_gain: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, level: Integers,
-    discount: Floats, winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats,
-    down: Floats,
+    low: int, high: int, first: Integers, ends: Integers, query_start: Integers, level_gain: Floats,
+    tied: Floats, plain: Floats, factor: Floats, flat: float, level: Integers, discount: Floats,
+    winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats, down: Floats,
 ) -> None:  # fmt: skip
     """The same by Fenwick trees of what stands above, and below."""
     queries, most = first.size - 1, np.diff(query_start).max() + 1
@@ -837,9 +837,8 @@ def _first_of_run(ends: Integers, start: Integer, position: Integer) -> int:
 
 @njit(**INNER)
 def _meet_tied(
-    one: int, other: int, level: Integers, gain: Floats, apart: float, plain: float,
-    factor: float, winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats,
-    down: Floats,
+    one: int, other: int, level: Integers, gain: Floats, apart: float, plain: float, factor: float,
+    winner: Floats, loser: Floats, sides: Bytes, losers: bool, up: Floats, down: Floats,
 ) -> None:  # fmt: skip
     """Meetings inside a run of equal scores, all `apart` the same.
 

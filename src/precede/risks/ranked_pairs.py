@@ -1,15 +1,18 @@
-"""Logistic and hinge risks with weights by rank: every pair once, none stored.
+"""Logistic and hinge risks with LambdaRank weights: each pair is visited once, none is stored.
 
-As in `precede.risks.short_queries` the losers of a winner are the rows before its level, its
-winners those after it, and the inner loops run over neighbors. With a cut-off at rank k only rows
-within the first k ranks have a discount, and only their pairs are enumerated: O(k) pairs per row.
+As in `precede.risks.short_queries`, the losers of a winner are the rows before its level, and its
+winners those after it. With a cut-off at rank k only rows within the first k ranks have a discount,
+and only their pairs are enumerated: O(k) pairs per row.
 
 Tied rows share their ranks. In the first round all rows are tied, so all of them have a discount,
-and enumerating their pairs would take quadratic time. Such a large group of tied rows (a *crowd*)
-is summed by *classes*: rows of the crowd whose scores are also equal at the scores where the risk
-is evaluated. All pairs of a class with one row have the same margin, and their weights
-``G_i - G_k`` are summed level by level. This takes O(n) for each class, and there are at most as
-many classes as the last weak ranker has values.
+and enumerating their pairs would take quadratic time. A large *tied group* (rows whose scores were
+equal when they were ranked) is therefore divided into *subgroups* whose current scores are equal as
+well. All pairs of a subgroup with one row have the same margin, and their weights ``G_i - G_k`` are
+summed level by level. This takes O(n) per subgroup, and there are at most as many subgroups as the
+last weak ranker has values::
+
+    score when ranked     0   0   0   0   0   0   0       one tied group
+    current score         0   0  .3  .3  .3  .7  .7       three subgroups
 """
 
 from __future__ import annotations
@@ -30,20 +33,18 @@ from precede.risks.short_queries import DEGREES
 
 __all__ = ["RankedPairsRisk"]
 
-# With more pairs for each row than this a fit would hardly end.
-MOST_PAIRS = 50_000
-# In lists of more rows than LONG, more rows than CROWD that share a rank with a weight are a crowd.
-LONG, CROWD = 1024, 64
-# Pairs of classes and rows in one call, which then takes a second or two.
-CALL = 1 << 27
-# Logistic losses of a query are computed from exponentials if its scores are no further apart.
-NARROW = 80.0
+# Problems with more pairs are refused; a fit would take days.
+MAX_PAIRS_PER_ROW = 50_000
+# Tied groups of more rows are divided into subgroups, in lists of more than LONG_LIST_ROWS rows.
+LONG_LIST_ROWS, MAX_ENUMERATED_TIES = 1024, 64
+MAX_PAIRS_PER_CALL = 1 << 27  # pairs of subgroups and rows; one or two seconds
+MAX_EXP_RANGE = 80.0  # range of scores up to which logistic losses are computed from exponentials
 
 
 class RankedPairsRisk(RankWeightedRisk):
     """Logistic, hinge or squared hinge loss, linear price, weights by rank: O(pairs), O(n) memory.
 
-    `State.parts` holds the curvature, divided by the mass as the pull is.
+    `State.parts` holds the Hessian diagonal, divided by the gradient sum as the pull is.
     """
 
     def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
@@ -55,19 +56,19 @@ class RankedPairsRisk(RankWeightedRisk):
             )
         self._degree = DEGREES[loss.pair_kernel]
         self._knot = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
-        self._longest = int(np.diff(weights.first).max(initial=0))
-        self._long = np.flatnonzero(np.diff(weights.first) > LONG).tolist()
+        self._max_rows = int(np.diff(weights.first).max(initial=0))
+        self._long_queries = np.flatnonzero(np.diff(weights.first) > LONG_LIST_ROWS).tolist()
         rule = weights.rule
-        # Pairs of two rows without a discount have no weight.
+        # Whether pairs of two rows without a discount have no weight.
         self._sparse = rule.k is not None and rule.blend == 0 and rule.discount is not None
         if not self._sparse:
             self._refuse_many_pairs()
 
     def _refuse_many_pairs(self) -> None:
         layout = self.layout
-        count = np.array([layout.count_graded_pairs(), layout.n_used_rows], np.float64)
-        pairs, rows = all_reduce_sum(lambda: count, self.context)
-        if pairs > MOST_PAIRS * rows:
+        counts = np.array([layout.count_graded_pairs(), layout.n_used_rows], np.float64)
+        pairs, rows = all_reduce_sum(lambda: counts, self.context)
+        if pairs > MAX_PAIRS_PER_ROW * rows:
             raise ValueError(
                 f"rank_weight={self.weights.rule!r} with {self.loss!r} goes through all "
                 f"{pairs:.3g} pairs in every round; use loss='exponential', which lists none, "
@@ -75,362 +76,390 @@ class RankedPairsRisk(RankWeightedRisk):
             )
 
     def log_value(self, scores: Floats) -> float:
-        """Logarithm of the risk, without the pull."""
+        """Return the logarithm of the risk."""
         layout, unused = self.layout, np.zeros(0)
-        sums = self._sums(
+        sums = self._query_sums(
             self.at(scores), scores, layout.weight, layout.loser_weight, unused, unused
         )
         (value,) = exact_sums([sums[:, 0]], self.context)
         return log_of(value) if value > 0 else -np.inf
 
     def state(self, scores: Floats) -> State:
-        """Risk, pull and curvature at these scores, in one pass."""
+        """Compute risk, pull and Hessian diagonal at these scores in one pass."""
         return self.first_state(scores, value=True)
 
     def first_state(self, scores: Floats, *, value: bool) -> State:
-        """The same; most of the time goes into the logarithms of the value."""
+        """Compute the state; without `value` skip the logarithms, which take most of the time."""
         layout = self.layout
         pull, hessian = np.zeros(layout.n_used_rows), np.zeros(layout.n_used_rows)
-        sums = self._sums(
-            self.at(scores), scores, layout.weight, layout.loser_weight, pull, hessian,
-            value=value,
+        sums = self._query_sums(
+            self.at(scores), scores, layout.weight, layout.loser_weight, pull, hessian, value=value,
         )  # fmt: skip
-        total, mass = exact_sums([sums[:, 0], sums[:, 1]], self.context)
-        if mass <= 0:  # every pair is beyond its margin: nothing pulls
+        total, gradient_sum = exact_sums([sums[:, 0], sums[:, 1]], self.context)
+        if gradient_sum <= 0:  # every pair is beyond its margin
             return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
         log_value = np.nan if not value else log_of(total) if total > 0 else -np.inf
-        return State(scores, log_value, log_of(mass), pull / mass, hessian / mass)
+        return State(
+            scores, log_value, log_of(gradient_sum), pull / gradient_sum, hessian / gradient_sum
+        )
 
-    def _sums(
+    def _query_sums(
         self, weights: RoundWeights, scores: Floats, winner: Floats, loser: Floats,
         pull: Floats, hessian: Floats, *, value: bool = True,
     ) -> Floats:  # fmt: skip
-        """Value and mass of every query; pull and curvature are added to the arrays, if any."""
+        """Return value and gradient sum of every query; add to `pull` and `hessian` unless empty.
+
+        `winner` and `loser` are the weights of the rows as winners and as losers.
+        """
         layout, ranked = self.layout, self.weights
-        at = scores[: layout.n_graded]
+        graded_scores = scores[: layout.n_graded]
         if self.loss.gap:
-            at = at - layout.grade[: layout.n_graded]
-        queries = ranked.first.size - 1
-        sums = np.zeros((queries, 2))
-        alone, crowds = None, self._crowds(weights, at)
-        if crowds:
-            alone = weights.discount > 0
-            alone[np.concatenate([rows for each in crowds.values() for rows in each])] = False
+            graded_scores = graded_scores - layout.grade[: layout.n_graded]
+        n_queries = ranked.first.size - 1
+        sums = np.zeros((n_queries, 2))
+        enumerated, subgroups_of = None, self._tied_subgroups(weights, graded_scores)
+        if subgroups_of:
+            enumerated = weights.discount > 0
+            tied = [rows for subgroups in subgroups_of.values() for rows in subgroups]
+            enumerated[np.concatenate(tied)] = False
         self.context.run(
-            _pairs_of_queries, queries, layout.level_start, layout.query_start,
-            self._longest, self._degree, self._knot, self._sparse, at, weights.scores,
+            _sum_queries, n_queries, layout.level_start, layout.query_start,
+            self._max_rows, self._degree, self._knot, self._sparse, graded_scores, weights.scores,
             ranked.gain, weights.discount, weights.tied, weights.plain, weights.factor, ranked.flat,
-            winner, loser, value, alone, pull, hessian, sums, small=ranked.small,
+            winner, loser, value, enumerated, pull, hessian, sums, small=ranked.small,
         )  # fmt: skip
-        if alone is not None:
-            sides, slopes = (winner, loser, alone), (pull, hessian)
-            self._sum_crowds(crowds, weights, at, sides, slopes, sums)
+        if enumerated is not None:
+            row_arrays, slopes = (winner, loser, enumerated), (pull, hessian)
+            self._add_tied_groups(subgroups_of, weights, graded_scores, row_arrays, slopes, sums)
         return sums
 
-    def _sum_crowds(
-        self, crowds: dict[int, list[Integers]], weights: RoundWeights, at: Floats,
-        sides: tuple[Floats, Floats, Flags], slopes: tuple[Floats, Floats], sums: Floats,
+    def _add_tied_groups(
+        self, subgroups_of: dict[int, list[Integers]], weights: RoundWeights, scores: Floats,
+        row_arrays: tuple[Floats, Floats, Flags], gradients: tuple[Floats, Floats], sums: Floats,
     ) -> None:  # fmt: skip
-        """Add the pairs of crowds; some of them in each call, so that Ctrl-C can end it.
+        """Add the pairs of tied groups, in calls short enough that Ctrl-C is handled between them.
 
-        `sides` are the weights of rows as winners and losers, and whether they are in no crowd.
+        `row_arrays` are the weights of rows as winners and as losers, and whether they are
+        enumerated.
         """
         ranked, layout = self.weights, self.layout
-        for query, classes in crowds.items():
-            bottom, top = layout.query_start[query : query + 2]
-            size = ranked.first[query + 1] - ranked.first[query]
-            for part in np.array_split(np.arange(len(classes)), 1 + len(classes) * size // CALL):
-                rows = [classes[each] for each in part]
-                _meet_classes(
-                    np.cumsum([0, *map(len, rows)]), np.concatenate(rows), bottom, top,
-                    layout.level_start, self._degree, self._knot, at, weights.scores,
-                    ranked.gain, weights.discount, weights.tied, weights.factor[query], *sides,
-                    *slopes, sums[query],
+        for query, subgroups in subgroups_of.items():
+            first_level, end_level = layout.query_start[query : query + 2]
+            n_rows = ranked.first[query + 1] - ranked.first[query]
+            n_calls = 1 + len(subgroups) * n_rows // MAX_PAIRS_PER_CALL
+            for call in np.array_split(np.arange(len(subgroups)), n_calls):
+                rows = [subgroups[index] for index in call]
+                _sum_subgroups(
+                    np.cumsum([0, *map(len, rows)]), np.concatenate(rows), first_level, end_level,
+                    layout.level_start, self._degree, self._knot, scores, weights.scores,
+                    ranked.gain, weights.discount, weights.tied, weights.factor[query], *row_arrays,
+                    *gradients, sums[query],
                 )  # fmt: skip
 
-    def _crowds(self, weights: RoundWeights, at: Floats) -> dict[int, list[Integers]]:
-        """Classes of the rows that share a discount with many, at these scores, by query."""
-        found = {query: self._classes(query, weights, at) for query in self._long if self._sparse}
-        most = max(map(len, found.values()), default=0)
-        if most > MOST_PAIRS:
+    def _tied_subgroups(self, weights: RoundWeights, scores: Floats) -> dict[int, list[Integers]]:
+        """Return the subgroups of large tied groups that have a discount, by query."""
+        subgroups_of = {
+            query: self._subgroups_of_query(query, weights, scores)
+            for query in self._long_queries
+            if self._sparse
+        }
+        most = max(map(len, subgroups_of.values()), default=0)
+        if most > MAX_PAIRS_PER_ROW:
             raise ValueError(
                 f"rank_weight={self.weights.rule!r} with {self.loss!r} goes through all pairs of "
                 f"{most} rows that have equal scores where a round begins and different ones after "
                 "it; use rankers of few values, such as trees, or loss='exponential', which lists "
                 "no pair"
             )
-        return {query: classes for query, classes in found.items() if classes}
+        return {query: subgroups for query, subgroups in subgroups_of.items() if subgroups}
 
-    def _classes(self, query: int, weights: RoundWeights, at: Floats) -> list[Integers]:
-        """Rows of every class of a query."""
+    def _subgroups_of_query(
+        self, query: int, weights: RoundWeights, scores: Floats
+    ) -> list[Integers]:
+        """Return the rows of every subgroup of a query."""
         low, high = self.weights.first[query : query + 2]
         rows = low + np.flatnonzero(weights.discount[low:high] > 0)
-        if rows.size <= CROWD:
+        if rows.size <= MAX_ENUMERATED_TIES:
             return []
-        rows = rows[np.lexsort((at[rows], weights.scores[rows]))]
-        shared = np.split(rows, 1 + np.flatnonzero(np.diff(weights.scores[rows])))
+        rows = rows[np.lexsort((scores[rows], weights.scores[rows]))]
+        groups = np.split(rows, 1 + np.flatnonzero(np.diff(weights.scores[rows])))
         return [
             rows
-            for crowd in shared
-            if crowd.size > CROWD
-            for rows in np.split(crowd, 1 + np.flatnonzero(np.diff(at[crowd])))
+            for group in groups
+            if group.size > MAX_ENUMERATED_TIES
+            for rows in np.split(group, 1 + np.flatnonzero(np.diff(scores[group])))
         ]
 
     def curvature(self, state: State) -> Floats:
-        """Diagonal of the second derivative over the pair mass: known with the state."""
+        """Return the Hessian diagonal over the gradient sum, computed with the state."""
         hessian: Floats = state.parts
         return hessian
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
-        """Shares of the pair mass ordered rightly, wrongly, not at all."""
+        """Return the shares of pair gradients ordered rightly, wrongly and not at all."""
         layout, weights = self.layout, self.at(state.scores)
         if state.log_gradient_sum == -np.inf:
             return EdgeWeights(0.0, 0.0, 0.0)
         unused = np.zeros((2, layout.n_used_rows))
-        found = []
-        for above in (1, 0):
-            winner = np.where(values == above, layout.weight, 0.0)
-            loser = np.where(values == above, 0.0, layout.loser_weight)
-            sums = self._sums(weights, state.scores, winner, loser, *unused)
-            found.append(sums[:, 1] * exp_of(-state.log_gradient_sum))
-        right, wrong = exact_sums(found, self.context)
+        shares = []
+        for value in (1, 0):
+            winner = np.where(values == value, layout.weight, 0.0)
+            loser = np.where(values == value, 0.0, layout.loser_weight)
+            sums = self._query_sums(weights, state.scores, winner, loser, *unused)
+            shares.append(sums[:, 1] * exp_of(-state.log_gradient_sum))
+        right, wrong = exact_sums(shares, self.context)
         return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
 
 
 # -- kernels ---------------------------------------------------------------------------------
 #
-# Rows of `items`: what loops over the rows of a query read, then what they add to. Rows of `work`:
-# what they leave for one another. Loops are short and over few arrays each: the compiler then takes
-# several pairs at a time, which it does not dare in one long loop, nor with a division that could
-# raise.
+# `items` has a row for each quantity of the items of a query: inputs, then sums. `work` has a row
+# for each quantity of the pairs of one item. Loops are short and over few arrays, because the
+# compiler does not vectorize one long loop, nor a division that could raise.
 
-_AT, _INVERSE, _RANKED, _GAIN, _DISCOUNT, _TIED, _LOSE, _WIN, _ALONE, _DOWN, _UP, _CURVE = range(12)
+_SCORE, _INVERSE, _RANK_SCORE, _GAIN, _DISCOUNT, _TIED = range(6)
+_LOSER_WEIGHT, _WINNER_WEIGHT, _ENUMERATED, _LOSER_SLOPE, _WINNER_SLOPE, _HESSIAN = range(6, 12)
 _WEIGHT, _SLOPE, _CURVATURE, _LOSS = range(4)
-# Logistic losses of margins that are all far in order, where ``1 + exp(-m)`` loses the digits of
-# the exponential; of margins that are close together; of any; hinges; and squared hinges.
+# Kinds of losses. Logistic: all margins far in order (``1 + exp(-m)`` would lose the digits of the
+# exponential), scores close together, or any scores; hinge; squared hinge.
 _SMALL, _NARROW, _WIDE, _HINGE, _SQUARED = range(5)
 
 
 @njit(cache=True, nogil=True)
-def _pairs_of_queries(
-    low: int, high: int, level_start: Integers, query_start: Integers, longest: int,
-    degree: int, knot: float, sparse: bool, scores: Floats, ranked: Floats, gain: Floats,
-    discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats,
-    loser_weight: Floats, valued: bool, alone: Flags | None, pull: Floats, hessian: Floats,
-    sums: Floats,
+def _sum_queries(
+    low: int, high: int, level_start: Integers, query_start: Integers, max_rows: int, degree: int,
+    knot: float, sparse: bool, scores: Floats, rank_scores: Floats, gain: Floats, discount: Floats,
+    tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats, loser_weight: Floats,
+    with_value: bool, enumerated: Flags | None, pull: Floats, hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Value and mass of every query into `sums`; pull and curvature of its rows, if wanted.
+    """Fill value and gradient sum of every query in `sums`; add to `pull` and `hessian`.
 
-    `alone` are the rows with a discount that are in no crowd; None where there are no crowds.
+    With an empty `pull` only values are computed. `enumerated` flags the rows with a discount
+    outside of tied groups; None without tied groups.
     """
-    items, work = np.empty((12, longest)), np.empty((4, longest))
-    slopes = pull.size > 0
+    items, work = np.empty((12, max_rows)), np.empty((4, max_rows))
+    with_slopes = pull.size > 0
     for query in range(low, high):
-        bottom, top = query_start[query], query_start[query + 1]
-        first, last = level_start[bottom], level_start[top]
-        items[_RANKED, : last - first] = ranked[first:last]
-        items[_GAIN, : last - first] = gain[first:last]
-        items[_DISCOUNT, : last - first] = discount[first:last]
-        items[_TIED, : last - first] = tied[first:last]
-        items[_LOSE, : last - first] = loser_weight[first:last]
-        items[_WIN, : last - first] = weight[first:last]
-        items[_DOWN:, : last - first] = 0.0
-        kind = _read_scores(scores, first, last, degree, items)
-        share, by_rank = plain[query], factor[query]
-        some = sparse and _is_sparse(items[_DISCOUNT, : last - first])
-        for k in range(last - first):
-            items[_ALONE, k] = 1.0 if items[_DISCOUNT, k] > 0.0 else 0.0
-            if alone is not None and not alone[first + k] and items[_ALONE, k] > 0.0:
-                items[_ALONE, k], some = 0.0, True
-        value, weighed = _meet_all(
-            level_start, bottom, top, some, kind, slopes, valued, share, by_rank, flat, knot, items,
-            work,
+        first_level, end_level = query_start[query], query_start[query + 1]
+        first_row, end_row = level_start[first_level], level_start[end_level]
+        items[_RANK_SCORE, : end_row - first_row] = rank_scores[first_row:end_row]
+        items[_GAIN, : end_row - first_row] = gain[first_row:end_row]
+        items[_DISCOUNT, : end_row - first_row] = discount[first_row:end_row]
+        items[_TIED, : end_row - first_row] = tied[first_row:end_row]
+        items[_LOSER_WEIGHT, : end_row - first_row] = loser_weight[first_row:end_row]
+        items[_WINNER_WEIGHT, : end_row - first_row] = weight[first_row:end_row]
+        items[_LOSER_SLOPE:, : end_row - first_row] = 0.0
+        kind = _read_scores(scores, first_row, end_row, degree, items)
+        plain_weight, rank_factor = plain[query], factor[query]
+        only_enumerated = sparse and _is_sparse(items[_DISCOUNT, : end_row - first_row])
+        for k in range(end_row - first_row):
+            items[_ENUMERATED, k] = 1.0 if items[_DISCOUNT, k] > 0.0 else 0.0
+            if (
+                enumerated is not None
+                and not enumerated[first_row + k]
+                and items[_ENUMERATED, k] > 0.0
+            ):
+                items[_ENUMERATED, k], only_enumerated = 0.0, True
+        value, weight_sum = _sum_query(
+            level_start, first_level, end_level, only_enumerated, kind, with_slopes, with_value,
+            plain_weight, rank_factor, flat, knot, items, work,
         )  # fmt: skip
-        if kind == _NARROW and valued and value < 1e-6 * weighed:
-            value, _ = _meet_all(
-                level_start, bottom, top, some, _SMALL, False, True, share, by_rank, flat, knot,
-                items, work,
+        if kind == _NARROW and with_value and value < 1e-6 * weight_sum:
+            value, _ = _sum_query(
+                level_start, first_level, end_level, only_enumerated, _SMALL, False, True,
+                plain_weight, rank_factor, flat, knot, items, work,
             )  # fmt: skip
         sums[query, 0] = value
-        if slopes:
-            sums[query, 1] = _settle(first, last, items, pull, hessian)
+        if with_slopes:
+            sums[query, 1] = _add_query_gradients(first_row, end_row, items, pull, hessian)
 
 
 @njit(**INNER)
-def _read_scores(scores: Floats, first: Integer, last: Integer, degree: int, items: Floats) -> int:
-    """Scores of a query, or their exponentials if they are close together; gives the kind."""
-    least, most = scores[first], scores[first]
-    for row in range(first, last):
-        least, most = min(least, scores[row]), max(most, scores[row])
-    if degree > 0 or most - least >= NARROW:
-        items[_AT, : last - first] = scores[first:last]
+def _read_scores(
+    scores: Floats, first_row: Integer, end_row: Integer, degree: int, items: Floats
+) -> int:
+    """Store scores, or their exponentials if close together; return the kind of the loss."""
+    lowest, highest = scores[first_row], scores[first_row]
+    for row in range(first_row, end_row):
+        lowest, highest = min(lowest, scores[row]), max(highest, scores[row])
+    if degree > 0 or highest - lowest >= MAX_EXP_RANGE:
+        items[_SCORE, : end_row - first_row] = scores[first_row:end_row]
         return _WIDE + degree
-    middle = 0.5 * (most + least)
-    for row in range(first, last):
-        items[_AT, row - first] = portable_exp(scores[row] - middle)
-    for k in range(last - first):
-        items[_INVERSE, k] = np.divide(1.0, items[_AT, k])
+    center = 0.5 * (highest + lowest)
+    for row in range(first_row, end_row):
+        items[_SCORE, row - first_row] = portable_exp(scores[row] - center)
+    for k in range(end_row - first_row):
+        items[_INVERSE, k] = np.divide(1.0, items[_SCORE, k])
     return _NARROW
 
 
 @njit(**INNER)
 def _is_sparse(discount: Floats) -> bool:
-    """Whether less than half of the rows have a discount."""
+    """Return whether less than half of the rows have a discount."""
     count = 0
-    for each in discount:
-        count += each > 0.0
+    for value in discount:
+        count += value > 0.0
     return 2 * count < discount.size
 
 
 @njit(**INNER)
-def _settle(first: Integer, last: Integer, items: Floats, pull: Floats, hessian: Floats) -> float:
-    """Give the rows of a query what they gathered; returns the mass."""
-    mass = 0.0
-    for k in range(last - first):
-        mass += items[_DOWN, k]
-        pull[first + k] += items[_UP, k] - items[_DOWN, k]
-        hessian[first + k] += items[_CURVE, k]
-    return mass
+def _add_query_gradients(
+    first_row: Integer, end_row: Integer, items: Floats, pull: Floats, hessian: Floats
+) -> float:
+    """Add the gradients and Hessians of a query to its rows; return the gradient sum."""
+    gradient_sum = 0.0
+    for k in range(end_row - first_row):
+        gradient_sum += items[_LOSER_SLOPE, k]
+        pull[first_row + k] += items[_WINNER_SLOPE, k] - items[_LOSER_SLOPE, k]
+        hessian[first_row + k] += items[_HESSIAN, k]
+    return gradient_sum
 
 
 @njit(**INNER)
-def _meet_all(
-    level_start: Integers, bottom: Integer, top: Integer, sparse: bool, kind: int, slopes: bool,
-    valued: bool, plain: float, factor: float, flat: float, knot: float, items: Floats,
-    work: Floats,
+def _sum_query(
+    level_start: Integers, first_level: Integer, end_level: Integer, sparse: bool, kind: int,
+    with_slopes: bool, with_value: bool, plain: float, factor: float, flat: float, knot: float,
+    items: Floats, work: Floats,
 ) -> tuple[float, float]:  # fmt: skip
-    """Value of a query and the weight of its pairs.
+    """Return the value of a query and the weight of its pairs.
 
-    If `sparse`, rows that have a discount and are in no crowd meet all others, as winners and as
-    losers; a pair of two of them is met by its winner. Otherwise all winners meet their losers.
+    If `sparse`, only rows flagged as enumerated are paired with all others, as winners and as
+    losers; a pair of two such rows is counted for its winner. Otherwise all winners are paired with
+    their losers.
     """
-    first, size = level_start[bottom], level_start[top] - level_start[bottom]
-    value, weighed = 0.0, 0.0
-    for level in range(bottom, top):
-        low, high = level_start[level] - first, level_start[level + 1] - first
+    first_row, n_rows = level_start[first_level], level_start[end_level] - level_start[first_level]
+    value, weight_sum = 0.0, 0.0
+    for level in range(first_level, end_level):
+        low, high = level_start[level] - first_row, level_start[level + 1] - first_row
         for i in range(low, high):
-            if sparse and items[_ALONE, i] == 0.0:
+            if sparse and items[_ENUMERATED, i] == 0.0:
                 continue
-            own = items[_WIN, i]
-            if own > 0.0 and low > 0:
-                loss, weight = _meet(
-                    i, 0, low, 1.0, own, kind, slopes, valued, plain, factor, flat, knot, items,
-                    work,
+            own_weight = items[_WINNER_WEIGHT, i]
+            if own_weight > 0.0 and low > 0:
+                loss, weight = _sum_pairs_of_row(
+                    i, 0, low, 1.0, own_weight, kind, with_slopes, with_value, plain, factor, flat,
+                    knot, items, work,
                 )  # fmt: skip
-                value, weighed = value + loss, weighed + weight
-            own = items[_LOSE, i]
-            if sparse and own > 0.0 and high < size:
-                loss, weight = _meet(
-                    i, high, size, -1.0, own, kind, slopes, valued, plain, factor, flat, knot,
-                    items, work,
+                value, weight_sum = value + loss, weight_sum + weight
+            own_weight = items[_LOSER_WEIGHT, i]
+            if sparse and own_weight > 0.0 and high < n_rows:
+                loss, weight = _sum_pairs_of_row(
+                    i, high, n_rows, -1.0, own_weight, kind, with_slopes, with_value, plain, factor,
+                    flat, knot, items, work,
                 )  # fmt: skip
-                value, weighed = value + loss, weighed + weight
-    return value, weighed
+                value, weight_sum = value + loss, weight_sum + weight
+    return value, weight_sum
 
 
 @njit(**INNER)
-def _meet(
-    i: Integer, low: Integer, high: Integer, sign: float, own: float, kind: int, slopes: bool,
-    valued: bool, plain: float, factor: float, flat: float, knot: float, items: Floats,
-    work: Floats,
+def _sum_pairs_of_row(
+    i: Integer, low: Integer, high: Integer, sign: float, own_weight: float, kind: int,
+    with_slopes: bool, with_value: bool, plain: float, factor: float, flat: float, knot: float,
+    items: Floats, work: Floats,
 ) -> tuple[float, float]:  # fmt: skip
-    """Meet the rows low..high, which lose against row i (sign 1) or win: loss and weight."""
+    """Sum the pairs of row i with rows low..high, which lose against it (sign 1) or win (sign -1).
+
+    Returns loss and weight of the pairs.
+    """
     count = high - low
     weight, slope, curvature, loss = work[_WEIGHT], work[_SLOPE], work[_CURVATURE], work[_LOSS]
-    share = items[_LOSE if sign > 0.0 else _WIN, low:high]
-    _weigh(
-        items[_RANKED, low:high], items[_GAIN, low:high], items[_DISCOUNT, low:high], share,
-        items[_RANKED, i], items[_GAIN, i], items[_DISCOUNT, i], items[_TIED, i], flat,
-        own * plain, sign * own * factor, weight,
+    weights = items[_LOSER_WEIGHT if sign > 0.0 else _WINNER_WEIGHT, low:high]
+    _pair_weights(
+        items[_RANK_SCORE, low:high], items[_GAIN, low:high], items[_DISCOUNT, low:high], weights,
+        items[_RANK_SCORE, i], items[_GAIN, i], items[_DISCOUNT, i], items[_TIED, i], flat,
+        own_weight * plain, sign * own_weight * factor, weight,
     )  # fmt: skip
     if sign < 0.0:
-        _leave_out(items[_ALONE, low:high], weight)
+        _skip_enumerated(items[_ENUMERATED, low:high], weight)
     if kind <= _NARROW:
-        base = items[_INVERSE if sign > 0.0 else _AT, i]
-        at = items[_AT if sign > 0.0 else _INVERSE, low:high]
-        if slopes:
-            _narrow_slopes(at, base, weight, slope, curvature)
-        if valued:
-            _narrow_losses(at, base, weight, kind, loss)
+        factor_of_row = items[_INVERSE if sign > 0.0 else _SCORE, i]
+        scores = items[_SCORE if sign > 0.0 else _INVERSE, low:high]
+        if with_slopes:
+            _narrow_logistic_slopes(scores, factor_of_row, weight, slope, curvature)
+        if with_value:
+            _narrow_logistic_losses(scores, factor_of_row, weight, kind, loss)
     elif kind == _WIDE:
-        _wide_terms(items[_AT, low:high], items[_AT, i], sign, weight, slope, curvature, loss)
+        _wide_logistic_terms(
+            items[_SCORE, low:high], items[_SCORE, i], sign, weight, slope, curvature, loss
+        )
     elif kind == _HINGE:
-        at = items[_AT, low:high]
-        _hinge_terms(at, items[_AT, i], sign, knot, weight, slope, curvature, loss)
+        scores = items[_SCORE, low:high]
+        _hinge_terms(scores, items[_SCORE, i], sign, knot, weight, slope, curvature, loss)
     else:
-        at = items[_AT, low:high]
-        _squared_terms(at, items[_AT, i], sign, knot, weight, slope, curvature, loss)
-    if slopes:
-        _add_each(slope, items[_DOWN if sign > 0.0 else _UP, low:high])
-        _add_each(curvature, items[_CURVE, low:high])
-        items[_UP if sign > 0.0 else _DOWN, i] += _total(slope, count)
-        items[_CURVE, i] += _total(curvature, count)
-    if not valued:
+        scores = items[_SCORE, low:high]
+        _squared_hinge_terms(scores, items[_SCORE, i], sign, knot, weight, slope, curvature, loss)
+    if with_slopes:
+        _add_to(slope, items[_LOSER_SLOPE if sign > 0.0 else _WINNER_SLOPE, low:high])
+        _add_to(curvature, items[_HESSIAN, low:high])
+        items[_WINNER_SLOPE if sign > 0.0 else _LOSER_SLOPE, i] += _sum(slope, count)
+        items[_HESSIAN, i] += _sum(curvature, count)
+    if not with_value:
         return 0.0, 0.0
-    return _total(loss, count), _total(weight, count)
+    return _sum(loss, count), _sum(weight, count)
 
 
 @njit(**INNER)
-def _leave_out(alone: Floats, weight: Floats) -> None:
-    """Leave out rows that meet their losers themselves."""
-    for k in range(alone.size):
-        weight[k] = 0.0 if alone[k] > 0.0 else weight[k]
+def _skip_enumerated(enumerated: Floats, weight: Floats) -> None:
+    """Set the weights of enumerated rows to 0: these count their pairs as winners."""
+    for k in range(enumerated.size):
+        weight[k] = 0.0 if enumerated[k] > 0.0 else weight[k]
 
 
 @njit(cache=True, nogil=True)
-def _meet_classes(
-    start: Integers, members: Integers, bottom: int, top: int, level_start: Integers, degree: int,
-    knot: float, scores: Floats, ranked: Floats, gain: Floats, discount: Floats, tied: Floats,
-    factor: float, winner: Floats, loser: Floats, alone: Flags, pull: Floats, hessian: Floats,
-    total: Floats,
+def _sum_subgroups(
+    subgroup_start: Integers, members: Integers, first_level: int, end_level: int,
+    level_start: Integers, degree: int, knot: float, scores: Floats, rank_scores: Floats,
+    gain: Floats, discount: Floats, tied: Floats, factor: float, winner: Floats, loser: Floats,
+    enumerated: Flags, pull: Floats, hessian: Floats, total: Floats,
 ) -> None:  # fmt: skip
-    """Pairs of some classes of a query: value and mass into `total`, slopes into the rest.
+    """Add the pairs of some subgroups: value and gradient sum to `total`, gradients to the rows.
 
-    As winners the rows of a class meet all rows that do not meet them themselves, as losers
-    those without a discount. Rows of `sums`: of the class by level, then slopes and curvatures
-    of those that it meets; then the same with gaps of gains.
+    As winners the rows of a subgroup are paired with all rows that are not enumerated, as losers
+    with those without a discount. Rows of `sums`, by level: weight of the subgroup, then slope and
+    curvature of the rows paired with it; then both with differences of gains.
     """
-    gains, sums = gain[level_start[bottom:top]], np.empty((3, top - bottom))
-    for each in range(2 * (start.size - 1)):
-        role = 1.0 - 2.0 * (each % 2)
-        rows = members[start[each // 2] : start[each // 2 + 1]]
-        share, other = (winner, loser) if role > 0.0 else (loser, winner)
+    gains, sums = gain[level_start[first_level:end_level]], np.empty((3, end_level - first_level))
+    for step in range(2 * (subgroup_start.size - 1)):
+        sign = 1.0 - 2.0 * (step % 2)
+        rows = members[subgroup_start[step // 2] : subgroup_start[step // 2 + 1]]
+        weights, other_weights = (winner, loser) if sign > 0.0 else (loser, winner)
         sums[:] = 0.0
-        _sum_levels(rows, level_start, bottom, share, sums[0])
-        _sum_gaps(gains, sums[0], -role)
-        for level in range(bottom, top):
-            if sums[0, level - bottom] > 0.0:
-                _meet_level(
-                    rows[0], level_start[level], level_start[level + 1], role, degree, knot, scores,
-                    ranked, discount, tied, factor, other, alone, pull, hessian,
-                    sums[:, level - bottom], total,
+        _sum_by_level(rows, level_start, first_level, weights, sums[0])
+        _sum_gain_gaps(gains, sums[0], -sign)
+        for level in range(first_level, end_level):
+            if sums[0, level - first_level] > 0.0:
+                _sum_pairs_of_level(
+                    rows[0], level_start[level], level_start[level + 1], sign, degree, knot, scores,
+                    rank_scores, discount, tied, factor, other_weights, enumerated, pull, hessian,
+                    sums[:, level - first_level], total,
                 )  # fmt: skip
         if pull.size:
-            _sum_gaps(gains, sums[1], role)
-            _sum_gaps(gains, sums[2], role)
-            _give_levels(rows, level_start, bottom, share, role, sums, pull, hessian)
+            _sum_gain_gaps(gains, sums[1], sign)
+            _sum_gain_gaps(gains, sums[2], sign)
+            _add_level_gradients(rows, level_start, first_level, weights, sign, sums, pull, hessian)
 
 
 @njit(**INNER)
-def _meet_level(
-    one: Integer, first: Integer, last: Integer, role: float, degree: int, knot: float,
-    scores: Floats, ranked: Floats, discount: Floats, tied: Floats, factor: float, other: Floats,
-    alone: Flags, pull: Floats, hessian: Floats, sums: Floats, total: Floats,
+def _sum_pairs_of_level(
+    member: Integer, first_row: Integer, end_row: Integer, sign: float, degree: int, knot: float,
+    scores: Floats, rank_scores: Floats, discount: Floats, tied: Floats, factor: float,
+    other_weights: Floats, enumerated: Flags, pull: Floats, hessian: Floats, sums: Floats,
+    total: Floats,
 ) -> None:  # fmt: skip
-    """The rows first..last of a level meet a class, of which `one` is a row."""
+    """Add the pairs of rows first..last of a level with a subgroup, of which `member` is a row."""
     value, slopes, curvatures = 0.0, 0.0, 0.0
-    for k in range(first, last):
-        if alone[k] or (role < 0.0 and discount[k] > 0.0):
+    for k in range(first_row, end_row):
+        if enumerated[k] or (sign < 0.0 and discount[k] > 0.0):
             continue
-        apart = abs(discount[one] - discount[k]) + (tied[one] if ranked[one] == ranked[k] else 0.0)
-        weight = other[k] * factor * apart
-        margin = role * (scores[one] - scores[k])
-        loss, slope, curvature = _loss_of_pair(margin, degree, knot)
+        tie_gap = tied[member] if rank_scores[member] == rank_scores[k] else 0.0
+        weight = other_weights[k] * factor * (abs(discount[member] - discount[k]) + tie_gap)
+        margin = sign * (scores[member] - scores[k])
+        loss, slope, curvature = _pair_loss(margin, degree, knot)
         value += weight * loss
         slopes += weight * slope
         curvatures += weight * curvature
         if pull.size:
-            pull[k] -= role * sums[0] * (weight * slope)
+            pull[k] -= sign * sums[0] * (weight * slope)
             hessian[k] += sums[0] * (weight * curvature)
     total[0] += sums[0] * value
     total[1] += sums[0] * slopes
@@ -438,112 +467,116 @@ def _meet_level(
 
 
 @njit(**INNER)
-def _sum_levels(
-    rows: Integers, level_start: Integers, bottom: Integer, share: Floats, sums: Floats
+def _sum_by_level(
+    rows: Integers, level_start: Integers, first_level: Integer, weights: Floats, sums: Floats
 ) -> None:
-    """Sums of the rows of a class by level."""
-    level = bottom
+    """Sum the weights of the rows of a subgroup by level."""
+    level = first_level
     for row in rows:
         while row >= level_start[level + 1]:
             level += 1
-        sums[level - bottom] += share[row]
+        sums[level - first_level] += weights[row]
 
 
 @njit(**INNER)
-def _give_levels(
-    rows: Integers, level_start: Integers, bottom: Integer, share: Floats, role: float,
+def _add_level_gradients(
+    rows: Integers, level_start: Integers, first_level: Integer, weights: Floats, sign: float,
     sums: Floats, pull: Floats, hessian: Floats,
 ) -> None:  # fmt: skip
-    """Add the slopes and curvatures with those that a class met to its rows."""
-    level = bottom
+    """Add slopes and curvatures by level to the rows of a subgroup."""
+    level = first_level
     for row in rows:
         while row >= level_start[level + 1]:
             level += 1
-        pull[row] += role * share[row] * sums[1, level - bottom]
-        hessian[row] += share[row] * sums[2, level - bottom]
+        pull[row] += sign * weights[row] * sums[1, level - first_level]
+        hessian[row] += weights[row] * sums[2, level - first_level]
 
 
 @njit(**INNER)
-def _sum_gaps(gain: Floats, sums: Floats, way: float) -> None:
-    """Replace sums x of levels by ``sum_j |G_l - G_j| x_j`` over lower levels j (way 1), or higher.
+def _sum_gain_gaps(gain: Floats, sums: Floats, direction: float) -> None:
+    """Replace sums x of levels by ``sum_j |G_l - G_j| x_j`` over levels j below, or above.
 
-    Nothing is subtracted but gains, so no digit is lost.
+    `direction` is 1 for levels below, -1 for levels above. Only gains are subtracted, so no digits
+    are lost.
     """
-    total, gap = 0.0, 0.0
+    total, gap_sum = 0.0, 0.0
     for j in range(gain.size):
-        here = j if way > 0.0 else gain.size - 1 - j
+        level = j if direction > 0.0 else gain.size - 1 - j
         if j > 0:
-            gap += abs(gain[here] - gain[here - 1 if way > 0.0 else here + 1]) * total
-        total += sums[here]
-        sums[here] = gap
+            gap_sum += abs(gain[level] - gain[level - 1 if direction > 0.0 else level + 1]) * total
+        total += sums[level]
+        sums[level] = gap_sum
 
 
 @njit(**INNER)
-def _loss_of_pair(margin: float, degree: int, knot: float) -> tuple[float, float, float]:
-    """Loss, minus its slope and its curvature."""
+def _pair_loss(margin: float, degree: int, knot: float) -> tuple[float, float, float]:
+    """Return loss, negative slope and curvature at a margin."""
     if degree == 0:
-        small = portable_exp(-abs(margin))
-        slope = (small if margin > 0.0 else 1.0) / (1.0 + small)
-        curvature = small / ((1.0 + small) * (1.0 + small))
-        return portable_log1p(small) + (0.0 if margin > 0.0 else -margin), slope, curvature
-    short = knot - margin
-    if short <= 0.0:
+        exponential = portable_exp(-abs(margin))
+        slope = (exponential if margin > 0.0 else 1.0) / (1.0 + exponential)
+        curvature = exponential / ((1.0 + exponential) * (1.0 + exponential))
+        return portable_log1p(exponential) + (0.0 if margin > 0.0 else -margin), slope, curvature
+    shortfall = knot - margin
+    if shortfall <= 0.0:
         return 0.0, 0.0, 0.0
-    return (short, 1.0, 0.0) if degree == 1 else (short * short, 2.0 * short, 2.0)
+    return (shortfall, 1.0, 0.0) if degree == 1 else (shortfall * shortfall, 2.0 * shortfall, 2.0)
 
 
 @njit(**INNER)
-def _add_each(values: Floats, to: Floats) -> None:
-    for k in range(to.size):
-        to[k] += values[k]
+def _add_to(values: Floats, target: Floats) -> None:
+    for k in range(target.size):
+        target[k] += values[k]
 
 
 @njit(**INNER)
-def _weigh(
-    scores: Floats, gains: Floats, discounts: Floats, share: Floats, ranked: float, gain: float,
-    discount: float, tied: float, flat: float, plain: float, factor: float, weight: Floats,
+def _pair_weights(
+    rank_scores: Floats, gains: Floats, discounts: Floats, weights: Floats, rank_score: float,
+    gain: float, discount: float, tied: float, flat: float, plain: float, factor: float,
+    weight: Floats,
 ) -> None:  # fmt: skip
-    """Weights of the pairs of a row and others."""
-    for k in range(share.size):
-        apart = abs(discount - discounts[k]) + flat
-        weight[k] = apart + (tied if scores[k] == ranked else 0.0)
-    for k in range(share.size):
-        weight[k] = share[k] * (plain + factor * (gain - gains[k]) * weight[k])
+    """Compute the weights of the pairs of one row with others."""
+    for k in range(weights.size):
+        discount_gap = abs(discount - discounts[k]) + flat
+        weight[k] = discount_gap + (tied if rank_scores[k] == rank_score else 0.0)
+    for k in range(weights.size):
+        weight[k] = weights[k] * (plain + factor * (gain - gains[k]) * weight[k])
 
 
 @njit(**INNER)
-def _narrow_slopes(
-    at: Floats, base: float, weight: Floats, slope: Floats, curvature: Floats
+def _narrow_logistic_slopes(
+    exp_scores: Floats, factor: float, weight: Floats, slope: Floats, curvature: Floats
 ) -> None:
-    """Logistic losses; the product of `at` and `base` is exp(-m) for a margin m."""
-    for k in range(at.size):
-        wrong = at[k] * base
-        right = np.divide(1.0, 1.0 + wrong)  # chance of the right order
+    """Compute logistic slopes; ``exp_scores·factor`` is exp(-m) for a margin m."""
+    for k in range(exp_scores.size):
+        wrong = exp_scores[k] * factor
+        right = np.divide(1.0, 1.0 + wrong)  # probability of the right order
         slope[k] = weight[k] * (wrong * right)
         curvature[k] = slope[k] * right
 
 
 @njit(**INNER)
-def _narrow_losses(at: Floats, base: float, weight: Floats, kind: int, loss: Floats) -> None:
+def _narrow_logistic_losses(
+    exp_scores: Floats, factor: float, weight: Floats, kind: int, loss: Floats
+) -> None:
     if kind == _SMALL:
-        for k in range(at.size):
-            loss[k] = weight[k] * portable_log1p(at[k] * base)
+        for k in range(exp_scores.size):
+            loss[k] = weight[k] * portable_log1p(exp_scores[k] * factor)
         return
-    for k in range(at.size):
-        loss[k] = 1.0 + at[k] * base
-    for k in range(at.size):
+    for k in range(exp_scores.size):
+        loss[k] = 1.0 + exp_scores[k] * factor
+    for k in range(exp_scores.size):
         loss[k] = weight[k] * _logarithm(loss[k])
 
 
 @njit(**INNER)
 def _logarithm(x: float) -> float:
-    """Logarithm of a number from 1 that is no infinity, several of which are taken at a time.
+    """Return the logarithm of a finite number of at least 1; vectorizes.
 
     ``x = 2^n (1 + f)`` with 1 + f near 1, and ``log(1 + f) = 2 atanh(s)`` for ``s = f / (2 + f)``,
     whose series in s² is short for |s| < 0.172.
     """
     bits = np.float64(x).view(np.int64)
-    # Bits of sqrt(1/2): what is above it belongs to the next power of two.
+    # Bits of sqrt(1/2): larger mantissas belong to the next power of two.
     exponent = (bits - 4604544271217802189) >> 52
     f = np.int64(bits - (exponent << 52)).view(np.float64) - 1.0
     # A number below 2^51 added to the bits of 1.5 · 2^52 is added to the float as well.
@@ -551,7 +584,7 @@ def _logarithm(x: float) -> float:
     s = np.divide(f, 2.0 + f)
     z = s * s
     square, fourth = z * z, (z * z) * (z * z)
-    # In pairs of pairs, which do not wait for each other.
+    # Independent partial sums, which overlap.
     first = (1 / 3 + z * (1 / 5)) + square * (1 / 7 + z * (1 / 9))
     second = (1 / 11 + z * (1 / 13)) + square * (1 / 15 + z * (1 / 17))
     series = first + fourth * (second + fourth * (1 / 19 + z * (1 / 21)))
@@ -559,54 +592,54 @@ def _logarithm(x: float) -> float:
 
 
 @njit(**INNER)
-def _wide_terms(
-    at: Floats, own: float, sign: float, weight: Floats, slope: Floats, curvature: Floats,
+def _wide_logistic_terms(
+    scores: Floats, own_score: float, sign: float, weight: Floats, slope: Floats, curvature: Floats,
     loss: Floats,
 ) -> None:  # fmt: skip
-    """Logistic losses of scores too far apart for plain exponentials."""
-    for k in range(at.size):
-        margin = sign * (own - at[k])
-        small = portable_exp(-abs(margin))
-        slope[k] = weight[k] * ((small if margin > 0 else 1.0) / (1.0 + small))
-        curvature[k] = weight[k] * (small / ((1.0 + small) * (1.0 + small)))
-        loss[k] = weight[k] * (portable_log1p(small) + max(-margin, 0.0))
+    """Compute logistic losses of scores too far apart for plain exponentials."""
+    for k in range(scores.size):
+        margin = sign * (own_score - scores[k])
+        exponential = portable_exp(-abs(margin))
+        slope[k] = weight[k] * ((exponential if margin > 0 else 1.0) / (1.0 + exponential))
+        curvature[k] = weight[k] * (exponential / ((1.0 + exponential) * (1.0 + exponential)))
+        loss[k] = weight[k] * (portable_log1p(exponential) + max(-margin, 0.0))
 
 
 @njit(**INNER)
 def _hinge_terms(
-    at: Floats, own: float, sign: float, knot: float, weight: Floats, slope: Floats,
+    scores: Floats, own_score: float, sign: float, knot: float, weight: Floats, slope: Floats,
     curvature: Floats, loss: Floats,
 ) -> None:  # fmt: skip
-    """Hinges."""
-    for k in range(at.size):
-        short = knot - sign * (own - at[k])
-        loss[k] = short if short > 0.0 else 0.0
-    for k in range(at.size):
+    """Compute hinge losses."""
+    for k in range(scores.size):
+        shortfall = knot - sign * (own_score - scores[k])
+        loss[k] = shortfall if shortfall > 0.0 else 0.0
+    for k in range(scores.size):
         slope[k] = weight[k] if loss[k] > 0.0 else 0.0
-    for k in range(at.size):
+    for k in range(scores.size):
         loss[k] *= weight[k]
         curvature[k] = 0.0
 
 
 @njit(**INNER)
-def _squared_terms(
-    at: Floats, own: float, sign: float, knot: float, weight: Floats, slope: Floats,
+def _squared_hinge_terms(
+    scores: Floats, own_score: float, sign: float, knot: float, weight: Floats, slope: Floats,
     curvature: Floats, loss: Floats,
 ) -> None:  # fmt: skip
-    """Squared hinges."""
-    for k in range(at.size):
-        short = knot - sign * (own - at[k])
-        slope[k] = 2.0 * short if short > 0.0 else 0.0
-    for k in range(at.size):
+    """Compute squared hinge losses."""
+    for k in range(scores.size):
+        shortfall = knot - sign * (own_score - scores[k])
+        slope[k] = 2.0 * shortfall if shortfall > 0.0 else 0.0
+    for k in range(scores.size):
         loss[k] = weight[k] * (0.25 * slope[k] * slope[k])
         curvature[k] = 2.0 * weight[k] if slope[k] > 0.0 else 0.0
-    for k in range(at.size):
+    for k in range(scores.size):
         slope[k] *= weight[k]
 
 
 @njit(**INNER)
-def _total(values: Floats, count: Integer) -> float:
-    """Sum in eight strands, which do not wait for each other."""
+def _sum(values: Floats, count: Integer) -> float:
+    """Return the sum in eight partial sums, whose additions overlap."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     whole = count - count % 8
     for k in range(0, whole, 8):

@@ -1,9 +1,14 @@
-"""Logistic and hinge risks of many short queries: every pair once, nothing twice.
+"""Logistic and hinge risks of short queries: each pair is visited once, none is stored.
 
-For lists of up to some hundred items it is quicker to go through the pairs, without storing one,
-than to sort or to interpolate. Value, pull and curvature come from the same pass. The items
-of a query stand by rising grade, so the losers of a winner are the rows before its level:
-the inner loop runs over neighbors and the processor takes several at a time.
+For lists of up to a few hundred items, enumerating pairs is faster than sorting or interpolating.
+One pass yields value, gradient and Hessian diagonal. The rows of a query are sorted by increasing
+grade, so the losers of a winner are the rows before its level, and the loop over them vectorizes::
+
+    level      0       1      2
+    rows    [a b c | d e | f g h]        losers of e: a, b, c
+
+The unit of work is a *level range*: consecutive levels of one query, as (first level, end level).
+Here it is the whole query; `logistic_cells` and `hinge_sweeps` enumerate parts of long queries.
 """
 
 from __future__ import annotations
@@ -22,17 +27,17 @@ from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, EdgeWeights, State
 from precede.risks.pair_sums import GeneralRisk
 
-__all__ = ["DEGREES", "EnumeratedRisk", "sizes_of_runs"]
+__all__ = ["DEGREES", "EnumeratedRisk", "count_rows_and_pairs"]
 
 
-# The losses that are enumerated: 0 for the logistic loss, or the degree of a hinge.
+# Degree of the losses that can be enumerated: 0 for the logistic loss, or that of the hinge.
 DEGREES = {"logistic": 0, "hinge": 1, "squared_hinge": 2}
 
 
 class EnumeratedRisk(BoundLossRisk):
-    """Logistic, hinge or squared hinge loss, linear price: O(pairs) time, O(n) memory.
+    """Logistic, hinge or squared hinge loss with a linear price: O(pairs) time, O(n) memory.
 
-    `State.parts` holds the curvature, divided by the mass as the pull is.
+    `State.parts` holds the Hessian diagonal, divided by the gradient sum as the pull is.
     """
 
     def __init__(
@@ -44,408 +49,445 @@ class EnumeratedRisk(BoundLossRisk):
         self._knot = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
         winner, loser = layout.winner, layout.loser
         self._pair_weight = layout.pair_weight * layout.weight[winner] * layout.loser_weight[loser]
-        self._general: GeneralRisk | None = None
+        self._general_risk: GeneralRisk | None = None
         query_start = layout.query_start
-        self._set_runs(np.column_stack([query_start[:-1], query_start[1:]]))
+        self._set_level_ranges(np.column_stack([query_start[:-1], query_start[1:]]))
 
-    def _set_runs(self, runs: Integers) -> None:
-        """Enumerate the pairs of runs of levels, each from its first level to its end."""
-        ends = self.layout.level_start[runs]
-        sizes = ends[:, 1] - ends[:, 0]
-        self._runs, self._longest = runs, int(sizes.max(initial=0))
+    def _set_level_ranges(self, level_ranges: Integers) -> None:
+        """Set the level ranges whose pairs are enumerated."""
+        row_bounds = self.layout.level_start[level_ranges]
+        sizes = row_bounds[:, 1] - row_bounds[:, 0]
+        self._level_ranges, self._max_rows = level_ranges, int(sizes.max(initial=0))
         self._small = is_small("heavy rows", int(sizes.sum()))
 
     def state(self, scores: Floats) -> State:
-        """Risk, pull and curvature at these scores, in one pass."""
+        """Compute risk, pull and Hessian diagonal at these scores in one pass."""
         layout = self.layout
         pull, hessian = np.zeros(layout.n_used_rows), np.zeros(layout.n_used_rows)
-        at = scores[: layout.n_graded]
+        graded_scores = scores[: layout.n_graded]
         if self.loss.gap:
-            at = at - layout.grade[: layout.n_graded]
-        sums = self._sum_graded(at, pull, hessian)
-        listed = self._listed(scores, pull, hessian)
-        terms = np.ascontiguousarray(sums.T)
-        if listed[0].size:
-            terms = np.concatenate([terms, listed], axis=1)
-        value, mass = exact_sums([*terms], self.context)
-        if mass <= 0:  # every pair is beyond its margin: nothing pulls
+            graded_scores = graded_scores - layout.grade[: layout.n_graded]
+        sums = self._add_graded_pairs(graded_scores, pull, hessian)
+        explicit = self._add_explicit_pairs(scores, pull, hessian)
+        summands = np.ascontiguousarray(sums.T)
+        if explicit[0].size:
+            summands = np.concatenate([summands, explicit], axis=1)
+        value, gradient_sum = exact_sums([*summands], self.context)
+        if gradient_sum <= 0:  # every pair is beyond its margin
             return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
         log_value = log_of(value) if value > 0 else -np.inf
-        self.context.run(_divide, pull.size, mass, pull, hessian, small=is_small("rows", pull.size))
-        return State(scores, log_value, log_of(mass), pull, hessian)
+        self.context.run(
+            _normalize, pull.size, gradient_sum, pull, hessian, small=is_small("rows", pull.size)
+        )
+        return State(scores, log_value, log_of(gradient_sum), pull, hessian)
 
-    def _sum_graded(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
-        """Add the pairs of the grades to pull and curvature; gives value and mass of each run."""
-        layout, sums = self.layout, np.full((len(self._runs), 2), np.nan)
-        known = (scores, layout.weight, layout.loser_weight, pull, hessian)
+    def _add_graded_pairs(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
+        """Add the pairs of different grades to pull and Hessian.
+
+        Returns the value and the gradient sum of each level range.
+        """
+        layout, sums = self.layout, np.full((len(self._level_ranges), 2), np.nan)
+        row_arrays = (scores, layout.weight, layout.loser_weight, pull, hessian)
         if self._degree == 0:
-            given = self._runs, layout.level_start, *known, sums
+            arguments = self._level_ranges, layout.level_start, *row_arrays, sums
 
-            def narrow(low: int, high: int) -> None:
-                # For what losers gather from winners (slope, curvature, loss) and exponentials.
-                _narrow_runs(low, high, np.empty((4, self._longest)), *given)
+            def enumerate_ranges(low: int, high: int) -> None:
+                _narrow_logistic_ranges(low, high, np.empty((4, self._max_rows)), *arguments)
 
-            self.context.run(narrow, len(sums), small=self._small)
-            far = np.flatnonzero(sums[:, 0] < 0)
-            if far.size:
-                losses = np.empty(far.size)
+            self.context.run(enumerate_ranges, len(sums), small=self._small)
+            well_ordered = np.flatnonzero(sums[:, 0] < 0)
+            if well_ordered.size:
+                losses = np.empty(well_ordered.size)
                 self.context.run(
-                    _small_losses, far.size, self._runs[far], layout.level_start,
-                    self._longest, *known[:3], losses, small=self._small,
+                    _small_logistic_losses, well_ordered.size, self._level_ranges[well_ordered],
+                    layout.level_start, self._max_rows, *row_arrays[:3], losses, small=self._small,
                 )  # fmt: skip
-                sums[far, 0] = losses
-        left = np.flatnonzero(np.isnan(sums[:, 1]))  # all, or those too far apart
-        if left.size:
-            found = np.empty((left.size, 2))
+                sums[well_ordered, 0] = losses
+        remaining = np.flatnonzero(np.isnan(sums[:, 1]))  # all hinges, or wide score ranges
+        if remaining.size:
+            remaining_sums = np.empty((remaining.size, 2))
             self.context.run(
-                _plain_runs, left.size, self._runs[left], layout.level_start, self._longest,
-                self._degree, self._knot, *known, found, small=self._small,
+                _generic_ranges, remaining.size, self._level_ranges[remaining], layout.level_start,
+                self._max_rows, self._degree, self._knot, *row_arrays, remaining_sums,
+                small=self._small,
             )  # fmt: skip
-            sums[left] = found
+            sums[remaining] = remaining_sums
         return sums
 
-    def _listed(self, scores: Floats, pull: Floats, hessian: Floats) -> tuple[Floats, Floats]:
-        """Add the listed pairs; gives their values and masses."""
+    def _add_explicit_pairs(
+        self, scores: Floats, pull: Floats, hessian: Floats
+    ) -> tuple[Floats, Floats]:
+        """Add the explicit pairs; return the value and the gradient of each."""
         winner, loser, weight = self.layout.winner, self.layout.loser, self._pair_weight
         if not winner.size:
             return np.zeros(0), np.zeros(0)
         margin = self.layout.listed_margin(scores, gap=self.loss.gap)
-        value, mass, curve = np.empty((3, winner.size))
+        value, gradient, curvature = np.empty((3, winner.size))
         self.context.run(
-            _listed_pairs, winner.size, self._degree, self._knot, margin, weight, value, mass,
-            curve, small=is_small("exponentials", winner.size),
+            _explicit_pairs, winner.size, self._degree, self._knot, margin, weight, value, gradient,
+            curvature, small=is_small("exponentials", winner.size),
         )  # fmt: skip
         for side, sign in ((winner, 1.0), (loser, -1.0)):
-            pull += sign * sums_at(side, mass, pull.size)
-            hessian += sums_at(side, curve, hessian.size)
-        return value, mass
+            pull += sign * sums_at(side, gradient, pull.size)
+            hessian += sums_at(side, curvature, hessian.size)
+        return value, gradient
 
     def curvature(self, state: State) -> Floats:
-        """Diagonal of the second derivative over the pair mass: known with the state."""
+        """Return the Hessian diagonal over the gradient sum, computed with the state."""
         return state.parts
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
-        """Shares of the pair mass ordered rightly, wrongly, not at all."""
-        if self._general is None:
-            self._general = GeneralRisk(self.layout, self.loss, self.price, self.context)
-        return self._general.edge_weights(state, values)
+        """Return the shares of pair gradients ordered rightly, wrongly and not at all."""
+        if self._general_risk is None:
+            self._general_risk = GeneralRisk(self.layout, self.loss, self.price, self.context)
+        return self._general_risk.edge_weights(state, values)
 
 
-def sizes_of_runs(level_start: Integers, runs: Integers) -> tuple[Floats, Floats]:
-    """Rows and pairs of runs of levels (first, end) that do not overlap, by rising level."""
-    start = level_start.astype(np.float64)
-    first, end = start[runs[:, 0]], start[runs[:, 1]]
-    # Of n rows in levels of n_l there are (n² - sum n_l²) / 2 pairs.
-    squares = np.concatenate([[0.0], np.cumsum(np.diff(start) ** 2)])
-    within = squares[runs[:, 1]] - squares[runs[:, 0]]
-    return end - first, ((end - first) ** 2 - within) / 2
+def count_rows_and_pairs(level_start: Integers, level_ranges: Integers) -> tuple[Floats, Floats]:
+    """Return the number of rows and of pairs of disjoint level ranges in increasing order."""
+    row_start = level_start.astype(np.float64)
+    first_row, end_row = row_start[level_ranges[:, 0]], row_start[level_ranges[:, 1]]
+    # n rows in levels of n_l rows have (n² - sum n_l²) / 2 pairs.
+    squares = np.concatenate([[0.0], np.cumsum(np.diff(row_start) ** 2)])
+    within = squares[level_ranges[:, 1]] - squares[level_ranges[:, 0]]
+    return end_row - first_row, ((end_row - first_row) ** 2 - within) / 2
 
 
-def _divide(low: int, high: int, mass: float, pull: Floats, hessian: Floats) -> None:
-    pull[low:high] /= mass
-    hessian[low:high] /= mass
+def _normalize(low: int, high: int, gradient_sum: float, pull: Floats, hessian: Floats) -> None:
+    pull[low:high] /= gradient_sum
+    hessian[low:high] /= gradient_sum
 
 
 # -- kernels ---------------------------------------------------------------------------------
 #
-# Hinges: short loops over few arrays each; the compiler then takes several pairs at a time,
-# which it does not dare in one long loop, nor with a division that could raise.
+# Loops are short and over few arrays, because the compiler does not vectorize one long loop, nor
+# a division that could raise.
 
 
 @njit(cache=True, nogil=True)
-def _narrow_runs(
-    low: int, high: int, gathered: Floats, runs: Integers, level_start: Integers, scores: Floats,
-    weight: Floats, loser_weight: Floats, pull: Floats, hessian: Floats, sums: Floats,
-) -> None:  # fmt: skip
-    """Logistic value and mass of every run of levels into `sums`; pull and curvature of its rows.
-
-    Runs whose scores are too far apart for plain exponentials are left alone. The value of a run
-    whose pairs are all far in order is -1: see `_small_losses`. (Memory is given: numba would
-    compile how to take it.)
-    """
-    at = gathered[3]
-    for run in range(low, high):
-        bottom, top = runs[run, 0], runs[run, 1]
-        first, last = level_start[bottom], level_start[top]
-        size = last - first
-        share = loser_weight[first:last]
-        least, most = scores[first], scores[first]
-        for row in range(first, last):
-            least, most = fmin(least, scores[row]), fmax(most, scores[row])
-        wide, middle = most - least, 0.5 * (most + least)
-        if not wide < 80.0:
-            continue
-        here = scores[first:last]
-        for k in range(size):  # alone, so that the processor takes several at a time
-            at[k] = portable_exp(here[k] - middle)
-        for k in range(size):
-            gathered[0, k] = 0.0
-            gathered[1, k] = 0.0
-            gathered[2, k] = 1.0
-        value, pairs = _narrow_query(at, wide, level_start, bottom, top, weight, share, gathered,
-                                     pull, hessian)  # fmt: skip
-        sums[run, 1] = _settle(share, gathered, pull[first:last], hessian[first:last])
-        sums[run, 0] = -1.0 if value < 1e-6 * pairs else value
-
-
-@njit(cache=True, nogil=True)
-def _plain_runs(
-    low: int, high: int, runs: Integers, level_start: Integers, longest: int, degree: int,
-    knot: float, scores: Floats, weight: Floats, loser_weight: Floats, pull: Floats,
-    hessian: Floats,
+def _narrow_logistic_ranges(
+    low: int, high: int, buffer: Floats, level_ranges: Integers, level_start: Integers,
+    scores: Floats, weight: Floats, loser_weight: Floats, pull: Floats, hessian: Floats,
     sums: Floats,
 ) -> None:  # fmt: skip
-    """The same of hinges, or of logistic losses at any distance."""
-    gathered, terms = np.empty((3, longest)), np.empty((2, longest))
-    for run in range(low, high):
-        bottom, top = runs[run, 0], runs[run, 1]
-        first, last = level_start[bottom], level_start[top]
-        here, share = scores[first:last], loser_weight[first:last]
-        for k in range(last - first):
-            gathered[0, k] = 0.0
-            gathered[1, k] = 0.0
-            gathered[2, k] = 0.0
-        sums[run, 0] = _plain_query(here, degree, knot, level_start, bottom, top, weight, share,
-                                    gathered, terms, pull, hessian)  # fmt: skip
-        sums[run, 1] = _settle(share, gathered, pull[first:last], hessian[first:last])
+    """Enumerate the logistic pairs of level ranges; fill value and gradient sum in `sums`.
 
-
-@njit(**INNER)
-def _settle(share: Floats, gathered: Floats, pull: Floats, hessian: Floats) -> float:
-    """Give the losers of a run what they gathered; returns the mass."""
-    mass = 0.0
-    for k in range(share.size):
-        mass += share[k] * gathered[0, k]
-        pull[k] -= share[k] * gathered[0, k]
-        hessian[k] += share[k] * gathered[1, k]
-    return mass
+    Ranges whose scores are too far apart for plain exponentials are skipped (their sums stay NaN).
+    The value is set to -1 where all pairs are far in order: see `_small_logistic_losses`. `buffer`
+    has four rows: slope, curvature and product of ``1 + exp(-m)`` per loser, and exponentials of
+    the scores. The caller allocates it, which saves compilation time.
+    """
+    exp_scores = buffer[3]
+    for index in range(low, high):
+        first_level, end_level = level_ranges[index, 0], level_ranges[index, 1]
+        first_row, end_row = level_start[first_level], level_start[end_level]
+        n_rows = end_row - first_row
+        loser_weights = loser_weight[first_row:end_row]
+        lowest, highest = scores[first_row], scores[first_row]
+        for row in range(first_row, end_row):
+            lowest, highest = fmin(lowest, scores[row]), fmax(highest, scores[row])
+        score_range, center = highest - lowest, 0.5 * (highest + lowest)
+        if not score_range < 80.0:
+            continue
+        range_scores = scores[first_row:end_row]
+        for k in range(n_rows):  # a separate loop vectorizes
+            exp_scores[k] = portable_exp(range_scores[k] - center)
+        for k in range(n_rows):
+            buffer[0, k] = 0.0
+            buffer[1, k] = 0.0
+            buffer[2, k] = 1.0
+        value, pair_weight = _narrow_logistic_pairs(
+            exp_scores, score_range, level_start, first_level, end_level, weight, loser_weights,
+            buffer, pull, hessian,
+        )  # fmt: skip
+        sums[index, 1] = _add_loser_gradients(
+            loser_weights, buffer, pull[first_row:end_row], hessian[first_row:end_row]
+        )
+        sums[index, 0] = -1.0 if value < 1e-6 * pair_weight else value
 
 
 @njit(cache=True, nogil=True)
-def _small_losses(
-    low: int, high: int, runs: Integers, level_start: Integers, longest: int, scores: Floats,
-    weight: Floats, loser_weight: Floats, losses: Floats,
+def _generic_ranges(
+    low: int, high: int, level_ranges: Integers, level_start: Integers, max_rows: int, degree: int,
+    knot: float, scores: Floats, weight: Floats, loser_weight: Floats, pull: Floats,
+    hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Logistic losses of runs whose pairs are all far in order.
+    """Enumerate the pairs of hinges, or of logistic losses at any distance of the scores."""
+    buffer, terms = np.empty((3, max_rows)), np.empty((2, max_rows))
+    for index in range(low, high):
+        first_level, end_level = level_ranges[index, 0], level_ranges[index, 1]
+        first_row, end_row = level_start[first_level], level_start[end_level]
+        range_scores, loser_weights = scores[first_row:end_row], loser_weight[first_row:end_row]
+        for k in range(end_row - first_row):
+            buffer[0, k] = 0.0
+            buffer[1, k] = 0.0
+            buffer[2, k] = 0.0
+        sums[index, 0] = _generic_pairs(
+            range_scores, degree, knot, level_start, first_level, end_level, weight, loser_weights,
+            buffer, terms, pull, hessian,
+        )  # fmt: skip
+        sums[index, 1] = _add_loser_gradients(
+            loser_weights, buffer, pull[first_row:end_row], hessian[first_row:end_row]
+        )
 
-    There ``1 + exp(-m)`` loses the digits of the exponential, or all of it.
+
+@njit(**INNER)
+def _add_loser_gradients(
+    loser_weights: Floats, buffer: Floats, pull: Floats, hessian: Floats
+) -> float:
+    """Add the losers' gradients and Hessians; return the gradient sum."""
+    gradient_sum = 0.0
+    for k in range(loser_weights.size):
+        gradient_sum += loser_weights[k] * buffer[0, k]
+        pull[k] -= loser_weights[k] * buffer[0, k]
+        hessian[k] += loser_weights[k] * buffer[1, k]
+    return gradient_sum
+
+
+@njit(cache=True, nogil=True)
+def _small_logistic_losses(
+    low: int, high: int, level_ranges: Integers, level_start: Integers, max_rows: int,
+    scores: Floats, weight: Floats, loser_weight: Floats, losses: Floats,
+) -> None:  # fmt: skip
+    """Compute logistic values of level ranges whose pairs are all far in order.
+
+    For these ``1 + exp(-m)`` would round away most digits of the exponential, or all of them.
     """
-    at = np.empty(longest)
-    for run in range(low, high):
-        bottom, top = runs[run, 0], runs[run, 1]
-        first, last = level_start[bottom], level_start[top]
-        least, most = scores[first], scores[first]
-        for row in range(first, last):
-            least, most = fmin(least, scores[row]), fmax(most, scores[row])
-        for row in range(first, last):
-            at[row - first] = portable_exp(scores[row] - 0.5 * (most + least))
+    exp_scores = np.empty(max_rows)
+    for index in range(low, high):
+        first_level, end_level = level_ranges[index, 0], level_ranges[index, 1]
+        first_row, end_row = level_start[first_level], level_start[end_level]
+        lowest, highest = scores[first_row], scores[first_row]
+        for row in range(first_row, end_row):
+            lowest, highest = fmin(lowest, scores[row]), fmax(highest, scores[row])
+        for row in range(first_row, end_row):
+            exp_scores[row - first_row] = portable_exp(scores[row] - 0.5 * (highest + lowest))
         value = 0.0
-        for level in range(bottom + 1, top):
+        for level in range(first_level + 1, end_level):
             for row in range(level_start[level], level_start[level + 1]):
                 loss = 0.0
-                for k in range(level_start[level] - first):
-                    loss += loser_weight[first + k] * portable_log1p(at[k] / at[row - first])
+                for k in range(level_start[level] - first_row):
+                    loss += loser_weight[first_row + k] * portable_log1p(
+                        exp_scores[k] / exp_scores[row - first_row]
+                    )
                 value += weight[row] * loss
-        losses[run] = value
+        losses[index] = value
 
 
 @njit(**INNER)
-def _narrow_query(
-    at: Floats, wide: float, level_start: Integers, bottom: int, top: int, weight: Floats,
-    share: Floats, gathered: Floats, pull: Floats, hessian: Floats,
+def _narrow_logistic_pairs(
+    exp_scores: Floats, score_range: float, level_start: Integers, first_level: int, end_level: int,
+    weight: Floats, loser_weights: Floats, buffer: Floats, pull: Floats, hessian: Floats,
 ) -> tuple[float, float]:  # fmt: skip
-    """Logistic pairs of a query; `at` are exponentials, so two pairs cost one division.
+    """Enumerate the logistic pairs of a level range from exponentials of its scores.
 
-    ``log(1 + exp(-m))`` of many winners is the logarithm of a product: `most` of them stay
-    within the range of a float. Winners of the same weight go two by two. Gives the value, and the
-    weight of all pairs.
+    Two winners of equal weight share one division. ``log(1 + exp(-m))`` summed over winners is the
+    logarithm of a product, of which `max_factors` factors stay within the range of a float. Returns
+    the value and the weight of all pairs.
     """
-    first, end = level_start[bottom], level_start[top]
-    most = np.int64(690.0 / (wide + 0.7)) - 1
-    none = np.int64(0)  # (of a plain 0 numba would find the type in more rounds)
-    value, waiting = 0.0, none
-    pairs, of_losers, losers = 0.0, 0.0, none
-    level, row = bottom, level_start[bottom + 1]
+    first_row, end_row = level_start[first_level], level_start[end_level]
+    max_factors = np.int64(690.0 / (score_range + 0.7)) - 1
+    zero = np.int64(0)  # a plain 0 would cost numba more rounds of type inference
+    value, n_factors = 0.0, zero
+    pair_weight, loser_weight_sum, n_losers = 0.0, 0.0, zero
+    level, row = first_level, level_start[first_level + 1]
     while True:
-        own = weight[row] if row < end else 0.0
-        if waiting >= most or (waiting > 0 and own != weight[row - 1]):
-            value += weight[row - 1] * _logs(gathered[2], share, end - first)
-            waiting = none
-        if row == end:
-            return value, pairs
+        winner_weight = weight[row] if row < end_row else 0.0
+        if n_factors >= max_factors or (n_factors > 0 and winner_weight != weight[row - 1]):
+            value += weight[row - 1] * _flush_logarithms(
+                buffer[2], loser_weights, end_row - first_row
+            )
+            n_factors = zero
+        if row == end_row:
+            return value, pair_weight
         if row == level_start[level + 1]:
             level += 1
-            for k in range(losers, row - first):
-                of_losers += share[k]
-            losers = row - first
-        two = row + 1 < level_start[level + 1] and weight[row + 1] == own
-        other = at[row + 1 - first] if two else np.inf
-        up, curved, other_up, other_curved = _two_winners(
-            at, losers, at[row - first], other, own, share, gathered
-        )
-        pairs += own * of_losers
-        pull[row] += own * up
-        hessian[row] += own * curved
-        if two:
-            pairs += own * of_losers
-            pull[row + 1] += own * other_up
-            hessian[row + 1] += own * other_curved
-        row += 1 + two
-        waiting += 1 + two
+            for k in range(n_losers, row - first_row):
+                loser_weight_sum += loser_weights[k]
+            n_losers = row - first_row
+        has_second = row + 1 < level_start[level + 1] and weight[row + 1] == winner_weight
+        second_exp = exp_scores[row + 1 - first_row] if has_second else np.inf
+        slope, curvature, second_slope, second_curvature = _add_two_winners(
+            exp_scores, n_losers, exp_scores[row - first_row], second_exp, winner_weight,
+            loser_weights, buffer,
+        )  # fmt: skip
+        pair_weight += winner_weight * loser_weight_sum
+        pull[row] += winner_weight * slope
+        hessian[row] += winner_weight * curvature
+        if has_second:
+            pair_weight += winner_weight * loser_weight_sum
+            pull[row + 1] += winner_weight * second_slope
+            hessian[row + 1] += winner_weight * second_curvature
+        row += 1 + has_second
+        n_factors += 1 + has_second
 
 
 @njit(**INNER)
-def _logs(product: Floats, share: Floats, count: int) -> float:
-    """Sum of share·log(product), and products of nothing for what comes next."""
+def _flush_logarithms(product: Floats, loser_weights: Floats, count: int) -> float:
+    """Return the sum of ``weight·log(product)`` and reset the products to 1."""
     total = 0.0
-    for k in range(count):  # alone, so that the processor takes several at a time
+    for k in range(count):  # a separate loop vectorizes
         product[k] = portable_log(product[k])
     for k in range(count):
-        total += share[k] * product[k]
+        total += loser_weights[k] * product[k]
         product[k] = 1.0
     return total
 
 
 @njit(**INNER)
-def _two_winners(
-    at: Floats, losers: int, one_at: float, other_at: float, own: float, share: Floats,
-    gathered: Floats,
+def _add_two_winners(
+    exp_scores: Floats, n_losers: int, first_exp: float, second_exp: float, winner_weight: float,
+    loser_weights: Floats, buffer: Floats,
 ) -> tuple[float, float, float, float]:  # fmt: skip
-    """Two winners of one weight and their losers; the second is not there if at infinity."""
-    down, curve, product = gathered[0], gathered[1], gathered[2]
-    one, other = 1.0 / one_at, 1.0 / other_at
-    up, curved, other_up, other_curved = 0.0, 0.0, 0.0, 0.0
-    for k in range(losers):
-        wrong, other_wrong = at[k] * one, at[k] * other
-        odds, other_odds = 1.0 + wrong, 1.0 + other_wrong
-        both = odds * other_odds
-        product[k] *= both
-        inverse = np.divide(1.0, both)
-        right, other_right = inverse * other_odds, inverse * odds  # chances of the right order
-        wrong, other_wrong = wrong * right, other_wrong * other_right
-        curvature, other_curvature = wrong * right, other_wrong * other_right
-        down[k] += own * (wrong + other_wrong)
-        curve[k] += own * (curvature + other_curvature)
-        up += share[k] * wrong
-        curved += share[k] * curvature
-        other_up += share[k] * other_wrong
-        other_curved += share[k] * other_curvature
-    return up, curved, other_up, other_curved
+    """Add the pairs of two winners of equal weight; `second_exp` is infinite if there is only one.
+
+    Returns slope and curvature of the first winner, then of the second.
+    """
+    loser_slope, loser_curvature, product = buffer[0], buffer[1], buffer[2]
+    first_inverse, second_inverse = 1.0 / first_exp, 1.0 / second_exp
+    first_slope, first_curvature, second_slope, second_curvature = 0.0, 0.0, 0.0, 0.0
+    for k in range(n_losers):
+        first_wrong, second_wrong = exp_scores[k] * first_inverse, exp_scores[k] * second_inverse
+        first_odds, second_odds = 1.0 + first_wrong, 1.0 + second_wrong
+        odds_product = first_odds * second_odds
+        product[k] *= odds_product
+        inverse = np.divide(1.0, odds_product)
+        first_right, second_right = inverse * second_odds, inverse * first_odds
+        first_wrong, second_wrong = first_wrong * first_right, second_wrong * second_right
+        first_term, second_term = first_wrong * first_right, second_wrong * second_right
+        loser_slope[k] += winner_weight * (first_wrong + second_wrong)
+        loser_curvature[k] += winner_weight * (first_term + second_term)
+        first_slope += loser_weights[k] * first_wrong
+        first_curvature += loser_weights[k] * first_term
+        second_slope += loser_weights[k] * second_wrong
+        second_curvature += loser_weights[k] * second_term
+    return first_slope, first_curvature, second_slope, second_curvature
 
 
 @njit(**INNER)
-def _plain_query(
-    at: Floats, degree: int, knot: float, level_start: Integers, bottom: int, top: int,
-    weight: Floats, share: Floats, gathered: Floats, terms: Floats, pull: Floats, hessian: Floats,
+def _generic_pairs(
+    scores: Floats, degree: int, knot: float, level_start: Integers, first_level: int,
+    end_level: int, weight: Floats, loser_weights: Floats, buffer: Floats, terms: Floats,
+    pull: Floats, hessian: Floats,
 ) -> float:  # fmt: skip
-    """Hinge pairs of a query, or logistic ones too far apart for plain exponentials."""
-    first = level_start[bottom]
-    down, curve, loss = gathered[0], gathered[1], gathered[2]
-    for level in range(bottom + 1, top):
-        losers = level_start[level] - first
+    """Enumerate hinge pairs, or logistic pairs too far apart for plain exponentials."""
+    first_row = level_start[first_level]
+    loser_slope, loser_curvature, loser_loss = buffer[0], buffer[1], buffer[2]
+    for level in range(first_level + 1, end_level):
+        n_losers = level_start[level] - first_row
         for row in range(level_start[level], level_start[level + 1]):
-            own, own_at = weight[row], at[row - first]
-            if degree == 1:  # straight
-                _hinge_pairs(at, losers, knot - own_at, own, down, loss, terms)
-                pull[row] += own * _weighted_total(terms[0], share, losers)
+            winner_weight, winner_score = weight[row], scores[row - first_row]
+            if degree == 1:  # no curvature
+                _hinge_pairs(
+                    scores, n_losers, knot - winner_score, winner_weight, loser_slope, loser_loss,
+                    terms,
+                )  # fmt: skip
+                pull[row] += winner_weight * _weighted_sum(terms[0], loser_weights, n_losers)
                 continue
             if degree == 0:
-                _wide_pairs(at, losers, own_at, own, down, curve, loss, terms)
+                _wide_logistic_pairs(
+                    scores, n_losers, winner_score, winner_weight, loser_slope, loser_curvature,
+                    loser_loss, terms,
+                )  # fmt: skip
             else:
-                _squared_pairs(at, losers, knot - own_at, own, down, curve, loss, terms)
-            pull[row] += own * _weighted_total(terms[0], share, losers)
-            hessian[row] += own * _weighted_total(terms[1], share, losers)
-    return _weighted_total(loss, share, level_start[top] - first)
+                _squared_pairs(
+                    scores, n_losers, knot - winner_score, winner_weight, loser_slope,
+                    loser_curvature, loser_loss, terms,
+                )  # fmt: skip
+            pull[row] += winner_weight * _weighted_sum(terms[0], loser_weights, n_losers)
+            hessian[row] += winner_weight * _weighted_sum(terms[1], loser_weights, n_losers)
+    return _weighted_sum(loser_loss, loser_weights, level_start[end_level] - first_row)
 
 
 @njit(**INNER)
 def _hinge_pairs(
-    at: Floats, losers: int, reach: float, own: float, down: Floats, loss: Floats, terms: Floats
-) -> None:
-    slope, lacking = terms[0], terms[1]
-    for k in range(losers):
-        short = reach + at[k]
-        lacking[k] = short if short > 0.0 else 0.0
-    for k in range(losers):
-        slope[k] = 1.0 if lacking[k] > 0.0 else 0.0
-    for k in range(losers):
-        loss[k] += own * lacking[k]
-    for k in range(losers):
-        down[k] += own * slope[k]
+    scores: Floats, n_losers: int, knot_less_winner: float, winner_weight: float,
+    loser_slope: Floats, loser_loss: Floats, terms: Floats,
+) -> None:  # fmt: skip
+    slope, hinge = terms[0], terms[1]
+    for k in range(n_losers):
+        shortfall = knot_less_winner + scores[k]
+        hinge[k] = shortfall if shortfall > 0.0 else 0.0
+    for k in range(n_losers):
+        slope[k] = 1.0 if hinge[k] > 0.0 else 0.0
+    for k in range(n_losers):
+        loser_loss[k] += winner_weight * hinge[k]
+    for k in range(n_losers):
+        loser_slope[k] += winner_weight * slope[k]
 
 
 @njit(**INNER)
 def _squared_pairs(
-    at: Floats, losers: int, reach: float, own: float, down: Floats, curve: Floats, loss: Floats,
-    terms: Floats,
+    scores: Floats, n_losers: int, knot_less_winner: float, winner_weight: float,
+    loser_slope: Floats, loser_curvature: Floats, loser_loss: Floats, terms: Floats,
 ) -> None:  # fmt: skip
     slope, curvature = terms[0], terms[1]
-    for k in range(losers):
-        short = 2.0 * (reach + at[k])
-        slope[k] = short if short > 0.0 else 0.0
-    for k in range(losers):
+    for k in range(n_losers):
+        shortfall = 2.0 * (knot_less_winner + scores[k])
+        slope[k] = shortfall if shortfall > 0.0 else 0.0
+    for k in range(n_losers):
         curvature[k] = 2.0 if slope[k] > 0.0 else 0.0
-    for k in range(losers):
-        loss[k] += 0.25 * own * slope[k] * slope[k]
-    for k in range(losers):
-        down[k] += own * slope[k]
-    for k in range(losers):
-        curve[k] += own * curvature[k]
+    for k in range(n_losers):
+        loser_loss[k] += 0.25 * winner_weight * slope[k] * slope[k]
+    for k in range(n_losers):
+        loser_slope[k] += winner_weight * slope[k]
+    for k in range(n_losers):
+        loser_curvature[k] += winner_weight * curvature[k]
 
 
 @njit(**INNER)
-def _wide_pairs(
-    at: Floats, losers: int, own_at: float, own: float, down: Floats, curve: Floats,
-    loss: Floats, terms: Floats,
+def _wide_logistic_pairs(
+    scores: Floats, n_losers: int, winner_score: float, winner_weight: float, loser_slope: Floats,
+    loser_curvature: Floats, loser_loss: Floats, terms: Floats,
 ) -> None:  # fmt: skip
-    for k in range(losers):
-        margin = own_at - at[k]
-        small = portable_exp(-abs(margin))
-        chance = (small if margin > 0 else 1.0) / (1.0 + small)
-        curvature = small / ((1.0 + small) * (1.0 + small))
-        loss[k] += own * (portable_log1p(small) + fmax(-margin, 0.0))
-        down[k] += own * chance
-        curve[k] += own * curvature
-        terms[0, k], terms[1, k] = chance, curvature
+    for k in range(n_losers):
+        margin = winner_score - scores[k]
+        exponential = portable_exp(-abs(margin))
+        slope = (exponential if margin > 0 else 1.0) / (1.0 + exponential)
+        curvature = exponential / ((1.0 + exponential) * (1.0 + exponential))
+        loser_loss[k] += winner_weight * (portable_log1p(exponential) + fmax(-margin, 0.0))
+        loser_slope[k] += winner_weight * slope
+        loser_curvature[k] += winner_weight * curvature
+        terms[0, k], terms[1, k] = slope, curvature
 
 
 @njit(cache=True, nogil=True)
-def _listed_pairs(
-    low: int, high: int, degree: int, knot: float, margin: Floats, weight: Floats,
-    value: Floats, mass: Floats, curve: Floats,
+def _explicit_pairs(
+    low: int, high: int, degree: int, knot: float, margins: Floats, weight: Floats,
+    value: Floats, gradient: Floats, hessian: Floats,
 ) -> None:  # fmt: skip
-    """Loss, slope and curvature of listed pairs, by their weights."""
+    """Compute weighted loss, slope and curvature of explicit pairs."""
     for pair in range(low, high):
-        here = margin[pair]
+        margin = margins[pair]
         if degree == 0:
-            small = portable_exp(-abs(here))
-            chance = (small if here > 0 else 1.0) / (1.0 + small)
-            curvature = small / ((1.0 + small) * (1.0 + small))
-            loss = portable_log1p(small) + fmax(-here, 0.0)
+            exponential = portable_exp(-abs(margin))
+            slope = (exponential if margin > 0 else 1.0) / (1.0 + exponential)
+            curvature = exponential / ((1.0 + exponential) * (1.0 + exponential))
+            loss = portable_log1p(exponential) + fmax(-margin, 0.0)
         else:
-            lacking, within = fmax(knot - here, 0.0), 1.0 if here < knot else 0.0
-            loss = lacking if degree == 1 else lacking * lacking
-            chance = within if degree == 1 else 2.0 * lacking
-            curvature = 0.0 if degree == 1 else 2.0 * within
+            shortfall, is_active = fmax(knot - margin, 0.0), 1.0 if margin < knot else 0.0
+            loss = shortfall if degree == 1 else shortfall * shortfall
+            slope = is_active if degree == 1 else 2.0 * shortfall
+            curvature = 0.0 if degree == 1 else 2.0 * is_active
         value[pair] = weight[pair] * loss
-        mass[pair] = weight[pair] * chance
-        curve[pair] = weight[pair] * curvature
+        gradient[pair] = weight[pair] * slope
+        hessian[pair] = weight[pair] * curvature
 
 
 @njit(**INNER)
-def _weighted_total(values: Floats, share: Floats, count: int) -> float:
-    """Sum of share·value in eight strands, which do not wait for each other."""
+def _weighted_sum(values: Floats, weights: Floats, count: int) -> float:
+    """Return ``sum weight·value`` in eight partial sums, whose additions overlap."""
     a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     whole = count - count % 8
     for k in range(0, whole, 8):
-        a += share[k] * values[k]
-        b += share[k + 1] * values[k + 1]
-        c += share[k + 2] * values[k + 2]
-        d += share[k + 3] * values[k + 3]
-        e += share[k + 4] * values[k + 4]
-        f += share[k + 5] * values[k + 5]
-        g += share[k + 6] * values[k + 6]
-        h += share[k + 7] * values[k + 7]
+        a += weights[k] * values[k]
+        b += weights[k + 1] * values[k + 1]
+        c += weights[k + 2] * values[k + 2]
+        d += weights[k + 3] * values[k + 3]
+        e += weights[k + 4] * values[k + 4]
+        f += weights[k + 5] * values[k + 5]
+        g += weights[k + 6] * values[k + 6]
+        h += weights[k + 7] * values[k + 7]
     for k in range(whole, count):
-        a += share[k] * values[k]
+        a += weights[k] * values[k]
     return ((a + b) + (c + d)) + ((e + f) + (g + h))

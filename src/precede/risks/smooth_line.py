@@ -1,9 +1,9 @@
-"""Steps along a two-valued ranker for an analytic loss and a price ``u^p``, on few points.
+"""Line search along a two-valued weak ranker for an analytic loss and a price ``u^p``.
 
-Inside a short interval of scores a smooth function is its interpolation at a few Chebyshev
-points, so a million items that share a grade and a value of the ranker are replaced by some
-hundred points with (signed) weights. The line search then looks at points only: after O(n) to
-find the weights, a step costs no more for a million rows than for a thousand.
+Within a cell of the score axis a smooth function is determined by its values at a few Chebyshev
+points, so a million rows that share a grade and a value of the weak ranker are replaced by a few
+hundred points with (signed) weights. After O(n) to compute the weights, a step of the search
+evaluates only points: its cost does not depend on the number of rows.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from numba import njit
 from precede.engine.arrays import Array, Bytes, Floats
 from precede.losses import Smooth
 from precede.risks.base import State, zero_between
-from precede.risks.sweeps import chebyshev, finer
+from precede.risks.sweeps import chebyshev, refine_cells
 
 if TYPE_CHECKING:
     from precede.risks.base import BoundLossRisk
 
-__all__ = ["SmoothLine", "least_on_points"]
+__all__ = ["ChebyshevLineSearch", "least_on_points"]
 
 
-BLOCK = 1 << 15  # rows whose moments are added in order, whatever the number of threads
-MOST_POINTS = 6000  # beyond, the points of the losers cost more than they save
-ROWS_FOR_EACH_LEVEL = 5000  # with fewer the items themselves are as quick
-DOUBLINGS = 24
+CHUNK_ROWS = 1 << 15  # does not depend on the number of threads, so that sums do not either
+MAX_POINTS = 6000  # with more points of the losers, searching the rows is faster
+MIN_ROWS_PER_LEVEL = 5000  # with fewer, searching the rows is as fast
+MAX_DOUBLINGS = 24
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ class _Grid:
     nodes: int
 
     def points(self) -> Floats:
-        """Scores of the points, cell by cell."""
+        """Return the scores of the points, by cell."""
         at, _ = chebyshev(self.nodes)
         center = self.origin + (np.arange(self.cells) + 0.5) * self.width
         return center[:, None] + self.width / 2 * at[None, :]
 
 
-class SmoothLine:
-    """The slope of the risk along a ranker of values 0 and 1, as a function of the step.
+class ChebyshevLineSearch:
+    """Slope of the risk along a weak ranker of values 0 and 1, as a function of the step.
 
-    For one query with few grades and many rows; ask `fits` first. Time O(n) to make, and
-    O(points²) for a step. The points stand for the rows to about ten digits.
+    For one query with few grades and many rows; check `applies` first. O(n) time to build and
+    O(points²) per step. The points reproduce the sums over rows to about ten digits.
     """
 
     def __init__(self, risk: BoundLossRisk, state: State, values: Bytes):
@@ -63,136 +63,154 @@ class SmoothLine:
         assert form.kind == "smooth"
         scores = state.scores - layout.grade if risk.loss.gap else state.scores
         origin, end = float(scores.min()), float(scores.max())
-        coarse = _halved(form)
+        coarse = _halve_cells(form)
         cells = int((end - origin) / coarse.width) + 1
-        # u^p varies p times as fast as u.
-        self._parts = max(1, int(np.ceil(cost.power * coarse.width / 2)))
+        # u^p varies p times as fast as u, so the losers need finer cells.
+        self._refinement = max(1, int(np.ceil(cost.power * coarse.width / 2)))
         self._winners = _Grid(origin, coarse.width, cells, coarse.nodes)
-        fine = coarse.width / self._parts
-        self._losers = _Grid(origin, fine, cells * self._parts, coarse.nodes)
+        fine_width = coarse.width / self._refinement
+        self._losers = _Grid(origin, fine_width, cells * self._refinement, coarse.nodes)
         self._power = cost.power
-        share = layout.weight / layout.weight.max()
-        outer_share = layout.loser_weight / layout.loser_weight.max()
+        weight = layout.weight / layout.weight.max()
+        loser_weight = layout.loser_weight / layout.loser_weight.max()
         if risk.mean:
-            log_share = (1.0 - cost.power) * risk.log_divisors()
-            outer_share = outer_share * np.exp(log_share - log_share[layout.level_start[-2] - 1])
+            log_factor = (1.0 - cost.power) * risk.log_divisors()
+            loser_weight = loser_weight * np.exp(
+                log_factor - log_factor[layout.level_start[-2] - 1]
+            )
         levels = list(pairwise(layout.level_start))
-        # Weights of the points that stand for all grades above each level but the top.
-        self._above = [self._weights(scores, share, self._winners, run) for run in levels[1:]]
-        for level in range(len(self._above) - 2, -1, -1):
-            self._above[level] = self._above[level] + self._above[level + 1]
-        self._below = [self._weights(scores, outer_share, self._losers, run) for run in levels[:-1]]
-        self._still = self._kernels(0.0)[0]
+        # Cumulated from the top: the winners of a level are all levels above it.
+        self._winner_weights = [
+            self._point_weights(scores, weight, self._winners, rows) for rows in levels[1:]
+        ]
+        for level in range(len(self._winner_weights) - 2, -1, -1):
+            self._winner_weights[level] = (
+                self._winner_weights[level] + self._winner_weights[level + 1]
+            )
+        self._loser_weights = [
+            self._point_weights(scores, loser_weight, self._losers, rows) for rows in levels[:-1]
+        ]
+        self._unshifted = self._shifted_kernels(0.0)[0]
 
     @staticmethod
-    def fits(risk: BoundLossRisk, state: State) -> bool:
-        """Whether the line of such a risk is to be had from points, and worth it."""
+    def applies(risk: BoundLossRisk, state: State) -> bool:
+        """Return whether the Chebyshev line search applies and is faster."""
         layout, form = risk.layout, risk.loss.form
         if form is None or form.kind != "smooth":
             return False
         if risk.price.power is None or layout.any_listed:
             return False
         levels = layout.level_start.size - 1
-        if risk.queries != 1 or layout.n_graded < ROWS_FOR_EACH_LEVEL * levels:
+        if risk.queries != 1 or layout.n_graded < MIN_ROWS_PER_LEVEL * levels:
             return False
         span = float(np.ptp(state.scores)) + (float(np.ptp(layout.grade)) if risk.loss.gap else 0.0)
-        half = _halved(form)
-        parts = max(1.0, risk.price.power * half.width / 2)
-        return (span / half.width + 1) * half.nodes * parts <= MOST_POINTS
+        coarse = _halve_cells(form)
+        refinement = max(1.0, risk.price.power * coarse.width / 2)
+        return (span / coarse.width + 1) * coarse.nodes * refinement <= MAX_POINTS
 
-    def least(self) -> float | None:
-        """Step at which the risk is least, to about nine digits; None if it is at infinity."""
+    def minimize(self) -> float | None:
+        """Return the step that minimizes the risk, to about nine digits; None if infinite."""
         at_zero = self._slope(0.0)
         if at_zero == 0:
             return 0.0
-        reach = -0.25 if at_zero > 0 else 0.25
-        for _ in range(DOUBLINGS):
-            here = self._slope(reach)
-            if abs(here) <= 1e-14 * abs(at_zero):  # no more than rounding is left to gain
+        step = -0.25 if at_zero > 0 else 0.25
+        for _ in range(MAX_DOUBLINGS):
+            slope = self._slope(step)
+            if abs(slope) <= 1e-14 * abs(at_zero):  # only rounding errors are left
                 return None
-            if here * at_zero < 0:
-                low, high = sorted((0.0, reach))
+            if slope * at_zero < 0:
+                low, high = sorted((0.0, step))
                 return zero_between(self._slope, low, high, 1e-11)
-            reach *= 2
+            step *= 2
         return None
 
     def _slope(self, step: float) -> float:
-        """Derivative of the risk by the step, up to a positive factor."""
-        (up, up_slope), (down, down_slope) = self._kernels(step), self._kernels(-step)
+        """Return the derivative of the risk by the step, up to a positive factor."""
+        (up, up_slope), (down, down_slope) = (
+            self._shifted_kernels(step),
+            self._shifted_kernels(-step),
+        )
         total, loss_sums, slopes = 0.0, [], []
-        for above in self._above:
-            one, zero = above[1], above[0]
-            # Losers where the ranker is 0: winners with 1 move away from them; and the reverse.
-            loss_sums.append((_meet(self._still, zero) + _meet(up, one),
-                         _meet(self._still, one) + _meet(down, zero)))  # fmt: skip
-            slopes.append((_meet(up_slope, one), -_meet(down_slope, zero)))
-        most = max(float(each.max()) for pair in loss_sums for each in pair)
-        for pair, slope, below in zip(loss_sums, slopes, self._below, strict=True):
-            for side in (0, 1):
-                price_slope = np.maximum(pair[side] / most, 0.0) ** (self._power - 1)
-                total += float((below[side] * price_slope * slope[side]).sum())
+        for weights in self._winner_weights:
+            ones, zeros = weights[1], weights[0]
+            # For losers with value 0 the winners with value 1 move up; for losers with value 1
+            # the winners with value 0 move down.
+            loss_sums.append((_apply(self._unshifted, zeros) + _apply(up, ones),
+                         _apply(self._unshifted, ones) + _apply(down, zeros)))  # fmt: skip
+            slopes.append((_apply(up_slope, ones), -_apply(down_slope, zeros)))
+        largest = max(float(sums.max()) for pair in loss_sums for sums in pair)
+        for pair, slope, weights_below in zip(loss_sums, slopes, self._loser_weights, strict=True):
+            for value in (0, 1):
+                price_slope = np.maximum(pair[value] / largest, 0.0) ** (self._power - 1)
+                total += float((weights_below[value] * price_slope * slope[value]).sum())
         return total
 
-    def _kernels(self, shift: float) -> tuple[Array, Array]:
-        """Loss and its slope between cells, for margins enlarged by a shift.
+    def _shifted_kernels(self, shift: float) -> tuple[Array, Array]:
+        """Return the loss and its slope between cells, for margins increased by `shift`.
 
-        Entry ``[c - parts·c' + offset, i, j]`` is for point j of the losers' cell c and point i
-        of the winners' cell c'.
+        Entry ``[l, w, i, j]``: point i of the winners' cell w and point j of the losers' cell l.
         """
         winners, losers = self._winners, self._losers
-        at, _ = chebyshev(winners.nodes)
-        first = -self._parts * (winners.cells - 1)
-        apart = (np.arange(first, losers.cells) + 0.5) * losers.width - winners.width / 2
-        lose = apart[:, None] + losers.width / 2 * at[None, :]
-        margin = winners.width / 2 * at[None, :, None] - lose[:, None, :] + shift
+        points, _ = chebyshev(winners.nodes)
+        first_distance = -self._refinement * (winners.cells - 1)
+        offset = (np.arange(first_distance, losers.cells) + 0.5) * losers.width - winners.width / 2
+        loser_position = offset[:, None] + losers.width / 2 * points[None, :]
+        margin = winners.width / 2 * points[None, :, None] - loser_position[:, None, :] + shift
         loss = self._risk.loss
         return (
-            _windows(loss.value(margin), winners.cells, losers.cells, self._parts),
-            _windows(loss.slope(margin), winners.cells, losers.cells, self._parts),
+            _toeplitz_view(loss.value(margin), winners.cells, losers.cells, self._refinement),
+            _toeplitz_view(loss.slope(margin), winners.cells, losers.cells, self._refinement),
         )
 
-    def _weights(self, scores: Floats, mass: Floats, grid: _Grid, run: tuple[int, int]) -> Floats:
-        """Weights of the points that stand for a level: (ranker 0 and 1, cells, nodes)."""
-        first, last = run
-        blocks = -(-(last - first) // BLOCK)
-        moments = np.zeros((blocks, 2, grid.cells, grid.nodes))
+    def _point_weights(
+        self, scores: Floats, weight: Floats, grid: _Grid, rows: tuple[int, int]
+    ) -> Floats:
+        """Return the weights of the points of a level, of shape (ranker values, cells, nodes)."""
+        first, last = rows
+        n_chunks = -(-(last - first) // CHUNK_ROWS)
+        moments = np.zeros((n_chunks, 2, grid.cells, grid.nodes))
         self._risk.context.run(
-            _moments, blocks, scores[first:last], mass[first:last], self._values[first:last],
-            grid.origin, grid.width, moments, small=blocks == 1,
+            _moments, n_chunks, scores[first:last], weight[first:last], self._values[first:last],
+            grid.origin, grid.width, moments, small=n_chunks == 1,
         )  # fmt: skip
         _, to_coefficients = chebyshev(grid.nodes)
         return moments.sum(axis=0) @ to_coefficients
 
 
 def least_on_points(risk: BoundLossRisk, state: State, values: Array) -> float | None:
-    """Step along a ranker of values 0 and 1 at which the risk is least, found on points.
+    """Return the step along a weak ranker of values 0 and 1 that minimizes the risk.
 
-    None where points do not fit or find nothing: the line must then be searched on the rows.
+    None where the method does not apply or finds no minimum; the rows must then be searched.
     """
-    if values.dtype != np.uint8 or not SmoothLine.fits(risk, state):
+    if values.dtype != np.uint8 or not ChebyshevLineSearch.applies(risk, state):
         return None
     sign = 1.0 if risk.edge(state, values) > 0 else -1.0
-    return None if risk.falls_for_ever(sign * values) else SmoothLine(risk, state, values).least()
+    if risk.falls_for_ever(sign * values):
+        return None
+    return ChebyshevLineSearch(risk, state, values).minimize()
 
 
-def _halved(form: Smooth) -> Smooth:
-    """Cells of half the width declared; fewer cells mean fewer points, more mean fewer nodes."""
-    return finer(form, parts=2)
+def _halve_cells(form: Smooth) -> Smooth:
+    """Halve the cell width; fewer cells need fewer points, more cells fewer nodes each."""
+    return refine_cells(form, parts=2)
 
 
-def _windows(values: Array, winners: int, losers: int, parts: int) -> Array:
-    """View by (losers' cell, winners' cell, i, j) of entries that depend on how far apart."""
+def _toeplitz_view(values: Array, winner_cells: int, loser_cells: int, refinement: int) -> Array:
+    """View entries that depend on the distance of two cells by (loser cell, winner cell, i, j).
+
+    All pairs of cells at one distance share a matrix, as in a Toeplitz matrix.
+    """
     step = values.strides[0]
     return np.lib.stride_tricks.as_strided(
-        values[parts * (winners - 1) :],
-        (losers, winners, *values.shape[1:]),
-        (step, -parts * step, *values.strides[1:]),
+        values[refinement * (winner_cells - 1) :],
+        (loser_cells, winner_cells, *values.shape[1:]),
+        (step, -refinement * step, *values.strides[1:]),
         writeable=False,
     )
 
 
-def _meet(kernel: Array, weights: Floats) -> Floats:
-    """Sum over the winners' points, for every point of the losers."""
+def _apply(kernel: Array, weights: Floats) -> Floats:
+    """Sum over the winners' points for every point of the losers."""
     return np.einsum("lwij,wi->lj", kernel, weights)
 
 
@@ -201,21 +219,21 @@ def _meet(kernel: Array, weights: Floats) -> Floats:
 
 @njit(cache=True, nogil=True)
 def _moments(
-    begin: int, end: int, scores: Floats, mass: Floats, values: Bytes, origin: float, width: float,
-    moments: Floats,
+    begin: int, end: int, scores: Floats, weights: Floats, values: Bytes, origin: float,
+    width: float, moments: Floats,
 ) -> None:  # fmt: skip
-    """Sums of mass times Chebyshev polynomials, by block, value of the ranker and cell."""
+    """Sum weight times Chebyshev polynomials by chunk, value of the weak ranker and cell."""
     nodes = moments.shape[3]
     cells = moments.shape[2]
-    for number in range(begin, end):
-        for item in range(number * BLOCK, min((number + 1) * BLOCK, scores.size)):
-            position = (scores[item] - origin) / width
+    for chunk in range(begin, end):
+        for row in range(chunk * CHUNK_ROWS, min((chunk + 1) * CHUNK_ROWS, scores.size)):
+            position = (scores[row] - origin) / width
             cell = min(int(position), cells - 1)
             x = 2.0 * (position - cell) - 1.0
-            row = moments[number, values[item], cell]
-            weight = mass[item]
-            before, now = 1.0, x
-            row[0] += weight
+            cell_moments = moments[chunk, values[row], cell]
+            weight = weights[row]
+            previous, current = 1.0, x
+            cell_moments[0] += weight
             for a in range(1, nodes):
-                row[a] += weight * now
-                before, now = now, 2.0 * x * now - before
+                cell_moments[a] += weight * current
+                previous, current = current, 2.0 * x * current - previous

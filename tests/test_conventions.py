@@ -515,8 +515,8 @@ def test_one_module_loops_over_rounds():
     assert found["look"] == {"boosting/loop.py", "dask/estimators.py"}
 
 
-def test_only_the_loop_and_methods_made_of_methods_do_a_round():
-    """``method.advance()`` stands in the loop, and in `advance` of what holds several methods."""
+def test_only_the_loop_and_trainers_made_of_trainers_boost_a_round():
+    """Only the loop, and trainers made of trainers, call ``trainer.boost_round()``."""
     found = {
         (str(path.relative_to(SOURCE)), function.name)
         for path, tree in trees()
@@ -524,15 +524,12 @@ def test_only_the_loop_and_methods_made_of_methods_do_a_round():
         for node in ast.walk(function)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "advance"
-        and not node.args
-        and not node.keywords
-        and ast.unparse(node.func.value) != "bar"  # of progress
+        and node.func.attr == "boost_round"
     }
     assert found == {
-        ("boosting/loop.py", "_rounds"),
-        ("boosting/bagging.py", "advance"),
-        ("boosting/selection.py", "advance"),
+        ("boosting/loop.py", "_loop"),
+        ("boosting/bagging.py", "boost_round"),
+        ("boosting/selection.py", "boost_round"),
     }
 
 

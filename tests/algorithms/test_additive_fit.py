@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 
 from precede import Judgments, PairRisk, Trees
 from precede.algorithms.additive_fit import AdditiveFit, _doubt, _least
-from precede.boosting.loop import drive
-from precede.boosting.resampling import Sample
+from precede.boosting.loop import run_rounds
+from precede.boosting.resampling import Resampler
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
 from precede.weak_rankers.interactions import PairTerms
@@ -18,7 +18,7 @@ from precede.weak_rankers.interactions import PairTerms
 def fit_of(judgments, X, **options):
     training = TrainingData.prepare(X, judgments, balance="items", max_bins=255, context=Context(1))
     made = AdditiveFit(
-        rows=Sample.of(training, judgments, balance="items", queries=10),
+        rows=Resampler.of(training, judgments, balance="items", queries=10),
         risk=PairRisk("logistic", balance="items"),
         trees=Trees(interaction_constraints=[[j] for j in range(X.shape[1])], num_leaves=2,
                     min_child_samples=5, reg_lambda=1.0),
@@ -43,7 +43,7 @@ def test_the_trial_finds_the_pair_and_the_fit_uses_it():
     plan = fit._trial(2)
     assert plan.pairs == [(0, 1)]
     assert 0 < plan.pair_rounds <= 10
-    found = fit.run(2, drive, None)
+    found = fit.run(2, run_rounds, None)
     assert {key for key in found.model.terms if len(key) == 2} == {(0, 1)}
     assert found.rounds == 10
     assert found.pair_rounds == plan.pair_rounds
@@ -79,7 +79,7 @@ def test_an_interrupted_fit_keeps_whole_rounds(at, rounds):
             if progress.round == at:
                 raise KeyboardInterrupt
 
-        return drive(method, history, [stop])
+        return run_rounds(method, history, [stop])
 
     with pytest.warns(UserWarning, match="interrupted"):
         found = fit.run([(0, 1)], interrupted, None, checked=False)

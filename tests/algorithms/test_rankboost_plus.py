@@ -360,7 +360,7 @@ def test_callbacks_progress_and_interruption(capsys):
     X, y, qid = some_data()
     stop_at_four = [lambda progress: progress.round == 4]
     model = RankBoostPlus(n_estimators=50, callbacks=stop_at_four, verbose=1).fit(X, y, qid=qid)
-    assert (model.n_estimators_, model.stop_reason_) == (4, "a callback said so")
+    assert (model.n_estimators_, model.stop_reason_) == (4, "stopped by a callback")
     assert "risk" in capsys.readouterr().err
 
     def interrupt(progress):

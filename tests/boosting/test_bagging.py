@@ -7,8 +7,8 @@ from sklearn.base import clone
 from precede import BoostedRanker, Judgments, QBRank, load, write_table
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.history import Rounds
-from precede.boosting.loop import drive
-from precede.boosting.resampling import Sample
+from precede.boosting.loop import run_rounds
+from precede.boosting.resampling import Resampler
 from precede.datasets import search_results
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
@@ -28,13 +28,13 @@ def test_the_model_is_the_mean_of_fits_to_bootstrap_samples():
     training = TrainingData.prepare(
         data.X, judgments, balance="items", max_bins=255, context=Context(1)
     )
-    sample = Sample.of(training, judgments, balance="items")
+    sample = Resampler.of(training, judgments, balance="items")
     draws = np.random.RandomState(model._seed()).randint(2**31 - 1, size=(3, 2))
     scores = []
     for draw, seed in draws.tolist():
         one = BoostedRanker(**few, random_state=seed).fit(data.X, data.y, qid=data.qid)
         method = CoordinateDescent(one.plan(Rounds(6)), sample.bootstrap(draw)[0].training)
-        scores.append(drive(method).ensemble.predict(data.X))
+        scores.append(run_rounds(method).ensemble.predict(data.X))
     np.testing.assert_allclose(model.predict(data.X), np.mean(scores, axis=0), atol=1e-12)
     assert np.ptp(scores, axis=0).max() > 0.01
     assert len(model.ensemble_) == 18

@@ -151,7 +151,7 @@ def test_callbacks_see_every_round_and_may_stop():
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
     model = RankBoost(n_estimators=10, callbacks=[watch], learning_rate=1.0).fit(X, y)
     assert seen == [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
-    assert model.stop_reason_ == "a callback said so"
+    assert model.stop_reason_ == "stopped by a callback"
     assert len(model.ensemble_) == 3
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precede import BoostedRanker, GlassBoxRanker, Judgments, pairs_in_order
-from precede.boosting.resampling import Sample, TooFewError, deal
+from precede.boosting.resampling import Resampler, TooFewError, assign_folds
 from precede.datasets import search_results
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
@@ -18,11 +18,11 @@ def sample_of(X, judgments, seed=0, balance="items", init_score=None, **options)
     training = TrainingData.prepare(
         X, judgments, balance=balance, max_bins=255, context=Context(1), init_score=init_score
     )
-    return Sample.of(training, judgments, balance=balance, seed=seed, **options)
+    return Resampler.of(training, judgments, balance=balance, seed=seed, **options)
 
 
 def rows_held(sample, count=5):
-    return [np.sort(held.rows) for _, held in sample.parts(count, count)]
+    return [np.sort(held.rows) for _, held in sample.fold_splits(count, count)]
 
 
 def contents(X, judgments, rows):
@@ -38,7 +38,7 @@ def test_every_query_that_has_a_pair_is_held_out_once_and_whole():
     graded = {q for q in np.unique(data.qid) if np.unique(data.y[data.qid == q]).size > 1}
     assert {*data.qid[every]} == graded
     assert sample.n_units == len(graded)
-    for (learn, _), rows in zip(sample.parts(5, 5), held, strict=True):
+    for (learn, _), rows in zip(sample.fold_splits(5, 5), held, strict=True):
         assert not {*data.qid[rows]} & {*data.qid[learn.rows]}
         assert learn.training.table.n_used_rows + rows.size == every.size
     sizes = [np.unique(data.qid[rows]).size for rows in held]
@@ -70,7 +70,7 @@ def test_a_single_list_is_dealt_out_grade_by_grade():
 def test_listed_pairs_stay_whole_where_they_fall_into_groups():
     pairs = np.array([(3 * g + i, 3 * g + 2) for g in range(10) for i in range(2)])
     X = np.random.RandomState(0).rand(30, 2)
-    for learn, held in sample_of(X, Judgments(pairs=pairs, n=30)).parts(5, 5):
+    for learn, held in sample_of(X, Judgments(pairs=pairs, n=30)).fold_splits(5, 5):
         assert held.judgments.n_pairs == 4
         assert learn.training.layout.winner.size == 16
 
@@ -87,7 +87,7 @@ def test_votes_that_join_everything_are_held_out_one_by_one(queries):
     judgments = Judgments(None, np.arange(12) % 3 if queries else None, pairs=pairs, n=12)
     sample = sample_of(X, judgments)
     assert (sample.kind, sample.n_units) == ("votes", 66)
-    parts = sample.parts(3, 3)
+    parts = sample.fold_splits(3, 3)
     for learn, held in parts:
         assert (learn.judgments.n_pairs, held.judgments.n_pairs) == (44, 22)
         assert not {*every_vote(learn)} & {*every_vote(held)}
@@ -141,14 +141,14 @@ def some_queries(count=30, seed=0):
 def test_shares_hold_out_each_query_once_and_whole():
     X, judgments = some_queries()
     rows = glass_sample(judgments, X)
-    parts = rows.divided(0.2, 10**9)
+    parts = rows.holdout_splits(0.2, 10**9)
     assert len(parts) == 5
     held = [{*part.rows} for _, part in parts]
     assert set().union(*held) == {*rows.rows}
     assert sum(map(len, held)) == rows.rows.size
     for (part, _), inside in zip(parts, held, strict=True):
         assert not {i // 10 for i in inside} & {i // 10 for i in part.rows}
-    ((fitted, one),) = rows.divided(0.2, 100)  # of many rows one part is held out
+    ((fitted, one),) = rows.holdout_splits(0.2, 100)  # of many rows one part is held out
     assert one.rows.size < fitted.rows.size
 
 
@@ -157,13 +157,13 @@ def test_rows_are_the_units_of_one_list_and_of_few_queries():
     for made in (Judgments(judgments.grade), Judgments(judgments.grade, np.arange(300) % 4)):
         rows = glass_sample(made, X)
         assert (rows.kind, rows.n_units) == ("rows", 300)
-        parts = rows.divided(0.2, 10**9)
+        parts = rows.holdout_splits(0.2, 10**9)
         assert sum(part.rows.size for _, part in parts) == 300
 
 
 def test_blocks_hold_whole_queries_and_add_up():
     X, judgments = some_queries()
-    _, held = glass_sample(judgments, X).divided(0.4, 10**9)[0]
+    _, held = glass_sample(judgments, X).holdout_splits(0.4, 10**9)[0]
     blocks = held.blocks(3)
     places = np.concatenate([each for each, _ in blocks])
     np.testing.assert_array_equal(np.sort(places), np.arange(held.rows.size))
@@ -176,11 +176,11 @@ def test_blocks_hold_whole_queries_and_add_up():
 
 @given(st.lists(st.integers(0, 2**63), min_size=1, unique=True), st.integers(1, 6))
 def test_parts_are_of_equal_size(keys, count):
-    part = deal(np.array(keys, np.uint64), count)
+    part = assign_folds(np.array(keys, np.uint64), count)
     sizes = np.bincount(part, minlength=count)
     assert sizes.max() - sizes.min() <= 1
     strata = np.array([key % 3 for key in keys], float)
-    part = deal(np.array(keys, np.uint64), count, strata)
+    part = assign_folds(np.array(keys, np.uint64), count, strata)
     for kind in np.unique(strata):
         sizes = np.bincount(part[strata == kind], minlength=count)
         assert sizes.max() - sizes.min() <= 2  # a block of neighbors may hold two strata
@@ -229,7 +229,7 @@ def test_a_bootstrap_sample_of_listed_pairs_repeats_whole_groups():
 def test_offsets_go_with_their_rows():
     start = np.arange(data.y.size, dtype=float)
     sample = sample_of(data.X, Judgments(data.y, data.qid), init_score=start)
-    for two in sample.parts(5, 2):
+    for two in sample.fold_splits(5, 2):
         for part in two:
             np.testing.assert_array_equal(part.training.init_score, part.rows)
 
@@ -241,11 +241,13 @@ def test_too_few_rows_are_told():
 
 
 def test_the_units_of_a_part_are_numbered_only_if_asked_for(monkeypatch):
-    asked, number = [], Sample._numbered
-    monkeypatch.setattr(Sample, "_numbered", lambda self: (asked.append(self), number(self))[1])
+    asked, number = [], Resampler._number_units
+    monkeypatch.setattr(
+        Resampler, "_number_units", lambda self: (asked.append(self), number(self))[1]
+    )
     sample = sample_of(data.X, Judgments(data.y, data.qid))
     part, rest = sample.bootstrap(0)
-    sample.divided(0.2, 1)
+    sample.holdout_splits(0.2, 1)
     assert asked == [sample]
     assert rest.blocks(2)
     assert asked == [sample, rest]

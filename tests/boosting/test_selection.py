@@ -22,14 +22,14 @@ from precede import (
 from precede.boosting import selection
 from precede.boosting.resampling import TooFewError
 from precede.boosting.selection import (
-    Curve,
-    Growing,
-    Held,
+    CurveRecorder,
+    HeldOutMetric,
+    LearningCurve,
     Selection,
     Size,
-    choose,
+    choose_size,
     held_out_curve,
-    is_looked_at,
+    is_evaluated,
 )
 from precede.datasets import search_results, two_normals
 from precede.engine.execution import Context
@@ -41,7 +41,7 @@ small = {"n_estimators": "auto", "learning_rate": 0.3, "min_child_samples": 5}
 
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch):
-    monkeypatch.setattr(selection, "MOST_ROUNDS", 25)
+    monkeypatch.setattr(selection, "MAX_ROUNDS", 25)
     monkeypatch.setattr(selection, "PATIENCE", 8)
 
 
@@ -90,8 +90,10 @@ def test_the_choice_is_that_of_the_twin(drawn):
     weight = np.array(
         drawn.draw(st.lists(st.integers(1, 3), min_size=units, max_size=units)), float
     )
-    seen = [Curve([3 * t + 3 for t in range(len(curve))], curve, weight) for curve in curves]
-    sizes = choose((2, 4, 8), seen, whole=False)
+    seen = [
+        LearningCurve([3 * t + 3 for t in range(len(curve))], curve, weight) for curve in curves
+    ]
+    sizes = choose_size((2, 4, 8), seen, fixed_rounds=False)
     chosen = [number for number, size in enumerate(sizes) if size.chosen]
     expected, rounds = naive_choice([curve.tolist() for curve in curves], weight.tolist())
     means = [size.value for size in sizes]
@@ -111,16 +113,16 @@ def test_a_difference_of_a_single_unit_is_one_standard_error(units):
     for _ in range(50):
         less = random.integers(0, 1000, units) / 1000
         best = less + np.where(np.arange(units) == 0, random.integers(1, 1000) / 1000, 0.0)
-        curve = Curve([1, 2], np.array([less, best]), weight)
-        assert choose((None,), [curve], whole=False)[0].rounds == 1
-        small, large = (Curve([1], row[None], weight) for row in (less, best))
-        assert choose((2, 4), [small, large], whole=False)[0].chosen
+        curve = LearningCurve([1, 2], np.array([less, best]), weight)
+        assert choose_size((None,), [curve], fixed_rounds=False)[0].rounds == 1
+        small, large = (LearningCurve([1], row[None], weight) for row in (less, best))
+        assert choose_size((2, 4), [small, large], fixed_rounds=False)[0].chosen
 
 
-def naive_end(curve, rounds, rival, rival_rounds, most):
+def naive_end(curve, rounds, incumbent, rival_rounds, most):
     """Rounds after which a size is left, by the words of the documentation."""
     means = [float(np.mean(row)) for row in curve]
-    others = [float(np.mean(row)) for row in rival]
+    others = [float(np.mean(row)) for row in incumbent]
     top = others.index(max(others))
     for now, done in enumerate(rounds):
         best = means.index(max(means[: now + 1]))
@@ -134,7 +136,7 @@ def naive_end(curve, rounds, rival, rival_rounds, most):
         factor = min((here - half) / (half - quarter), 1.0) if half > quarter else 1.0
         doublings = math.ceil(math.log2(most / done))
         reached = here + math.fsum((here - half) * factor ** (t + 1) for t in range(doublings))
-        _, error = naive_error(rival[top], curve[best], [1.0] * len(rival[top]))
+        _, error = naive_error(incumbent[top], curve[best], [1.0] * len(incumbent[top]))
         if others[top] - reached > 2 * error + 1e-9:
             return done
     return rounds[-1]
@@ -148,13 +150,13 @@ def test_a_size_is_left_where_the_twin_leaves_it(drawn):
     rounds = list(range(1, 91))
     rise = 1 - np.exp(-np.array(rounds) / rate)
     curve = height * rise[:, None] + random.normal(0, 0.02, (90, 7))
-    rival = random.uniform(0.8, 1.2) + random.normal(0, 0.02, (30, 7))
-    growing = Growing(np.ones(7), 300, Curve(rounds[:30], rival, np.ones(7)))
+    incumbent = random.uniform(0.8, 1.2) + random.normal(0, 0.02, (30, 7))
+    growing = CurveRecorder(np.ones(7), 300, LearningCurve(rounds[:30], incumbent, np.ones(7)))
     for done, row in zip(rounds, curve, strict=True):
         growing.add(done, row)
         if growing.is_over():
             break
-    assert done == naive_end(curve, rounds, rival.tolist(), rounds[:30], 300)
+    assert done == naive_end(curve, rounds, incumbent.tolist(), rounds[:30], 300)
 
 
 class Rising:
@@ -165,7 +167,7 @@ class Rising:
         self.looks, self.weight, self.scores = [], np.ones(3), None
         self.context, self.state, self.ensemble = Context(1), None, Ensemble([], [], 1)
 
-    def advance(self):
+    def boost_round(self):
         self.rounds += 1
         return None if self.rounds >= self._ends else self
 
@@ -182,26 +184,30 @@ def grown(most, *stubs, **options):
 
 def test_later_rounds_are_looked_at_in_steps_of_two_percent():
     stub = Rising(lambda done: done)
-    curve = grown(700, stub, until_worse=True)
+    curve = grown(700, stub, early_stopping=True)
     assert curve.rounds == stub.looks
     assert curve.rounds[:100] == [*range(1, 101)]
     assert curve.rounds[-1] == 700
-    assert all(is_looked_at(done) for done in curve.rounds)
+    assert all(is_evaluated(done) for done in curve.rounds)
     steps = np.diff(curve.rounds)
     assert (steps <= np.maximum(1, np.array(curve.rounds[:-1]) / 50 + 1)).all()
     assert len(curve.rounds) < 220
     given_rounds = Rising(lambda done: done)
-    assert grown(700, given_rounds, until_worse=False).rounds == given_rounds.looks == [700]
+    assert grown(700, given_rounds, early_stopping=False).rounds == given_rounds.looks == [700]
     short = Rising(lambda done: done, ends=4)
-    assert grown(700, short, until_worse=False).rounds == [4]
+    assert grown(700, short, early_stopping=False).rounds == [4]
 
 
 def test_a_size_that_cannot_catch_up_is_given_up():
     """With equal gains in all doublings, by what it would have gained after the last of them."""
-    rival = grown(25, Rising(lambda done: 2.0 + min(done, 5)), until_worse=True)
-    slow = grown(2000, Rising(lambda done: 0.6 * math.log2(done)), until_worse=True, rival=rival)
+    incumbent = grown(25, Rising(lambda done: 2.0 + min(done, 5)), early_stopping=True)
+    slow = grown(
+        2000, Rising(lambda done: 0.6 * math.log2(done)), early_stopping=True, incumbent=incumbent
+    )
     assert slow.rounds[-1] == 32  # 3.0 there, 6 doublings to go, and the rival has 7
-    late = grown(2000, Rising(lambda done: 0.9 * math.log2(done)), until_worse=True, rival=rival)
+    late = grown(
+        2000, Rising(lambda done: 0.9 * math.log2(done)), early_stopping=True, incumbent=incumbent
+    )
     assert late.rounds[-1] == 2000
 
 
@@ -210,7 +216,7 @@ def test_pairs_in_order_is_a_mean_over_queries(weighted):
     generator = np.random.RandomState(0)
     weight = generator.randint(1, 4, data.y.size) if weighted else None
     judgments = Judgments(data.y, data.qid, weight=weight)
-    held = Held(None, judgments, np.zeros(data.y.size, np.uint64), 1)
+    held = HeldOutMetric(None, judgments, np.zeros(data.y.size, np.uint64), 1)
     scores = generator.randint(0, 5, data.y.size).astype(float)
     values = held.values(scores)
     known = held.weight > 0
@@ -358,7 +364,7 @@ def test_listed_pairs_labels_offsets_and_functions():
 
 
 def test_much_data_is_held_out_once(monkeypatch):
-    monkeypatch.setattr(selection, "ENOUGH_QUERIES", 7)
+    monkeypatch.setattr(selection, "MIN_HELD_OUT_QUERIES", 7)
     model = RankBoost(n_estimators="auto").fit(data.X, data.y, qid=data.qid)
     assert 6 <= model.selection_.n_held_out <= 8
 
@@ -414,7 +420,7 @@ def test_a_record_that_makes_no_sense_is_refused():
     wrong = (("chosen", False), ("rounds", "x"), ("num_leaves", True))
     bad += [{**fields, "sizes": [{**fields["sizes"][0], name: value}]} for name, value in wrong]
     for each in bad:
-        with pytest.raises(ValueError, match="'auto'"):
+        with pytest.raises(ValueError, match=r"'auto'|'selection'"):
             Selection.from_dict(each)
 
 

@@ -10,7 +10,7 @@ from precede import ConvexRiskRanker, Judgments, PairRisk, RankBoostPlus, Stumps
 from precede.algorithms import convex_risk, rankboost_plus
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import History, Rounds
-from precede.boosting.loop import drive, run
+from precede.boosting.loop import run, run_rounds
 from precede.boosting.steps import LineSearch
 from precede.boosting.trainer import Round, Trainer
 from precede.datasets import search_results, two_normals
@@ -40,7 +40,7 @@ class Counting(Trainer):
         self.ensemble, self.count = Ensemble([], [], 1), 0
         self.most, self.last = most, last
 
-    def advance(self):
+    def boost_round(self):
         if self.count == self.most:
             self.exhausted = "counted"
             return None
@@ -64,7 +64,7 @@ class Counting(Trainer):
     ],
 )
 def test_why_it_ends(method, rounds, reason):
-    result = drive(method)
+    result = run_rounds(method)
     assert (len(result.history), result.reason) == (rounds, reason)
     assert result.history.columns == ["count", "seconds", "after"]
 
@@ -75,16 +75,18 @@ def test_a_callback_is_heard_before_the_method_ends():
     def first(progress):
         return progress.round == 2
 
-    result = drive(Counting(9, last=2), callbacks=[first, lambda each: seen.append(each.round)])
-    assert result.reason == "a callback said so"
+    result = run_rounds(
+        Counting(9, last=2), callbacks=[first, lambda each: seen.append(each.round)]
+    )
+    assert result.reason == "stopped by a callback"
     assert seen == [1, 2]  # all callbacks are shown the round
 
 
 def test_rounds_before_are_counted_and_their_history_is_not_changed():
     before = History([{"count": 1}, {"count": 2}])
-    result = drive(Counting(9, stop=4), before)
+    result = run_rounds(Counting(9, stop=4), before)
     assert (len(before), len(result.history), result.reason) == (2, 4, "finished: 4 rounds")
-    perfect = drive(Counting(9), [{"perfect": True}])
+    perfect = run_rounds(Counting(9), [{"perfect": True}])
     assert (len(perfect.history), perfect.reason) == (1, "one ranker puts every pair in order")
 
 
@@ -94,10 +96,10 @@ def test_a_method_says_what_an_interrupt_leaves():
             raise KeyboardInterrupt
 
     with pytest.warns(UserWarning, match="interrupted: 2 counted") as told:
-        assert drive(Counting(5), callbacks=[interrupt]).reason == "interrupted"
+        assert run_rounds(Counting(5), callbacks=[interrupt]).reason == "interrupted"
     assert told[0].filename == __file__
     with pytest.raises(KeyboardInterrupt):
-        drive(Counting(5), callbacks=[interrupt], interruptible=False)
+        run_rounds(Counting(5), callbacks=[interrupt], interruptible=False)
 
 
 class Interrupted(LineSearch):
@@ -105,7 +107,7 @@ class Interrupted(LineSearch):
 
     rounds = 0
 
-    def seen(self, risk, state):
+    def record(self, risk, state):
         self.rounds += 1
         if self.rounds == 4:
             raise KeyboardInterrupt
@@ -204,5 +206,5 @@ def test_an_interrupt_in_the_middle_of_a_round_of_rankboost_plus(search, monkeyp
 
 
 def test_a_method_without_rounds_says_so():
-    with pytest.raises(NotImplementedError, match="must define advance"):
-        Trainer().advance()
+    with pytest.raises(NotImplementedError, match="must define boost_round"):
+        Trainer().boost_round()

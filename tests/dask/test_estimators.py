@@ -721,7 +721,7 @@ def test_frames_evaluation_sets_early_stopping_and_callbacks(clients):
 
     stopped = DaskRankBoost(n_estimators=9, callbacks=[lambda p: p.round == 4])
     stopped.fit(table[names], table.y, qid=table.q, client=clients[2])
-    assert (len(stopped.ensemble_), stopped.stop_reason_) == (4, "a callback said so")
+    assert (len(stopped.ensemble_), stopped.stop_reason_) == (4, "stopped by a callback")
 
 
 def test_warm_start_progress_saving_and_arrays(clients, tmp_path, capsys):

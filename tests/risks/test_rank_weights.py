@@ -394,12 +394,12 @@ def test_an_interrupted_round_leaves_the_weights_of_the_last_whole_one():
     method = CoordinateDescent(whole.plan(Rounds(9)), training)
     history = History()
     for _ in range(3):
-        history.append(**method.advance().columns)
+        history.append(**method.boost_round().columns)
     before = method.last_state()
-    method._add(
+    method._append(
         method.ensemble.weak_rankers[0], 1.0, method.ensemble.weak_rankers[0].on(training.table)
     )
-    method._moving = True
+    method._round_unfinished = True
     method.interrupt(history)
     assert method.state.log_value == before.log_value
     np.testing.assert_array_equal(method.state.pull, before.pull)
@@ -416,7 +416,7 @@ def test_a_line_search_never_raises_the_risk_of_its_round():
     for _ in range(9):
         method.risk.begin_round(method.scores)
         before = method.risk.state(method.scores).log_value
-        method.advance()
+        method.boost_round()
         assert method.state.log_value <= before
 
 

@@ -19,9 +19,9 @@ import numpy as np
 
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import EarlyStopping, History, Monitor, Rounds, Stop
-from precede.boosting.loop import INTERRUPTED, Result, drive
+from precede.boosting.loop import INTERRUPTED, Result, run_rounds
 from precede.boosting.monitors import share_in_order
-from precede.boosting.resampling import Sample
+from precede.boosting.resampling import Resampler
 from precede.boosting.steps import QuadraticStep
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.portable import exp, exp_of
@@ -113,7 +113,7 @@ class AdditiveFit:
     unpaired : features that may not be in a pair
     """
 
-    rows: Sample
+    rows: Resampler
     risk: Risk
     trees: Trees
     pair_terms: Callable[[list[Pair], Grid], PairTerms]
@@ -163,11 +163,11 @@ class AdditiveFit:
     ) -> Fitted:  # fmt: skip
         """Fit all rows as planned."""
         stop: Stop = Rounds(self.rounds)
-        method = self._trainer(
+        trainer = self._trainer(
             self.trees, stop if early_stopping is None else stop | early_stopping, None, curves
         )
-        method.monitors = monitors
-        result = _best(driver(method, History()), early_stopping, 0)
+        trainer.monitors = monitors
+        result = _best(driver(trainer, History()), early_stopping, 0)
         model = self._tables(result, self.training)
         if not plan.tried and result.reason != INTERRUPTED:
             plan = self._chosen(plan, pairs, model, self.training)
@@ -229,12 +229,12 @@ class AdditiveFit:
         """Boost pairs on top of a model."""
         done = len(before.history)
         stop: Stop = Rounds(done + rounds)
-        method = self._trainer(
+        trainer = self._trainer(
             family, stop if early_stopping is None else stop | early_stopping,
             scores_of(model, self.training), None,
         )  # fmt: skip
-        method.monitors, method.before = monitors, done
-        result = _best(driver(method, before.history), early_stopping, done)
+        trainer.monitors, trainer.before = monitors, done
+        result = _best(driver(trainer, before.history), early_stopping, done)
         return result, _sum(model, self._tables(result, self.training))
 
     def _pure(self, model: Additive, curves: frozenset[int] | None) -> Additive:
@@ -276,7 +276,7 @@ class AdditiveFit:
         """
         decided = not pairs and self.cyclic is not None
         held_out = self.held_out > 0 and not decided
-        parts = self.rows.divided(self.held_out, MANY_ROWS) if held_out else []
+        parts = self.rows.holdout_splits(self.held_out, MANY_ROWS) if held_out else []
         trials = [_Trial(self, *each) for each in parts]
         if not trials:
             return None
@@ -377,7 +377,7 @@ class _Trial:
     found : terms of the last stage that was kept
     """
 
-    def __init__(self, fit: AdditiveFit, part: Sample, held: Sample):
+    def __init__(self, fit: AdditiveFit, part: Resampler, held: Resampler):
         self.part, self.held = part.training, held.training
         self._bind, self._share = fit.risk.bind, held
         self._risk = self._bind(self.held.layout, self.held.context)
@@ -404,13 +404,13 @@ class _Trial:
     ) -> _Stage:  # fmt: skip
         """Boost a family on top of the model; held-out rows may be monitored."""
         monitor = Monitor("held_out", self.held.table, {"risk": self.risk}, self.held.init_score)
-        method = fit._trainer(family, stop, scores_of(self.model, self.part), within, self.part)
+        trainer = fit._trainer(family, stop, scores_of(self.model, self.part), within, self.part)
         risks = []
         if monitored:
             monitor.restart(self.model)
             risks.append(self.risk(monitor.scores))
-            method.monitors = [monitor]
-        result = drive(method, interruptible=False)
+            trainer.monitors = [monitor]
+        result = run_rounds(trainer, interruptible=False)
         if monitored and len(result.history):
             risks += result.history[HELD_OUT].tolist()
         return _Stage(result, np.array(risks))
@@ -517,10 +517,10 @@ class _Onward(CoordinateDescent):
     def _check_device(self) -> None:
         """Curves and the detection of pairs use a device; terms of pairs are fitted on the CPU."""
 
-    def _best(self, allowed: Flags | None) -> SearchResult | None:
+    def _search_best(self, allowed: Flags | None) -> SearchResult | None:
         if self._within is not None:
             allowed = self._within if allowed is None else allowed & self._within
-        return super()._best(allowed)
+        return super()._search_best(allowed)
 
     def interrupt(self, history: History) -> str:
         """Leave out a ranker whose round was not finished."""

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Progress, Stop
-from precede.boosting.selection import LADDER
+from precede.boosting.selection import LEAF_COUNTS
 from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
 from precede.engine.arrays import Flags
 from precede.engine.frames import category_codes, category_columns
@@ -90,7 +90,7 @@ class TreeLearner:
 
     def _leaves(self) -> Any:
         """`num_leaves`; the most that may be chosen where it is "auto"."""
-        return LADDER[-1] if "num_leaves" in asked(self) else self.num_leaves
+        return LEAF_COUNTS[-1] if "num_leaves" in asked(self) else self.num_leaves
 
     @property
     def _draws(self) -> bool:

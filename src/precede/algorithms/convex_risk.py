@@ -15,9 +15,9 @@ from numba import njit
 from sklearn.exceptions import ConvergenceWarning
 
 from precede.boosting.history import History, Monitor, Progress, Rounds
-from precede.boosting.loop import INTERRUPTED, Result, drive
+from precede.boosting.loop import INTERRUPTED, Result, run_rounds
 from precede.boosting.monitors import pairs_in_order
-from precede.boosting.resampling import Sample
+from precede.boosting.resampling import Resampler
 from precede.boosting.trainer import Round, Trainer
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.exact import (
@@ -184,9 +184,9 @@ class ConvexRiskRanker(BaseRanker):
             radii = radii[: int(np.argmin(errors)) + 1]
         self.radius_ = float(radii[-1])
         monitors = [monitor for monitor, _ in task.monitors]
-        method = _ConditionalGradient(self, task.training, self.radius_, monitors)
-        result = self._descend(method, task, radii)
-        self.gap_ = method.gap
+        trainer = _ConditionalGradient(self, task.training, self.radius_, monitors)
+        result = self._descend(trainer, task, radii)
+        self.gap_ = trainer.gap
         self._tell(result, task.training.context)
         return result
 
@@ -198,14 +198,14 @@ class ConvexRiskRanker(BaseRanker):
         )
 
     def _descend(
-        self, method: _ConditionalGradient, task: FitContext, radii: list[float]
+        self, trainer: _ConditionalGradient, task: FitContext, radii: list[float]
     ) -> Result:
         """Follow the radii, each from the solution for the one before; the last is in sight."""
         for radius in radii[:-1]:
-            result = drive(method.within(radius, self.tolerance))
+            result = run_rounds(trainer.within(radius, self.tolerance))
             if result.reason == INTERRUPTED:
                 return result
-        return self._drive(method.within(radii[-1], self.tolerance), task, History())
+        return self._drive(trainer.within(radii[-1], self.tolerance), task, History())
 
     def _tell(self, result: Result, context: Context) -> None:
         """Warn if the tolerance was not reached, and say why."""
@@ -257,13 +257,15 @@ class ConvexRiskRanker(BaseRanker):
         """Share of pairs out of order on held-out folds, radius by radius with warm starts."""
         errors, X = [], task.X
         _ = X[:1]  # refuses a table on disk, of which no rows can be picked
-        sample = Sample.of(task.training, task.judgments, balance=self.balance, seed=self._seed())
+        sample = Resampler.of(
+            task.training, task.judgments, balance=self.balance, seed=self._seed()
+        )
         for learn, held in sample.folds(self.cv):
-            method = _ConditionalGradient(self, learn.training, radii[-1], [])
+            trainer = _ConditionalGradient(self, learn.training, radii[-1], [])
             row = []
             for radius in radii:
-                method.within(radius, 10 * self.tolerance)
-                ensemble = drive(method, interruptible=False).ensemble
+                trainer.within(radius, 10 * self.tolerance)
+                ensemble = run_rounds(trainer, interruptible=False).ensemble
                 row.append(1 - pairs_in_order(held.judgments, ensemble.predict(X[held.rows])))
             errors.append(row)
         if not errors:
@@ -358,7 +360,7 @@ class _ConditionalGradient(Trainer):
         weights = [shrink * weight for weight in kept.values()]
         return Ensemble(list(kept), weights, self._training.table.n_features)
 
-    def advance(self) -> Round | None:
+    def boost_round(self) -> Round | None:
         """Search, certify the gap, and move if it is not within the tolerance."""
         while self._tries < self._most:
             self._tries += 1

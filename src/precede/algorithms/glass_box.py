@@ -17,8 +17,8 @@ from precede.algorithms.additive_fit import AdditiveFit, Fitted, Pair, scores_of
 from precede.algorithms.boosted import TreeLearner
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.history import History
-from precede.boosting.loop import INTERRUPTED, Result, drive
-from precede.boosting.resampling import Sample
+from precede.boosting.loop import INTERRUPTED, Result, run_rounds
+from precede.boosting.resampling import Resampler
 from precede.engine.arrays import Floats
 from precede.engine.parameters import in_range, whole_number
 from precede.estimator import BaseRanker, FitContext
@@ -310,10 +310,10 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         )
         monitors = [monitor for monitor, _ in task.monitors]
 
-        def driver(method: CoordinateDescent, history: History) -> Result:
+        def driver(trainer: CoordinateDescent, history: History) -> Result:
             if len(history):  # the second stage has a number of rounds of its own
-                return drive(method, history, list(self.callbacks or ()))
-            return self._drive(method, task, history)
+                return run_rounds(trainer, history, list(self.callbacks or ()))
+            return self._drive(trainer, task, history)
 
         found = fit.run(self._pairs(), driver, early_stopping, monitors)
         self.pair_strengths_ = dict([*found.strengths.items()][:MOST_STRENGTHS])
@@ -342,7 +342,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             )  # fmt: skip
 
         # Those of a table on disk are in the order of its rows already.
-        sample = Sample if isinstance(task.X, DiskTable) else Sample.of
+        sample = Resampler if isinstance(task.X, DiskTable) else Resampler.of
         return AdditiveFit(
             rows=sample(
                 task.training,
@@ -382,7 +382,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             fit, rounds=max(found.rounds, 1), pair_rounds=max(found.pair_rounds, 1),
             cyclic=found.cyclic,
         )  # fmt: skip
-        training, driver = task.training, partial(drive, interruptible=False)
+        training, driver = task.training, partial(run_rounds, interruptible=False)
         try:
             again = fit.run(pairs, driver, None, curves=curves, checked=False)
         except KeyboardInterrupt:

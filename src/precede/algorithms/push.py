@@ -15,7 +15,7 @@ from precede.boosting.history import Progress, Stop
 from precede.boosting.loop import INTERRUPTED, Result
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
-from precede.boosting.resampling import Sample
+from precede.boosting.resampling import Resampler
 from precede.boosting.steps import ExactStep
 from precede.engine.arrays import Floats
 from precede.engine.exact import all_reduce_sum, exact_sums
@@ -325,7 +325,7 @@ early_stopping_rounds,
         if metric is None and judgments.grade is not None:
             metric = "partial_auc@0.1" if judgments.qid is None else "ndcg@10"
         _ = X[:1]  # refuses a table on disk, of which no rows can be picked
-        sample = Sample.of(task.training, judgments, balance=self.balance, seed=self._seed())
+        sample = Resampler.of(task.training, judgments, balance=self.balance, seed=self._seed())
         parts = sample.folds(self.cv)
         if len(parts) < 2:
             raise ValueError(

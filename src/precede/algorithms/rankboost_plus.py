@@ -13,7 +13,7 @@ import scipy.optimize
 from numba import njit
 
 from precede.boosting.checkpoint import Checkpoint
-from precede.boosting.coordinate_descent import NOTHING_LEFT, advance
+from precede.boosting.coordinate_descent import NOTHING_LEFT, add_to_scores
 from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.trainer import PERFECT, Round, Trainer
@@ -168,9 +168,9 @@ class RankBoostPlus(BaseRanker):
     def _trainer(
         self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
     ) -> Trainer:
-        method = _Descent(self, task, stop, ensemble, history)
-        self.memory_ = method.memory
-        return method
+        trainer = _Descent(self, task, stop, ensemble, history)
+        self.memory_ = trainer.memory
+        return trainer
 
     def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
         if checkpoint is not None:
@@ -409,7 +409,7 @@ class _Descent(Trainer):
 
     # -- rounds ----------------------------------------------------------------------------
 
-    def advance(self) -> Round | None:
+    def boost_round(self) -> Round | None:
         """Step along the ranker, or the combination of rankers, of the steepest slope."""
         move = self._choose()
         if abs(move.edge) <= SETTLED:
@@ -577,7 +577,7 @@ class _Descent(Trainer):
             device.advance(self._scores, values, step)
             return
         values = values if device is None else device.get(values)
-        advance(0, self._scores.size, self._scores, values, step)
+        add_to_scores(0, self._scores.size, self._scores, values, step)
 
     def _widen(self, index: int, edge: float, before: float, step: float) -> None:
         """Say how far the ties of the rankers of the model may have moved in this round.

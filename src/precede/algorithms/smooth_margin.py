@@ -302,7 +302,7 @@ class SmoothMarginStep(StepRule):
     With `exact`, and for rankers of other values, the step of eq. (10). Serves one fit.
     """
 
-    warns = False  # the first rounds are only a start
+    warns_if_smoothed = False  # the first rounds are only a start
 
     def __init__(self, *, exact: bool = False):
         self.exact = exact
@@ -321,7 +321,7 @@ class SmoothMarginStep(StepRule):
         self._log_scale = math.nan
         self._of_round: dict[str, Any] = {}
 
-    def again(
+    def replay(
         self, risk: BoundRisk, scores: Floats, weak_ranker: WeakRanker, weight: float
     ) -> None:
         """Live through a round of an earlier fit: weights, norm and pulls to average, to the bit.
@@ -359,12 +359,12 @@ class SmoothMarginStep(StepRule):
         else:
             step = Step(self._line_search(risk, state, found, values))
         if step.perfect:
-            step = Step(risk.last_step(state, values, step.size), perfect=True, whole=True)
+            step = Step(risk.last_step(state, values, step.size), perfect=True, unshrunk=True)
         self._of_round = {"best_edge": abs(found.edge), "progress_condition": promised}
         self._move(found.weak_ranker, step.size, state.pull)
         return step
 
-    def seen(self, risk: BoundRisk, state: State) -> dict[str, Any]:
+    def record(self, risk: BoundRisk, state: State) -> dict[str, Any]:
         """Margins and interval after the round."""
         self._round += 1
         margin = least_margin(risk.layout, state.scores, risk.context)

@@ -1,4 +1,4 @@
-"""The loop over rounds, its steps, and what is recorded while it runs."""
+"""The boosting loop: trainers, step rules, stopping rules, history and monitors."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from precede.boosting.checkpoint import Checkpoint as Checkpoint
     from precede.boosting.coordinate_descent import CoordinateDescent as CoordinateDescent
     from precede.boosting.coordinate_descent import Plan as Plan
-    from precede.boosting.coordinate_descent import advance as advance
+    from precede.boosting.coordinate_descent import add_to_scores as add_to_scores
     from precede.boosting.history import EarlyStopping as EarlyStopping
     from precede.boosting.history import History as History
     from precede.boosting.history import Monitor as Monitor
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from precede.boosting.history import Rounds as Rounds
     from precede.boosting.history import Stop as Stop
     from precede.boosting.loop import Result as Result
-    from precede.boosting.loop import drive as drive
     from precede.boosting.loop import run as run
+    from precede.boosting.loop import run_rounds as run_rounds
     from precede.boosting.monitors import check_metric_names as check_metric_names
     from precede.boosting.monitors import monitored_metrics as monitored_metrics
     from precede.boosting.monitors import pairs_in_order as pairs_in_order
@@ -39,7 +39,7 @@ else:
         __name__,
         {
             "checkpoint": "Checkpoint",
-            "coordinate_descent": "CoordinateDescent Plan advance",
+            "coordinate_descent": "CoordinateDescent Plan add_to_scores",
             "history": "History Monitor NoProgress Progress Rounds Stop EarlyStopping",
             "loop": "Result drive run",
             "trainer": "Trainer Round",

@@ -1,8 +1,8 @@
-"""Bagging: the mean of several models, each fitted to a bootstrap sample of the queries.
+"""Bagging: the average of several models, each fitted to a bootstrap sample of the queries.
 
-All of them do a round together, so that stopping rules, callbacks and evaluation sets see the
-mean. The model is an ordinary ensemble: in every round one ranker of each fit, with its weight
-divided by their number.
+All bags are boosted in lockstep, so that stopping rules, callbacks and evaluation sets see the
+averaged model. That model is an ordinary ensemble: each round adds one weak ranker per bag, with
+its weight divided by the number of bags.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["Bagged"]
 
 
 class Bagged(Trainer):
-    """Several methods, each with training rows of its own, whose scores are averaged.
+    """Trainer that averages the scores of several trainers.
 
-    A fit that has come to its end adds nothing while others go on: a constant of weight 0 takes its
-    turn, so that all rounds have the same number of rankers.
+    A bag that cannot be improved further adds a constant of weight 0 while the others go on, so
+    that every round adds the same number of weak rankers.
     """
 
     def __init__(self, bags: Sequence[Trainer], stop: Stop, monitors: Sequence[Monitor] = ()):
@@ -35,12 +35,12 @@ class Bagged(Trainer):
         self._last: list[Round | None] = [None] * len(bags)
         self._over: set[int] = set()
 
-    def advance(self) -> Round | None:
-        """Do a round of every fit that has one left."""
+    def boost_round(self) -> Round | None:
+        """Boost one round in every bag that can still be improved."""
         for number, bag in enumerate(self._bags):
             if number in self._over:
                 continue
-            done = bag.advance()
+            done = bag.boost_round()
             if done is None or done.last:
                 self._over.add(number)
             if done is not None:
@@ -48,7 +48,7 @@ class Bagged(Trainer):
         done_rounds = len(self.ensemble) // len(self._bags)
         grown = [len(bag.ensemble) > done_rounds for bag in self._bags]
         if not any(grown):
-            self.exhausted = self._bags[0].exhausted or "every bag has come to its end"
+            self.exhausted = self._bags[0].exhausted or "no bag can be improved further"
             return None
         for bag, has_one in zip(self._bags, grown, strict=True):
             last = bag.ensemble
@@ -62,7 +62,7 @@ class Bagged(Trainer):
         return Round(*self._recorded())
 
     def _recorded(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Means over the fits of what their last rounds recorded."""
+        """Return the means over the bags of the columns that their last rounds recorded."""
         rounds = [each for each in self._last if each is not None]
         columns = _means([each.columns for each in rounds])
         columns |= {"log_risk": float(np.log(columns["risk"])) if columns["risk"] > 0 else -np.inf}
@@ -70,7 +70,7 @@ class Bagged(Trainer):
         return columns, _means([each.more for each in rounds])
 
     def interrupt(self, history: History) -> str:
-        """Go back to the last round that all fits have done."""
+        """Return to the last round that every bag has finished."""
         for bag in self._bags:
             bag.interrupt(history)
         self.ensemble = self.ensemble.first(len(history) * len(self._bags))
@@ -78,6 +78,6 @@ class Bagged(Trainer):
 
 
 def _means(rounds: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Mean of every column that all have."""
+    """Return the mean of every column that all rounds have."""
     names = [name for name in rounds[0] if all(name in each for each in rounds)]
     return {name: float(np.mean([each[name] for each in rounds])) for name in names}

@@ -1,8 +1,7 @@
-"""scikit-learn's own callbacks, told of every round of a fit.
+"""Support for scikit-learn's callbacks, set by ``model.set_callbacks(...)``.
 
-Set by ``model.set_callbacks(...)``, they are told of the fit as a task and of each round as one
-of its subtasks. One that returns True at the end of a round ends the fit, as a function in
-``callbacks=`` does.
+The fit is a task and each round one of its subtasks. A callback that returns True at the end of a
+round stops the fit, as a function in ``callbacks=`` does.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ __all__ = ["CallbackBridge"]
 
 
 class CallbackBridge:
-    """The bridge between the loop and the context that scikit-learn keeps during a fit."""
+    """Forward the rounds of a fit to scikit-learn's callback context."""
 
     def __init__(self, estimator: BaseRanker, X: Any, y: Any):
         self._estimator = estimator
@@ -33,11 +32,11 @@ class CallbackBridge:
         self._context.call_on_fit_task_begin(estimator=estimator, **self._given)
 
     def rounds(self, task: FitContext) -> list[Callable[[Progress], bool]]:
-        """Functions to call after every round: none, if nobody listens."""
+        """Return the functions to call after every round; none without callbacks."""
         if not getattr(self._estimator, "_skl_callbacks", None):
             return []
 
-        def tell(progress: Progress) -> bool:
+        def notify(progress: Progress) -> bool:
             round_ = self._context.subcontext(task_name="round")
             round_.call_on_fit_task_begin(estimator=self._estimator, **self._given)
             return round_.call_on_fit_task_end(
@@ -46,18 +45,18 @@ class CallbackBridge:
                 **self._given,
             )
 
-        return [tell]
+        return [notify]
 
     def _fitted(self, progress: Progress, task: FitContext) -> dict[str, Any]:
-        """Fitted attributes as if the fit had ended with this round."""
+        """Return the fitted attributes as if the fit had ended with this round."""
         so_far = copy.copy(self._estimator)
-        ensemble = progress.ensemble.first(len(progress.ensemble))  # the loop goes on with its own
-        state = cast("State", None)  # estimators that call back keep nothing of it
+        ensemble = progress.ensemble.first(len(progress.ensemble))  # a copy: the loop appends to it
+        state = cast("State", None)  # unused by estimators that support callbacks
         so_far._keep(Result(ensemble, progress.history[:], state, "under way"), task)
         return {name: value for name, value in vars(so_far).items() if name.endswith("_")}
 
     def end(self) -> None:
-        """Tell that the fit is over."""
+        """Report the end of the fit."""
         fitted = {n: v for n, v in vars(self._estimator).items() if n.endswith("_")}
         self._context.call_on_fit_task_end(
             estimator=self._estimator, reconstruction_attributes=lambda: fitted, **self._given

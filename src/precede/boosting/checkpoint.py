@@ -1,4 +1,4 @@
-"""Rounds written to a file while boosting goes on, so that an interrupted fit can be resumed."""
+"""Checkpoints: save the rounds of a running fit to a file, to resume it after an interruption."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from precede.model import FORMAT, read_model, write_model
 
 __all__ = ["Checkpoint"]
 
-# What may differ between the fit that was interrupted and the one that goes on.
+# Parameters that may differ between the interrupted and the resumed fit.
 MAY_DIFFER = {
     "callbacks",
     "device",
@@ -26,19 +26,19 @@ MAY_DIFFER = {
 
 
 class Checkpoint:
-    """Where and how often `fit` writes the rounds done so far: ``fit(..., checkpoint=...)``.
+    """File to which `fit` writes its rounds, and how often: ``fit(..., checkpoint=...)``.
 
-    A fit that finds its checkpoint resumes from there and gives the same model as an
+    A fit that finds its checkpoint resumes from it and returns the same model as an
     uninterrupted fit, bit for bit. The file is JSON and is replaced atomically; writing costs
     O(rounds).
 
     Parameters
     ----------
-    path : the file
+    path : path of the file
     every : int, optional
         Write after this many rounds.
     seconds : float
-        Write when this many seconds have passed since the last time (at the end of a round).
+        Write at the end of a round if this many seconds have passed since the last write.
         The last round is always written, also when the fit is interrupted by Ctrl-C.
 
     Examples
@@ -68,18 +68,18 @@ class Checkpoint:
         self.seconds = seconds
         self._about: dict[str, Any] = {}
         self._last: Progress | None = None
-        self._written = 0
-        self._when = 0.0
+        self._rounds_written = 0
+        self._written_at = 0.0
 
     def begin(self, estimator: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
-        """Say what is fitted; returns what the file holds, or None if there is no file yet.
+        """Return the contents of the file, or None if it does not exist yet.
 
-        `parameters` are all that can change the model, as JSON holds or describes them. A file that
-        belongs to another estimator or to other parameters is refused.
+        `parameters` are those that can change the model, as JSON. Raise ValueError if the file
+        belongs to another estimator or to other parameters.
         """
         self._about = {"format": FORMAT, "checkpoint": True, "estimator": estimator,
                        "parameters": parameters}  # fmt: skip
-        self._last, self._written, self._when = None, 0, time.monotonic()
+        self._last, self._rounds_written, self._written_at = None, 0, time.monotonic()
         if not self.path.exists():
             return None
         fields = read_model(self.path)
@@ -91,26 +91,26 @@ class Checkpoint:
                 f"{estimator}; "
                 "remove it or give another path"
             )
-        there = fields.get("parameters")
-        there = there if isinstance(there, dict) else {}
-        for name in sorted((set(there) | set(parameters)) - MAY_DIFFER):
-            if there.get(name) != parameters.get(name):
+        saved = fields.get("parameters")
+        saved = saved if isinstance(saved, dict) else {}
+        for name in sorted((set(saved) | set(parameters)) - MAY_DIFFER):
+            if saved.get(name) != parameters.get(name):
                 raise ValueError(
-                    f"{self.path} was made with {name:.40}={shown(there.get(name))}, not "
+                    f"{self.path} was made with {name:.40}={shown(saved.get(name))}, not "
                     f"{shown(parameters.get(name))}; remove it or give another path"
                 )
         return fields
 
     def __call__(self, progress: Progress) -> None:
-        """Look at a round; write if it is time to."""
+        """Write the rounds so far if a write is due."""
         self._last = progress
         due = self.every is not None and progress.round % self.every == 0
-        if due or time.monotonic() - self._when >= self.seconds:
+        if due or time.monotonic() - self._written_at >= self.seconds:
             self._write()
 
     def finish(self) -> None:
         """Write the last round, if it has not been written."""
-        if self._last is not None and self._last.round != self._written:
+        if self._last is not None and self._last.round != self._rounds_written:
             self._write()
 
     def _write(self) -> None:
@@ -122,4 +122,4 @@ class Checkpoint:
             "history": list(self._last.history),
         }
         write_model(self.path, fields)
-        self._written, self._when = rounds, time.monotonic()
+        self._rounds_written, self._written_at = rounds, time.monotonic()

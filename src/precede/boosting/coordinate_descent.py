@@ -1,7 +1,7 @@
-"""Coordinate descent: pull, search, step. What a round of most algorithms does.
+"""Coordinate descent: the round of most algorithms (pull, search for a weak ranker, step).
 
-An algorithm is a `Plan`: a risk, a family of rankers, a way to choose among them, a rule for
-the step. Nothing here knows which loss it minimizes.
+An algorithm is a `Plan`: a risk, a family of weak rankers, a selection criterion and a step rule.
+This module does not depend on the loss.
 """
 
 from __future__ import annotations
@@ -25,33 +25,31 @@ from precede.risks.base import Risk, State
 from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker
 from precede.weak_rankers.columns import Constant
 
-__all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "advance"]
+__all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "add_to_scores"]
 
 
-# Why a fit ends when the search comes back with nothing: only an exhaustive one can be sure.
+# Reasons to stop when the search returns None; only an exhaustive search proves the first.
 NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"
 STALLED = "stalled at a kink of the loss"
-# Beyond this, logarithms of masses are too coarse for the masses to add up.
-MOST_LOG = 1e12
-
-
-# So many rows are added at once: the products of more would leave the processor's cache.
-ROWS_AT_ONCE = 1 << 14
-# A loss with kinks has stalled if a step is at most SHORT_STEP of the longest so far although the
-# edge of its ranker is at least LARGE_EDGE of the largest: the next steps end at the same kink.
+# Above this, rounding of the log of the gradient sum exceeds the terms of the sum.
+MAX_LOG_SUM = 1e12
+# Rows updated at a time, so that the temporary products stay in the CPU cache.
+ROWS_PER_CHUNK = 1 << 14
+# Coordinate descent has stalled at a kink of the loss if a step is at most SHORT_STEP times the
+# longest so far although the edge is at least LARGE_EDGE times the largest.
 SHORT_STEP, LARGE_EDGE = 0.01, 0.1
-# From this learning rate on a step that should be infinite is worth a warning.
-FULL_STEP = 0.5
+# Warn of smoothed (otherwise infinite) steps from this learning rate on.
+MIN_RATE_TO_WARN = 0.5
 
 
 @dataclass(frozen=True)
 class Plan:
-    """An algorithm: what to minimize, with which rankers, chosen how, by which step.
+    """Specification of an algorithm: risk, weak rankers, selection criterion and step rule.
 
     `select` is "slope" (steepest descent, RS09 eq. 3) or "decrease" (largest decrease,
-    RS09 eq. 5). `draw` gives the features allowed in a round, or None for all. `nonnegative`
-    allows only rankers of a positive edge, so that every step and every weight is positive.
+    RS09 eq. 5). `draw` returns the features allowed in a round, or None for all. `nonnegative`
+    allows only weak rankers of positive edge, so that all weights are positive.
     """
 
     risk: Risk
@@ -66,9 +64,9 @@ class Plan:
 
 
 class CoordinateDescent(Trainer):
-    """Every round one ranker is chosen by the pull and added with a step along it.
+    """Trainer that adds one weak ranker a round: chosen by the pull, weighted by the step rule.
 
-    `ensemble` and `history` are rounds of an earlier fit to continue from.
+    `ensemble` and `history` are the rounds of an earlier fit to continue from.
     """
 
     def __init__(
@@ -88,77 +86,77 @@ class CoordinateDescent(Trainer):
             self.search = self.search.restrict_to_positive()
             _check_nonnegative(ensemble)
         self.ensemble = Ensemble([], [], training.table.n_features)
-        self.scores = self._start()
-        self._warned = self._stalled = False
-        self._longest = self._steepest = 0.0
+        self.scores = self._initial_scores()
+        self._warned_of_smoothing = self._warned_of_stall = False
+        self._longest_step = self._largest_edge = 0.0
         self._offset = 0.0
-        self._drawn: Flags | None = None  # features that the round may use
-        self._moving = False  # whether a round has been begun to be added to the scores
+        self._allowed_features: Flags | None = None
+        self._round_unfinished = False  # the scores may contain a part of a round
         plan.step.start(self.search, ensemble or self.ensemble, History(history or ()))
-        for weak_ranker, weight in zip(*_parts(ensemble), strict=True):
+        for weak_ranker, weight in zip(*_rankers_and_weights(ensemble), strict=True):
             self.risk.begin_round(self.scores)
-            plan.step.again(self.risk, self.scores, weak_ranker, weight)
-            self._add(weak_ranker, weight, weak_ranker.on(training.table))
+            plan.step.replay(self.risk, self.scores, weak_ranker, weight)
+            self._append(weak_ranker, weight, weak_ranker.on(training.table))
         self.state = self.risk.state(self.scores)
 
-    def advance(self) -> Round | None:
-        """Choose a ranker and add it."""
+    def boost_round(self) -> Round | None:
+        """Choose a weak ranker and add it to the model."""
         if self.risk.begin_round(self.scores):
             self.state = self.risk.first_state(self.scores, value=self.plan.step.needs_value)
-        if self.state.log_gradient_sum > MOST_LOG:
+        if self.state.log_gradient_sum > MAX_LOG_SUM:
             raise ValueError(
                 f"the logarithm of the risk is {self.state.log_gradient_sum:.3g}, too large to "
                 "tell its "
                 "parts from one another; divide sample_weight by its mean, or lower the price"
             )
-        found = self._choose()
+        found = self._choose_weak_ranker()
         if found is None:
-            sure = self.plan.weak_rankers.exhaustive or self.state.log_gradient_sum == -np.inf
-            self.exhausted = NOTHING_LEFT if sure else NOTHING_FOUND
+            exhaustive = self.plan.weak_rankers.exhaustive or self.state.log_gradient_sum == -np.inf
+            self.exhausted = NOTHING_LEFT if exhaustive else NOTHING_FOUND
             return None
         values = found.values
         if values is None:
             values = found.weak_ranker.on(self.training.table)
-        step = self._step(found, values)
-        self._warn(step, found)
-        if self._stalls(step, found):
+        step = self._choose_step(found, values)
+        self._warn_if_smoothed(step, found)
+        if self._is_stalled(step, found):
             self.exhausted = STALLED
             return None
-        weight = step.size if step.whole else self.plan.learning_rate * step.size
+        weight = step.size if step.unshrunk else self.plan.learning_rate * step.size
         forward = self.plan.nonnegative or self.plan.weak_rankers.quadratic
-        if forward and weight <= 0 and not step.whole:
-            self.exhausted = NOTHING_LEFT  # the edge was nothing but rounding
+        if forward and weight <= 0 and not step.unshrunk:
+            self.exhausted = NOTHING_LEFT  # the edge was a rounding error
             return None
-        self._moving = True
-        self._add(found.weak_ranker, weight, values)
+        self._round_unfinished = True
+        self._append(found.weak_ranker, weight, values)
         self.state = self.risk.end_round(self.scores)
-        self._moving = False
-        return self._round(found, weight, step)
+        self._round_unfinished = False
+        return self._record(found, weight, step)
 
     def last_state(self) -> State:
-        """The state after the last round, of which a risk may know a part only."""
+        """Return the state after the last round, computing what `end_round` left out."""
         if self.state.pull.size < self.scores.size or np.isnan(self.state.log_value):
             self.state = self.risk.state(self.scores)
         return self.state
 
     def last_scores(self) -> Floats:
-        """Scores after the last round, with those that the rows started from."""
+        """Return the scores of the training rows, including `init_score`."""
         device = self.context.device
         return self.scores if device is None else device.get(self.scores)
 
     def interrupt(self, history: History) -> str:
-        """Leave out a ranker whose round was not finished."""
-        if self._moving or len(self.ensemble) > len(history):
+        """Remove the weak ranker of an unfinished round."""
+        if self._round_unfinished or len(self.ensemble) > len(history):
             self.ensemble = self.ensemble.first(len(history))
-            self.scores = self._start()
-            for weak_ranker, weight in zip(*_parts(self.ensemble), strict=True):
+            self.scores = self._initial_scores()
+            for weak_ranker, weight in zip(*_rankers_and_weights(self.ensemble), strict=True):
                 self.risk.begin_round(self.scores)
-                self._move(weak_ranker.on(self.training.table), weight)
+                self._add_to_scores(weak_ranker.on(self.training.table), weight)
             self.state = self.risk.state(self.scores)
         return super().interrupt(history)
 
-    def _start(self) -> Floats:
-        """Scores before the first round."""
+    def _initial_scores(self) -> Floats:
+        """Return the scores before the first round, on the device if risk and step use it."""
         given = self.training.init_score
         scores = np.zeros(self.training.table.n_used_rows) if given is None else given.copy()
         device = self.context.device
@@ -167,7 +165,7 @@ class CoordinateDescent(Trainer):
         return device.put(scores) if device is not None and stays else scores
 
     def _check_device(self) -> None:
-        """Refuse a device that would not be used."""
+        """Raise ValueError if the search would not use the device."""
         if self.context.device is not None and not self.search.on_device:
             raise ValueError(
                 f"device='cuda' is for trees and stumps, and {self.plan.weak_rankers!r} would be "
@@ -175,7 +173,7 @@ class CoordinateDescent(Trainer):
             )
 
     def check_history(self, history: History) -> None:
-        """Refuse a history that is not the one of these data."""
+        """Raise ValueError if the history was recorded on other data."""
         if not len(history):
             return
         was, now = history[-1].get("log_risk"), self._log_risk()
@@ -186,42 +184,42 @@ class CoordinateDescent(Trainer):
                 "another path"
             )
 
-    def _step(self, found: SearchResult, values: Array) -> Step:
+    def _choose_step(self, found: SearchResult, values: Array) -> Step:
         if self._offset != 0:
-            return Step(self._offset, whole=True)
+            return Step(self._offset, unshrunk=True)
         step = self.plan.step.step(self.risk, self.state, found, values)
-        if not step.perfect or step.whole:
+        if not step.perfect or step.unshrunk:
             return step
-        # No round follows: shortened, it would be outweighed by the intercept of two classes.
+        # The last round: a shortened step could be outweighed by the intercept of two classes.
         size = self.risk.last_step(self.state, values, step.size)
-        return Step(size, perfect=True, whole=True)
+        return Step(size, perfect=True, unshrunk=True)
 
     def _log_risk(self) -> float:
         return self.risk.log_mean_payment(self.state.log_value)
 
-    def _choose(self) -> SearchResult | None:
+    def _choose_weak_ranker(self) -> SearchResult | None:
         if self.state.log_gradient_sum == -np.inf:  # every pair is beyond its margin
             return None
-        allowed = self._drawn = self.plan.draw()
+        allowed = self._allowed_features = self.plan.draw()
         self.search.begin(len(self.ensemble))
         self._offset = self._find_offset()
         if self._offset != 0:
             ones = np.ones_like(self.state.scores)
             return SearchResult(Constant(), self.risk.edge(self.state, ones), values=ones)
-        found = self._best(allowed)
-        if found is None and allowed is not None:  # none of those drawn is of any use
-            found = self._best(None)
+        found = self._search_best(allowed)
+        if found is None and allowed is not None:  # no drawn feature helps
+            found = self._search_best(None)
         return found
 
     def _find_offset(self) -> float:
-        """What the risk asks to add to all scores before the first ranker, while all are 0."""
+        """Return the offset that the risk adds to the scores, while all of them are 0."""
         offset = self.risk.offset(self.state)
         if offset == 0:
             return 0.0
-        still = all_reduce_all(lambda: not self.state.scores.any(), self.context)
-        return offset if still else 0.0
+        all_zero = all_reduce_all(lambda: not self.state.scores.any(), self.context)
+        return offset if all_zero else 0.0
 
-    def _best(self, allowed: Flags | None) -> SearchResult | None:
+    def _search_best(self, allowed: Flags | None) -> SearchResult | None:
         if self.plan.select == "decrease":
             factors = self.risk.factors(self.state, bound=self.plan.step.from_edge)
             if factors is None:
@@ -232,13 +230,13 @@ class CoordinateDescent(Trainer):
             return self.search.best_decrease(factors, allowed)
         return self.search.best_for(self.risk.pull_of(self.state), allowed)
 
-    def _move(self, values: Array, weight: float) -> None:
+    def _add_to_scores(self, values: Array, weight: float) -> None:
         device = self.context.device
         if device is not None and device.holds(self.scores):
             device.advance(self.scores, values, weight)
             return
         self.context.run(
-            advance,
+            add_to_scores,
             self.scores.size,
             self.scores,
             values,
@@ -246,13 +244,13 @@ class CoordinateDescent(Trainer):
             small=is_small("rows", self.scores.size),
         )
 
-    def _add(self, weak_ranker: WeakRanker, weight: float, values: Array) -> None:
-        self._move(values, weight)
+    def _append(self, weak_ranker: WeakRanker, weight: float, values: Array) -> None:
+        self._add_to_scores(values, weight)
         for monitor in self.monitors:
             monitor.advance(weak_ranker, weight)
         self.ensemble.append(weak_ranker, weight)
 
-    def _round(self, found: SearchResult, weight: float, step: Step) -> Round:
+    def _record(self, found: SearchResult, weight: float, step: Step) -> Round:
         log_risk = self._log_risk()
         columns = {
             "risk": float(np.exp(log_risk)),
@@ -262,18 +260,21 @@ class CoordinateDescent(Trainer):
             "smoothed": step.smoothed,
             "perfect": step.perfect,
         }
-        more = self.risk.observed(self.state) | self.plan.step.seen(self.risk, self.state)
+        more = self.risk.observed(self.state) | self.plan.step.record(self.risk, self.state)
         return Round(columns, more, PERFECT if step.perfect else "")
 
-    def _stalls(self, step: Step, found: SearchResult) -> bool:
-        """Whether every further round would repeat this one; warns of steps that end at a kink."""
-        if not (self.risk.kinked and self.plan.step.least_on_line):
+    def _is_stalled(self, step: Step, found: SearchResult) -> bool:
+        """Return whether further rounds would repeat this one; warn of steps that end at a kink."""
+        if not (self.risk.kinked and self.plan.step.is_line_minimum):
             return False
         size, edge = abs(step.size), abs(found.edge)
-        self._longest, self._steepest = max(self._longest, size), max(self._steepest, edge)
-        stalls = size <= SHORT_STEP * self._longest and edge >= LARGE_EDGE * self._steepest
-        if stalls and not self._stalled:
-            self._stalled = True
+        self._longest_step, self._largest_edge = (
+            max(self._longest_step, size),
+            max(self._largest_edge, edge),
+        )
+        stalls = size <= SHORT_STEP * self._longest_step and edge >= LARGE_EDGE * self._largest_edge
+        if stalls and not self._warned_of_stall:
+            self._warned_of_stall = True
             self.context.warn(
                 f"round {len(self.ensemble) + 1}: the loss has a kink, and the risk is least there "
                 "along the steepest weak ranker although it may fall along several at once: "
@@ -283,14 +284,14 @@ class CoordinateDescent(Trainer):
                 "how far it is from its minimum",
                 ConvergenceWarning,
             )
-        return stalls and size == 0 and self._drawn is None
+        return stalls and size == 0 and self._allowed_features is None
 
-    def _warn(self, step: Step, found: SearchResult) -> None:
-        """Warn of a full step that would be infinite; shrunk ones do no harm and are recorded."""
-        if self.plan.learning_rate < FULL_STEP or self._warned:
+    def _warn_if_smoothed(self, step: Step, found: SearchResult) -> None:
+        """Warn once of a smoothed step, unless a small learning rate makes it harmless."""
+        if self.plan.learning_rate < MIN_RATE_TO_WARN or self._warned_of_smoothing:
             return
-        if step.smoothed and self.plan.step.warns:
-            self._warned = True
+        if step.smoothed and self.plan.step.warns_if_smoothed:
+            self._warned_of_smoothing = True
             self.training.context.warn(
                 f"{found.weak_ranker} orders no pair wrongly but ties some, so its exact step is "
                 "infinite; it was made finite by adding half a pair on each side, and is still "
@@ -302,8 +303,8 @@ class CoordinateDescent(Trainer):
 
 
 def _check_nonnegative(ensemble: Ensemble | None) -> None:
-    """Refuse to continue a model with negative weights under the promise of none."""
-    least = min(_parts(ensemble)[1], default=0.0)
+    """Raise ValueError if the model to continue from has negative weights."""
+    least = min(_rankers_and_weights(ensemble)[1], default=0.0)
     if least < 0:
         raise ValueError(
             f"nonnegative=True, but the model to continue from has a weight of {least:g}; set "
@@ -311,12 +312,12 @@ def _check_nonnegative(ensemble: Ensemble | None) -> None:
         )
 
 
-def _parts(ensemble: Ensemble | None) -> tuple[list[WeakRanker], list[float]]:
+def _rankers_and_weights(ensemble: Ensemble | None) -> tuple[list[WeakRanker], list[float]]:
     return ([], []) if ensemble is None else (ensemble.weak_rankers, ensemble.weights)
 
 
-def advance(low: int, high: int, scores: Floats, values: Array, weight: float) -> None:
-    """Add ``weight·values`` to the scores of the rows low..high."""
-    for first in range(low, high, ROWS_AT_ONCE):
-        here = slice(first, min(first + ROWS_AT_ONCE, high))
-        scores[here] += np.multiply(values[here], weight, dtype=np.float64)
+def add_to_scores(low: int, high: int, scores: Floats, values: Array, weight: float) -> None:
+    """Add ``weight * values`` to the scores of the rows low:high."""
+    for first in range(low, high, ROWS_PER_CHUNK):
+        chunk = slice(first, min(first + ROWS_PER_CHUNK, high))
+        scores[chunk] += np.multiply(values[chunk], weight, dtype=np.float64)

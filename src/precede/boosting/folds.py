@@ -1,4 +1,4 @@
-"""Cross-validation that understands queries and classes."""
+"""Cross-validation folds that keep queries whole and class proportions equal."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["components", "folds", "joined"]
 def folds(
     judgments: Judgments, cv: int, random_state: Any = None
 ) -> Iterator[tuple[Integers, Integers]]:
-    """Rows to learn from and rows to hold out, `cv` times; O(n log n).
+    """Yield training and held-out rows, `cv` times; O(n log n).
 
-    Queries stay whole. Without queries the classes keep their proportions, as long as there
-    are few of them. Queries (or rows, where there are neither queries nor grades) that a chain
-    of listed pairs and ties joins stay together too, if they fall into `cv` or more groups of
-    which none holds more than half of the compared rows. Otherwise pairs are cut: one with a
-    row on each side is in neither part, so that 1/cv² of the pairs are held out at a time.
+    Queries stay whole. Without queries the folds are stratified by grade if there are few grades.
+    Queries (or rows, without queries and grades) that are connected by explicit pairs and ties
+    stay together too, if they form `cv` or more components, none with more than half of the
+    compared rows. Otherwise pairs are cut: a pair with one row on each side is in neither part,
+    so that 1/cv² of the pairs are held out at a time.
 
     >>> from precede import Judgments
     >>> judgments = Judgments([1, 0, 1, 0], qid=["a", "a", "b", "b"])
@@ -47,27 +47,26 @@ def folds(
         splitter = GroupKFold(cv, shuffle=True, random_state=random_state)
         yield from splitter.split(rows, groups=groups)
         return
-    # Rows without a grade are a class of their own; so are the values of a real-valued grade
-    # as long as they are few.
+    # Stratify by grade; rows without a grade are one stratum.
     grade = (
         np.zeros(rows.size)
         if judgments.grade is None
         else np.nan_to_num(judgments.grade, nan=np.inf)
     )
-    kinds, kind, count = np.unique(grade, return_inverse=True, return_counts=True)
-    kfold = StratifiedKFold if kinds.size <= 10 and count.min() >= cv else KFold
-    yield from kfold(cv, shuffle=True, random_state=random_state).split(rows, kind)
+    strata, stratum, count = np.unique(grade, return_inverse=True, return_counts=True)
+    kfold = StratifiedKFold if strata.size <= 10 and count.min() >= cv else KFold
+    yield from kfold(cv, shuffle=True, random_state=random_state).split(rows, stratum)
 
 
 def components(judgments: Judgments) -> Integers:
-    """Number the rows by what is joined by queries and by chains of listed pairs and ties.
+    """Return the connected component of each row, joined by queries, explicit pairs and ties.
 
     >>> components(Judgments(pairs=[(0, 3), (1, 2)], n=5)).tolist()
     [0, 1, 1, 0, 2]
     """
     node = np.arange(len(judgments)) if judgments.qid is None else judgments._query()
-    held = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
-    one, other = node[np.concatenate([np.zeros((0, 2), np.int64), *held])].T
+    given = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
+    one, other = node[np.concatenate([np.zeros((0, 2), np.int64), *given])].T
     count = int(node.max(initial=-1)) + 1
     graph = scipy.sparse.coo_array((np.ones(one.size), (one, other)), (count, count))
     labels = scipy.sparse.csgraph.connected_components(graph, directed=False)[1] if count else node
@@ -75,11 +74,11 @@ def components(judgments: Judgments) -> Integers:
 
 
 def joined(judgments: Judgments, cv: int) -> Integers | None:
-    """Number the rows by what listed pairs and ties join; None where that makes no folds."""
-    held = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
-    if not held or (judgments.qid is None and judgments.grade is not None):
+    """Return the components joined by explicit pairs and ties; None if unusable as folds."""
+    given = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
+    if not given or (judgments.qid is None and judgments.grade is not None):
         return None
-    listed, group = np.concatenate(held), components(judgments)
+    listed, group = np.concatenate(given), components(judgments)
     compared = np.unique(listed) if judgments.qid is None else np.arange(len(judgments))
     sizes = np.bincount(group[compared], minlength=1)
     enough = np.count_nonzero(sizes) >= cv and sizes.max() <= compared.size / 2

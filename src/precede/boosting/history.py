@@ -1,4 +1,4 @@
-"""What happened round by round, what is monitored, and when to stop."""
+"""History of the rounds, stopping rules, and monitored evaluation sets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class History(Sequence[dict[str, Any]]):
-    """What happened, round by round; read it by round or by column.
+    """Record of the rounds, indexed by round or by column name.
 
     >>> history = History([{"risk": 1.0}, {"risk": 0.5}])
     >>> history["risk"], history[-1]
@@ -52,7 +52,7 @@ class History(Sequence[dict[str, Any]]):
         if isinstance(key, str):
             if self._rounds and key not in self._rounds[-1]:
                 raise KeyError(f"no column {key!r}; there are {list(self._rounds[-1])}")
-            # Rounds of an earlier fit may not have known an evaluation set of a later one.
+            # Rounds of an earlier fit may lack the evaluation sets of a later one.
             return np.array([values.get(key, np.nan) for values in self._rounds])
         return History(self._rounds[key]) if isinstance(key, slice) else self._rounds[key]
 
@@ -62,15 +62,15 @@ class History(Sequence[dict[str, Any]]):
 
     @property
     def columns(self) -> list[str]:
-        """Names of what is recorded."""
+        """Names of the recorded columns."""
         return list(self._rounds[-1]) if self._rounds else []
 
     def to_lines(self) -> str:
-        """JSON lines, one for each round; NaN and infinities are text, as in saved models."""
+        """Return JSON lines, one per round; NaN and infinities are text, as in saved models."""
         return "".join(json.dumps(plain(values), allow_nan=False) + "\n" for values in self._rounds)
 
     def to_frame(self) -> Any:
-        """Return a pandas data frame: a row for each round, which is its index, from 1 on."""
+        """Return a pandas data frame with one row per round, indexed from 1."""
         index = list(range(1, len(self) + 1))
         return pandas_frame(list(self._rounds), index=index).rename_axis("round")
 
@@ -79,10 +79,10 @@ class History(Sequence[dict[str, Any]]):
 
 
 class Stop:
-    """When to end; ``a | b`` ends when either says so."""
+    """Stopping rule; ``a | b`` stops as soon as one of them does."""
 
     def reason(self, history: History) -> str | None:
-        """Say why to stop now, or None to go on."""
+        """Return why to stop now, or None to go on."""
         raise NotImplementedError(f"{type(self).__name__} must define reason(history)")
 
     def __or__(self, other: Stop) -> Stop:
@@ -105,7 +105,7 @@ class Rounds(Stop):
     most: int
 
     def reason(self, history: History) -> str | None:
-        """Compare the number of rounds."""
+        """Return a reason once the number of rounds is reached."""
         return f"{self.most} rounds" if len(history) >= self.most else None
 
 
@@ -116,7 +116,7 @@ class NoProgress(Stop):
     tolerance: float = 0.0
 
     def reason(self, history: History) -> str | None:
-        """Compare the last two rounds."""
+        """Return a reason if the last round lowered the log risk too little."""
         if self.tolerance <= 0 or len(history) < 2:
             return None
         fall = history[-2]["log_risk"] - history[-1]["log_risk"]
@@ -132,38 +132,38 @@ class EarlyStopping(Stop):
     greater_is_better: bool
 
     def best_round(self, history: History) -> int:
-        """Number of rounds after which the column was best; the first of equals."""
-        if self.column not in history.columns:  # rounds of an earlier fit, and none of this one
+        """Return the number of rounds after which the column was best; the first among ties."""
+        if self.column not in history.columns:  # no round of this fit yet
             return len(history)
         values = history[self.column] if self.greater_is_better else -history[self.column]
-        if np.isnan(values).all():  # nothing to compare: the last is as good as any
+        if np.isnan(values).all():
             return len(history)
         return int(np.nanargmax(values)) + 1
 
     def reason(self, history: History) -> str | None:
-        """Count the rounds since the best."""
+        """Return a reason if the best round is `patience` or more rounds ago."""
         if not len(history) or len(history) - self.best_round(history) < self.patience:
             return None
         return f"{self.column} has not improved for {self.patience} rounds"
 
 
 class Scoring(Protocol):
-    """What has a score for each row of a table."""
+    """Model that scores the rows of a table."""
 
     def on(self, table: Table) -> Floats:
-        """Score of each row."""
+        """Return the score of each row."""
         ...
 
 
 @dataclass
 class Monitor:
-    """A data set looked at after every round: its table, its scores so far, its metrics."""
+    """Evaluation set whose metrics are computed after every round."""
 
     name: str
     table: Table
     metrics: dict[str, Callable[[Floats], float]]
     init_score: Floats | None = None
-    judgments: Judgments | None = None  # where somebody may want other metrics
+    judgments: Judgments | None = None  # for metrics other than `metrics`
     scores: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -171,21 +171,21 @@ class Monitor:
         self.scores = np.zeros(self.table.n_used_rows) if given is None else given.copy()
 
     def advance(self, weak_ranker: WeakRanker, weight: float) -> None:
-        """Add one ranker to the scores."""
+        """Add one weak ranker to the scores."""
         self.scores += weight * weak_ranker.on(self.table)
 
     def shrink(self, factor: float) -> None:
-        """Multiply the scores."""
+        """Multiply the scores by `factor`."""
         self.scores *= factor
 
     def restart(self, model: Scoring) -> None:
-        """Start from the scores of a model, added to the offsets of the rows."""
+        """Reset the scores to those of a model plus `init_score`."""
         self.scores = model.on(self.table)
         if self.init_score is not None:
             self.scores += self.init_score
 
     def look(self) -> dict[str, float]:
-        """Values of the metrics, under "<name> <metric>"."""
+        """Return the values of the metrics, keyed by "<name> <metric>"."""
         return {
             f"{self.name} {metric}": float(value(self.scores))
             for metric, value in self.metrics.items()
@@ -194,7 +194,7 @@ class Monitor:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback is given after a round. A callback that returns True stops the loop."""
+    """Argument of callbacks, called after every round; one that returns True stops the fit."""
 
     round: int
     history: History

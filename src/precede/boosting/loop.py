@@ -1,7 +1,7 @@
-"""The loop over rounds that every algorithm shares.
+"""The boosting loop that all algorithms share.
 
-What happens in a round is a `Trainer`; here are the stopping rules, the callbacks, the evaluation
-sets, the history, the time and Ctrl-C.
+A `Trainer` does one round; the loop applies stopping rules, calls callbacks, evaluates the
+monitors, records history and time, and handles Ctrl-C.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from precede.engine.training_data import TrainingData
 from precede.model import Ensemble
 from precede.risks.base import State
 
-__all__ = ["INTERRUPTED", "Result", "asked_to_stop", "drive", "run"]
+__all__ = ["INTERRUPTED", "Result", "asked_to_stop", "run", "run_rounds"]
 
 INTERRUPTED = "interrupted"
 
 
 @dataclass
 class Result:
-    """What the loop returns: the model, the history, the last state and why it ended.
+    """Result of the loop: the model, the history, the last state and the reason to stop.
 
-    `scores` are those that the first `n_scored` rankers of the model give to the training rows,
-    where the method knows them.
+    `scores` are the scores of the training rows under the first `n_scored` weak rankers of the
+    model; None if the trainer does not know them.
     """
 
     ensemble: Ensemble
@@ -49,67 +49,67 @@ def run(
     monitors: Sequence[Monitor] = (),
     resumed: bool = False,
 ) -> Result:
-    """Boost by coordinate descent until the plan says stop; see `drive`.
+    """Boost by coordinate descent until the plan's stopping rule ends it; see `run_rounds`.
 
-    `ensemble` and `history` are continued if given. With ``resumed=True`` they must be of these
-    very data: the risk is compared to the bit.
+    `ensemble` and `history` are continued if given. With ``resumed=True`` they must come from the
+    same data: the risk is compared to the bit.
     """
-    method = CoordinateDescent(plan, training, ensemble, history, monitors)
+    trainer = CoordinateDescent(plan, training, ensemble, history, monitors)
     if resumed:
-        method.check_history(History(history or ()))
-    return drive(method, history, plan.callbacks)
+        trainer.check_history(History(history or ()))
+    return run_rounds(trainer, history, plan.callbacks)
 
 
-def drive(
-    method: Trainer,
+def run_rounds(
+    trainer: Trainer,
     history: Iterable[dict[str, Any]] | None = None,
     callbacks: Sequence[Callable[[Progress], Any]] = (),
     *,
     interruptible: bool = True,
 ) -> Result:
-    """Do round after round until a rule, a callback or the method itself says stop.
+    """Boost until a stopping rule, a callback or the trainer itself ends the fit.
 
-    `history` is that of the rounds that the method continues from. Ctrl-C ends the loop with a
-    warning and keeps the whole rounds done so far; with ``interruptible=False`` it is raised.
+    `history` holds the rounds that the trainer continues from. Ctrl-C ends the loop with a warning
+    and keeps the finished rounds; with ``interruptible=False`` it is raised.
     """
     record = History(history or ())
     try:
-        reason = _rounds(method, record, callbacks)
+        reason = _loop(trainer, record, callbacks)
     except KeyboardInterrupt:
         if not interruptible:
             raise
         reason = INTERRUPTED
-        method.context.warn(f"interrupted: {method.interrupt(record)}")
-    state, scores, count = method.last_state(), method.last_scores(), len(method.ensemble)
-    return Result(method.ensemble, record, state, reason, scores, count)
+        trainer.context.warn(f"interrupted: {trainer.interrupt(record)}")
+    state, scores, count = trainer.last_state(), trainer.last_scores(), len(trainer.ensemble)
+    return Result(trainer.ensemble, record, state, reason, scores, count)
 
 
-def _rounds(
-    method: Trainer, history: History, callbacks: Sequence[Callable[[Progress], Any]]
+def _loop(
+    trainer: Trainer, history: History, callbacks: Sequence[Callable[[Progress], Any]]
 ) -> str:
-    """Do the rounds; gives the reason to end."""
+    """Boost round by round; return the reason to stop."""
     if len(history) and history[-1].get("perfect"):
         return PERFECT
-    while not (reason := method.stop.reason(history)):
+    while not (reason := trainer.stop.reason(history)):
         began = time.perf_counter()
-        done = method.advance()
+        done = trainer.boost_round()
         if done is None:
-            return method.exhausted
+            return trainer.exhausted
         seconds = time.perf_counter() - began
         seen: dict[str, float] = {}
-        for monitor in method.monitors:
+        for monitor in trainer.monitors:
             seen |= monitor.look()
         history.append(**done.columns, seconds=seconds, **done.more, **seen)
-        if asked_to_stop(callbacks, history, method.ensemble):
-            return "a callback said so"
+        if asked_to_stop(callbacks, history, trainer.ensemble):
+            return "stopped by a callback"
         if done.last:
             return done.last
-    return method.finish(reason)
+    return trainer.finish(reason)
 
 
 def asked_to_stop(
     callbacks: Sequence[Callable[[Progress], Any]], history: History, ensemble: Ensemble
 ) -> bool:
-    """Show every callback the round; all of them see it, whatever the first one says."""
+    """Call every callback with the round; return whether one of them asked to stop."""
     progress = Progress(len(history), history, ensemble)
     return any([callback(progress) is True for callback in callbacks])

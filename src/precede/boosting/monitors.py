@@ -1,4 +1,4 @@
-"""What is monitored while boosting: the share of pairs in order, metrics by name, functions."""
+"""Metrics monitored during boosting: share of pairs in order, named metrics, functions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["check_metric_names", "monitored_metrics", "pairs_in_order", "share_i
 
 
 def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
-    """Share of the pairs that the scores put in order, equal scores counting half; weights count.
+    """Return the weighted share of pairs that the scores order correctly; ties count half.
 
-    With two classes and no queries this is the area under the ROC curve. Judged ties are left
-    out: no order of theirs is wrong. O(n log n).
+    With two classes and no queries this is the area under the ROC curve. Pairs judged as ties are
+    left out. O(n log n).
 
     >>> from precede import Judgments
     >>> pairs_in_order(Judgments.bipartite([1, 1, 0]), [0.9, 0.1, 0.1])
@@ -39,9 +39,9 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
 
 
 def share_in_order(layout: QueryLayout, at: Floats, context: Context | None = None) -> float:
-    """`pairs_in_order` of arranged rows, with queries weighed as the layout does.
+    """Return `pairs_in_order` for rows in the order of a layout, with its query weights.
 
-    With `context`, of the rows of all machines, each of which holds whole queries.
+    With `context`, over the rows of all workers, each of which holds whole queries.
 
     >>> import numpy as np
     >>> from precede import Judgments
@@ -50,11 +50,11 @@ def share_in_order(layout: QueryLayout, at: Floats, context: Context | None = No
     """
     in_order, reversed_ = _weigh_pairs(layout, at, context)
     share = 0.5 + 0.5 * (in_order - reversed_) / layout.total
-    return float(min(max(share, 0.0), 1.0))  # the last digit of both masses is rounded
+    return float(min(max(share, 0.0), 1.0))  # rounding
 
 
 def _weigh_pairs(layout: QueryLayout, at: Floats, context: Context | None) -> tuple[float, float]:
-    """Weight of the pairs in order and of those reversed, at the scores of the rows."""
+    """Return the weights of the correctly ordered and of the reversed pairs."""
     from precede.metrics import weigh_pairs  # noqa: PLC0415  (not needed to fit)
 
     starts = layout.level_start[layout.query_start]
@@ -76,7 +76,7 @@ def _weigh_pairs(layout: QueryLayout, at: Floats, context: Context | None) -> tu
 def monitored_metrics(
     eval_metric: Any, judgments: Judgments
 ) -> tuple[dict[str, Callable[[Floats], float]], dict[str, bool]]:
-    """Functions of the scores by name, and for each whether greater is better."""
+    """Return the metrics as functions of the scores, by name, and whether greater is better."""
     wanted = eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
     functions: dict[str, Callable[[Floats], float]] = {}
     better: dict[str, bool] = {}
@@ -94,7 +94,7 @@ def monitored_metrics(
 
 
 def check_metric_names(eval_metric: Any) -> None:
-    """Refuse a metric that does not exist even where nothing is evaluated."""
+    """Raise ValueError for an unknown metric name, even without an evaluation set."""
     named = eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
     for name in named:
         if isinstance(name, str) and name != "pairs_in_order":
@@ -106,7 +106,7 @@ def check_metric_names(eval_metric: Any) -> None:
 def _custom_metric(
     metric: Callable[..., Any], judgments: Judgments
 ) -> tuple[str, Callable[[Floats], float], bool]:
-    """A function ``metric(y, scores, qid) -> (name, value, greater_is_better)``."""
+    """Wrap a function ``metric(y, scores, qid) -> (name, value, greater_is_better)``."""
     trial = metric(judgments.grade, np.zeros(len(judgments)), judgments.qid)
     if not isinstance(trial, tuple) or len(trial) != 3:
         raise ValueError(
@@ -122,7 +122,7 @@ def _custom_metric(
 
 
 def _named_metric(metric: Any, judgments: Judgments) -> tuple[str, Callable[[Floats], float], bool]:
-    """A metric of `precede.metrics`, prepared once."""
+    """Prepare a metric of `precede.metrics`."""
     from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
 
     parsed = metrics.metric(metric)

@@ -32,7 +32,7 @@ class ProgressBar:
     def callbacks(
         self, others: Sequence[Callable[[Progress], Any]] | None
     ) -> list[Callable[[Progress], Any]]:
-        """The callbacks of the user, and the bar if it is shown."""
+        """Return the given callbacks, and the bar if it is shown."""
         return [*(others or ()), *([self] if self._verbose > 0 else [])]
 
     def __enter__(self) -> Self:
@@ -45,7 +45,7 @@ class ProgressBar:
             self._bar.stop()
 
     def _open(self) -> None:
-        from rich import progress  # noqa: PLC0415  (only for those who want to see it)
+        from rich import progress  # noqa: PLC0415  (only if shown)
         from rich.console import Console  # noqa: PLC0415
 
         self._bar = progress.Progress(
@@ -62,12 +62,12 @@ class ProgressBar:
         self._bar.start()
 
     def advance(self) -> None:
-        """Show one more step of work that has no rounds."""
+        """Advance by one step, for work without rounds."""
         if self._bar is not None:
             self._bar.advance(self._task)
 
     def __call__(self, progress: Progress) -> None:
-        """Show one round."""
+        """Show the last round."""
         last = progress.history[-1]
         shown = [f"{name} {last[name]:.4g}" for name in ("risk", "gap") if name in last]
         if "lower" in last:

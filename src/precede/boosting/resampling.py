@@ -1,10 +1,9 @@
-"""Parts and bootstrap samples of a training set that keep together what belongs together.
+"""Cross-validation folds and bootstrap samples of a training set.
 
-The smallest thing that is held out or drawn is a *unit*: a query; queries, or rows, that listed
-pairs join; a listed pair (a vote) where pairs join nearly everything and nothing has a grade; or a
-row where all rows are one list. Units are put in an order that follows from their contents and the
-seed alone, so that neither the order of the rows, nor the names of the queries, nor the machines
-that hold them decide which units are drawn.
+Resampling draws *units*: queries; groups of queries or rows connected by explicit pairs; single
+explicit pairs (votes) if pairs connect nearly everything and there are no grades; or rows if there
+is a single list. Units are ordered by hashes of their contents and the seed, so that the draw does
+not depend on the order of rows, the names of queries, or their distribution over workers.
 """
 
 from __future__ import annotations
@@ -23,43 +22,43 @@ from precede.engine.query_layout import QueryLayout, joined_totals, totals_of_qu
 from precede.engine.training_data import TrainingData
 from precede.judgments import Judgments
 
-__all__ = ["Sample", "TooFewError", "deal", "pieces_of"]
+__all__ = ["Resampler", "TooFewError", "assign_folds", "split_judgments"]
 
-# Listed pairs that join rows, or queries, into fewer groups than this are cut.
-FEWEST = 5
+# Connected groups are units only if there are at least this many.
+MIN_GROUPS = 5
 
 
 class TooFewError(ValueError):
-    """There are too few rows to learn from some of them only."""
+    """Too few rows to hold some of them out."""
 
 
 class _Units(NamedTuple):
-    """Kind of the units, the unit and key of each row, key and rank of each unit, number of all."""
+    """Units of a training set: unit and hash of each row, hash and rank of each unit."""
 
     kind: str
-    of_row: Integers
+    unit_of_row: Integers
     row_keys: Keys
     keys: Keys
     rank: Integers
     total: int
 
 
-class Sample:
-    """The rows of a training set, or some of them, in units.
+class Resampler:
+    """Draw folds and bootstrap samples from a training set.
 
     Parameters
     ----------
-    training : the rows as they are learned from
-    judgments : of the rows in the order of `training`; see `of`
-    balance, labeled : as for `Training.prepare`
+    training : TrainingData
+    judgments : judgments of the rows in the order of `training`; see `of`
+    balance, labeled : as for `TrainingData.prepare`
     seed : int
     queries : with fewer queries than this, rows are the units
 
     Attributes
     ----------
-    kind : "groups" of rows (queries, or what listed pairs join), "votes" or "rows"
-    n_units : number of units, of all machines
-    keys : a number for every row
+    kind : "groups" (queries, or groups connected by explicit pairs), "votes" or "rows"
+    n_units : number of units on all workers
+    keys : hash of every row
     """
 
     def __init__(
@@ -68,18 +67,18 @@ class Sample:
     ):  # fmt: skip
         self.training, self.judgments = training, judgments
         self._balance, self._labeled, self._seed, self._queries = balance, labeled, seed, queries
-        self._known: _Units | None = None
+        self._cached_units: _Units | None = None
 
     @property
     def _units(self) -> _Units:
-        """The units, numbered when they are first asked for: most samples are only learned from.
+        """Units, computed on first use.
 
-        Machines meet here, so all must ask at the same point of the fit, and no lock of a cached
-        property may be held.
+        A collective operation: all workers must call it at the same point of the fit, and it must
+        not hold a lock (so it is no `cached_property`).
         """
-        if self._known is None:
-            self._known = self._numbered()
-        return self._known
+        if self._cached_units is None:
+            self._cached_units = self._number_units()
+        return self._cached_units
 
     @property
     def kind(self) -> str:
@@ -88,37 +87,37 @@ class Sample:
 
     @property
     def n_units(self) -> int:
-        """Number of units, of all machines."""
+        """Number of units on all workers."""
         return self._units.total
 
     @property
     def keys(self) -> Keys:
-        """A number for every row."""
+        """Hash of every row."""
         return self._units.row_keys
 
     @classmethod
-    def of(cls, training: TrainingData, judgments: Judgments, **options: Any) -> Sample:
-        """The units of a training set and of the judgments that it was prepared from."""
+    def of(cls, training: TrainingData, judgments: Judgments, **options: Any) -> Resampler:
+        """Return the resampler of a training set and the judgments that it was prepared from."""
         return cls(training, judgments[training.layout.order], **options)
 
     @property
     def rows(self) -> Integers:
-        """Row of the user's table for each row."""
+        """Row number in the user's table for each row."""
         return self.training.table.order
 
-    def _numbered(self) -> _Units:
+    def _number_units(self) -> _Units:
         kind, unit = self._kind_and_unit()
-        row_keys = self._keys_of_rows(kind)
+        row_keys = self._hash_rows(kind)
         if kind == "votes":
-            keys = keys_of_votes(self.judgments, row_keys)
+            keys = vote_keys(self.judgments, row_keys)
         else:
             keys = np.zeros(int(unit.max(initial=-1)) + 1, np.uint64)
             np.add.at(keys, unit, row_keys)
         keys = splitmix64(keys)
         return _Units(kind, unit, row_keys, keys, *self._ranks(keys))
 
-    def _keys_of_rows(self, kind: str) -> Keys:
-        """A number for every row, from all that is known of it and the seed."""
+    def _hash_rows(self, kind: str) -> Keys:
+        """Hash every row, from its features, weight, judgments and the seed."""
         training, rows = self.training, self.training.layout
         keys = training.table.keys(rows.weight, training.context)
         if training.by_value:
@@ -132,14 +131,14 @@ class Sample:
         return splitmix64(rows.keys_by_pairs(keys) if rows.any_listed or several else keys)
 
     def _kind_and_unit(self) -> tuple[str, Integers]:
-        """Kind of the units, and the number of the unit of each row; all machines decide alike."""
+        """Return the kind of the units and the unit of each row; the same kind on all workers."""
         judgments, layout = self.judgments, self.training.layout
         context, every = self.training.context, np.arange(len(self.judgments))
         graded = bool(all_reduce_max(lambda: layout.n_graded > 0, context))
         if layout.any_listed and (judgments.qid is not None or not graded):
             group = components(judgments)
             sizes = np.concatenate(all_gather(lambda: np.bincount(group), context))
-            if np.count_nonzero(sizes) >= FEWEST and sizes.max() <= sizes.sum() / 2:
+            if np.count_nonzero(sizes) >= MIN_GROUPS and sizes.max() <= sizes.sum() / 2:
                 return "groups", group
             if not graded:
                 return "votes", every
@@ -149,7 +148,7 @@ class Sample:
         return "rows", every
 
     def _ranks(self, keys: Keys) -> tuple[Integers, int]:
-        """Number of each unit in the order of the keys of all machines, and how many there are."""
+        """Return the rank of each unit by hash over all workers, and the number of units."""
         context = self.training.context
         parts = all_gather(lambda: keys, context)
         order = np.argsort(np.concatenate(parts), kind="stable")
@@ -160,21 +159,22 @@ class Sample:
 
     # -- drawing ---------------------------------------------------------------------------
 
-    def parts(self, count: int, most: int) -> list[tuple[Sample, Sample]]:
-        """Hold out one of `count` parts of the units at a time, `most` times.
+    def fold_splits(self, n_folds: int, n_splits: int) -> list[tuple[Resampler, Resampler]]:
+        """Split the units into `n_folds` folds; return training and held-out units of `n_splits`.
 
-        A single list is divided grade by grade, so that all parts have the same share of each.
-        Returns units to learn from and units held out; parts without a pair to compare are left
+        Folds of a single list are stratified by grade. Splits without a pair to compare are left
         out.
         """
         grade = self.judgments.grade if self.kind == "rows" else None
-        # By the keys of this machine: 'auto' and 'cv', which come here, are refused on a cluster.
-        part = deal(self._units.keys, count, grade)
-        found = [(self.take(part != k), self.take(part == k)) for k in range(most)]
+        # Local hashes suffice: 'auto' and 'cv' are refused on a cluster.
+        fold = assign_folds(self._units.keys, n_folds, grade)
+        found = [
+            (self.repeat_units(fold != k), self.repeat_units(fold == k)) for k in range(n_splits)
+        ]
         return [(one, held) for one, held in found if one is not None and held is not None]
 
-    def folds(self, cv: int) -> list[tuple[Sample, Sample]]:
-        """Units to learn from and units to hold out, for every fold that has a pair to compare."""
+    def folds(self, cv: int) -> list[tuple[Resampler, Resampler]]:
+        """Return training and held-out units for every fold that has a pair to compare."""
         one = self.kind == "rows" and self.judgments.qid is not None
         if one or self.n_units < cv:
             what = "queries" if one or self.kind == "groups" else self.kind
@@ -183,53 +183,52 @@ class Sample:
                 f"{1 if one else self.n_units}; lower cv, give a number in place of 'cv', or leave "
                 "qid out for one list"
             )
-        return self.parts(cv, cv)
+        return self.fold_splits(cv, cv)
 
-    def divided(self, share: float, most_rows: int) -> list[tuple[Sample, Sample]]:
-        """Units to fit and units to hold out, about a share of them, on all machines.
+    def holdout_splits(self, share: float, max_rows: int) -> list[tuple[Resampler, Resampler]]:
+        """Return training and held-out units on all workers, about `share` of them held out.
 
-        Every part is held out in turn, but with `most_rows` rows or more only one.
+        Every part is held out in turn, but only one with `max_rows` rows or more.
         """
         size = max(1, round(share * self.n_units))
         drawn = np.random.default_rng(self._seed).permutation(self.n_units) // size
         rows = all_reduce_sum(lambda: self.training.layout.n_used_rows, self.training.context)
         found = []
-        for turn in range(self.n_units // size if rows < most_rows else 1):
+        for turn in range(self.n_units // size if rows < max_rows else 1):
             held = drawn[self._units.rank] == turn
-            one, other = self.take(~held), self.take(held)
+            one, other = self.repeat_units(~held), self.repeat_units(held)
             if one is not None and other is not None:
                 found.append((one, other))
         return found
 
-    def bootstrap(self, draw: int) -> tuple[Sample, Sample | None]:
-        """Draw as many units as there are, with replacement; `draw` is the seed.
+    def bootstrap(self, draw: int) -> tuple[Resampler, Resampler | None]:
+        """Return a bootstrap sample with seed `draw`, and the units that were not drawn.
 
-        Returns the sample, and the units that were not drawn, None if they hold no pair. Each copy
-        of a query is a separate query, each copy of a row of one list a separate row, and a vote
-        drawn twice weighs twice.
+        The latter is None without a pair to compare. Copies of a query are separate queries, copies
+        of a row of a single list separate rows, and a vote drawn twice weighs twice.
         """
         drawn = np.random.RandomState(draw).randint(self.n_units, size=self.n_units)
         times = np.bincount(drawn, minlength=self.n_units)[self._units.rank]
-        found = self.take(times)
+        found = self.repeat_units(times)
         if found is None:
             raise TooFewError("a bootstrap sample has no pair; give more data, or leave bags out")
-        return found, self.take(times == 0)
+        return found, self.repeat_units(times == 0)
 
     def blocks(self, count: int) -> list[tuple[Integers, QueryLayout]]:
-        """Blocks of the units: rows and layout of each block that has a pair."""
+        """Partition the units; return rows and layout of each block that has a pair."""
         found = []
         for block in range(count):
             rows, made = self._copies(self._units.rank % count == block)
-            layout = self._arranged(made)
+            layout = self._make_layout(made)
             if layout.total > 0:
                 found.append((rows[layout.order], layout))
         return found
 
-    def take(self, times: Array) -> Sample | None:
-        """Repeat each unit `times` times, with the bins of all rows; None if they hold no pair."""
+    def repeat_units(self, times: Array) -> Resampler | None:
+        """Repeat each unit `times` times, keeping the bins; None without a pair to compare."""
         full = self.training
         rows, made = self._copies(times)
-        layout = self._arranged(made)
+        layout = self._make_layout(made)
         if layout.total <= 0 and not (self._labeled and layout.n_used_rows):
             return None
         items = rows[layout.order]
@@ -237,25 +236,25 @@ class Sample:
         training = TrainingData.ordered(
             full.table.block(items), layout, full.context, start, by_value=full.by_value
         )
-        return Sample.of(
+        return Resampler.of(
             training, made, balance=self._balance, labeled=self._labeled, seed=self._seed,
             queries=self._queries,
         )  # fmt: skip
 
     def _copies(self, times: Array) -> tuple[Integers, Judgments]:
-        """Rows of each unit, repeated `times` times, and their judgments."""
+        """Return the rows of each unit, repeated `times` times, and their judgments."""
         if self.kind == "votes":
-            return np.arange(len(self.judgments)), with_votes(self.judgments, times)
-        of_row = times[self._units.of_row].astype(np.int64)
+            return np.arange(len(self.judgments)), repeat_votes(self.judgments, times)
+        copies = times[self._units.unit_of_row].astype(np.int64)
         if self.kind == "rows":
-            rows = np.repeat(np.arange(of_row.size), of_row)
+            rows = np.repeat(np.arange(copies.size), copies)
             return rows, self.judgments[rows]
-        most = max(1, int(of_row.max(initial=0)))
-        copied = [np.flatnonzero(of_row > number) for number in range(most)]
-        return np.concatenate(copied), _stacked([self.judgments[rows] for rows in copied])
+        max_copies = max(1, int(copies.max(initial=0)))
+        copied = [np.flatnonzero(copies > number) for number in range(max_copies)]
+        return np.concatenate(copied), _concatenate([self.judgments[rows] for rows in copied])
 
-    def _arranged(self, judgments: Judgments) -> QueryLayout:
-        """The layout of some rows, with the totals of all machines."""
+    def _make_layout(self, judgments: Judgments) -> QueryLayout:
+        """Return the layout of some rows, with the totals over all workers."""
         layout = judgments.to_layout(self._balance, labeled=self._labeled)
         context = self.training.context
         if not context.is_distributed:
@@ -268,52 +267,57 @@ class Sample:
         )  # fmt: skip
 
 
-def deal(keys: Keys, count: int, strata: Floats | None = None) -> Integers:
-    """Deal out things by their keys to `count` parts of equal size, each stratum as well.
+def assign_folds(keys: Keys, count: int, strata: Floats | None = None) -> Integers:
+    """Assign items to `count` folds of equal size by their hashes, within strata if given.
 
-    >>> deal(np.array([7, 3, 9, 1], np.uint64), 2).tolist()
+    >>> assign_folds(np.array([7, 3, 9, 1], np.uint64), 2).tolist()
     [0, 1, 1, 0]
     """
     order = np.argsort(keys, kind="stable") if strata is None else np.lexsort((keys, strata))
-    part = np.empty(keys.size, np.int64)
-    if strata is not None:  # of every `count` neighbors each goes to another part, at random
+    fold = np.empty(keys.size, np.int64)
+    if strata is not None:  # shuffle each `count` neighbors
         order = order[np.lexsort((splitmix64(keys[order]), np.arange(order.size) // count))]
-    part[order] = np.arange(order.size) % count
-    return part
+    fold[order] = np.arange(order.size) % count
+    return fold
 
 
-def pieces_of(judgments: Judgments, keys: Keys, count: int) -> list[tuple[Integers, Judgments]]:
-    """Rows and judgments of each of `count` pieces: of votes, of queries, or of a single list.
+def split_judgments(
+    judgments: Judgments, keys: Keys, count: int
+) -> list[tuple[Integers, Judgments]]:
+    """Split judgments into `count` parts by votes, by queries, or by rows of a single list.
 
-    `keys` has a number for every row.
+    Return rows and judgments of each part; `keys` are the hashes of the rows.
     """
-    if _only_votes(judgments):
-        part = deal(keys_of_votes(judgments, keys), count)
-        made = [with_votes(judgments, part == number) for number in range(count)]
-        rows = [np.unique(np.concatenate([listed for listed, *_ in _votes(j)])) for j in made]
+    if _has_only_votes(judgments):
+        fold = assign_folds(vote_keys(judgments, keys), count)
+        made = [repeat_votes(judgments, fold == number) for number in range(count)]
+        rows = [np.unique(np.concatenate([listed for listed, *_ in _vote_arrays(j)])) for j in made]
         return [(inside, each[inside]) for inside, each in zip(rows, made, strict=True)]
     one = judgments.qid is None
     owner = np.arange(len(judgments)) if one else judgments._query()
     kinds, member = np.unique(owner, return_inverse=True)
     sums = np.zeros(kinds.size, np.uint64)
     np.add.at(sums, member, keys)
-    part = deal(sums, count, judgments.grade if one else None)[member]
-    pieces = [np.flatnonzero(part == number) for number in range(count)]
-    return [(rows, judgments[rows]) for rows in pieces]
+    fold = assign_folds(sums, count, judgments.grade if one else None)[member]
+    chunks = [np.flatnonzero(fold == number) for number in range(count)]
+    return [(rows, judgments[rows]) for rows in chunks]
 
 
-def _only_votes(judgments: Judgments) -> bool:
-    """Whether nothing but listed pairs compares rows, and queries do not part them."""
-    listed, query = np.concatenate([pairs for pairs, *_ in _votes(judgments)]), judgments._query()
+def _has_only_votes(judgments: Judgments) -> bool:
+    """Whether rows are compared by explicit pairs only, some of them across queries."""
+    listed, query = (
+        np.concatenate([pairs for pairs, *_ in _vote_arrays(judgments)]),
+        judgments._query(),
+    )
     graded = judgments._with(pairs=None, pair_weight=None, pair_margin=None).n_pairs > 0
     within = judgments.qid is not None and bool((query[listed[:, 0]] == query[listed[:, 1]]).all())
     return len(listed) > 0 and not graded and not within
 
 
-def keys_of_votes(judgments: Judgments, keys: Keys) -> Keys:
-    """A number for every listed pair and then for every tie, from those of the rows."""
+def vote_keys(judgments: Judgments, keys: Keys) -> Keys:
+    """Return a hash for every explicit pair and then every tie, from the hashes of the rows."""
     found = []
-    for listed, weight, margin, side in _votes(judgments):
+    for listed, weight, margin, side in _vote_arrays(judgments):
         one, other = (
             splitmix64(keys[rows] + np.uint64(side * k)) for k, rows in enumerate(listed.T)
         )
@@ -322,9 +326,9 @@ def keys_of_votes(judgments: Judgments, keys: Keys) -> Keys:
     return np.concatenate(found)
 
 
-def with_votes(judgments: Judgments, times: Array) -> Judgments:
-    """The judgments with listed pairs, then ties, repeated `times` times by their weights."""
-    (pairs, weight, margin, _), (ties, tie_weight, _, _) = _votes(judgments)
+def repeat_votes(judgments: Judgments, times: Array) -> Judgments:
+    """Multiply the weights of explicit pairs, then ties, by `times`; drop those of 0."""
+    (pairs, weight, margin, _), (ties, tie_weight, _, _) = _vote_arrays(judgments)
     one, other = np.split(times.astype(np.float64), [len(pairs)])
     changes: dict[str, Any] = {}
     if judgments.pairs is not None:
@@ -336,8 +340,8 @@ def with_votes(judgments: Judgments, times: Array) -> Judgments:
     return judgments._with(**changes)
 
 
-def _votes(judgments: Judgments) -> list[tuple[Integers, Floats, Floats, int]]:
-    """Rows, weights and margins of the listed pairs and of the ties, whose sides are equal."""
+def _vote_arrays(judgments: Judgments) -> list[tuple[Integers, Floats, Floats, int]]:
+    """Return rows, weights, margins and orientation (1 or 0) of explicit pairs and of ties."""
     found = []
     for listed, weight, margin, side in (
         (judgments.pairs, judgments.pair_weight, judgments.pair_margin, 1),
@@ -351,8 +355,8 @@ def _votes(judgments: Judgments) -> list[tuple[Integers, Floats, Floats, int]]:
     return found
 
 
-def _stacked(parts: Sequence[Judgments]) -> Judgments:
-    """One set of judgments after the other; equal names of queries are different queries."""
+def _concatenate(parts: Sequence[Judgments]) -> Judgments:
+    """Concatenate judgments; equal query names in different parts are different queries."""
     sizes = [len(part) for part in parts]
     first = np.concatenate([[0], np.cumsum(sizes)])
 

@@ -1,14 +1,14 @@
-"""The number of rounds and the size of a ranker, chosen on rows that are held out.
+"""Selection of the number of rounds and leaves on held-out rows.
 
-``n_estimators="auto"`` and ``num_leaves="auto"`` of an estimator: every size of the ladder is
-boosted on four fifths of the queries while the metric is monitored on the last fifth. With few
-queries each fifth is held out once, and the curves are averaged. The smallest size, and then the
-fewest rounds, within one standard error of the best are taken; differences are paired by query.
+Implements ``n_estimators="auto"`` and ``num_leaves="auto"``: every tree size is boosted on four
+fifths of the queries while the metric is evaluated on the last fifth. With few queries every fifth
+is held out once, and the learning curves are averaged. The smallest size, and then the fewest
+rounds, within one standard error of the best are chosen; differences are paired by query.
 
-Small trees take the most rounds and so the most time. The largest are boosted first, and a smaller
-size is given up once it cannot catch up with them: what a doubling of its rounds gains is taken to
-change by the same factor as before, but not to grow, and after all doublings that are left it would
-still be more than two standard errors behind.
+Small trees need the most rounds and so the most time. The largest trees are boosted first, and a
+smaller size is pruned once it cannot catch up with the best so far (the incumbent): the gain per
+doubling of the rounds is extrapolated by its last ratio, at most 1, and the size is pruned if it
+would still be more than two standard errors behind at the maximum number of rounds.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precede.boosting.history import History, Monitor, Rounds
-from precede.boosting.loop import drive
+from precede.boosting.loop import run_rounds
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.progress import ProgressBar
-from precede.boosting.resampling import Sample, TooFewError, pieces_of
+from precede.boosting.resampling import Resampler, TooFewError, split_judgments
 from precede.boosting.trainer import Round, Trainer
 from precede.engine.arrays import Flags, Floats, Keys
 from precede.engine.exact import exact_sum
@@ -41,33 +41,34 @@ from precede.judgments import Judgments
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker, FitContext
 
-__all__ = ["LADDER", "Selection", "Size", "select"]
+__all__ = ["LEAF_COUNTS", "Selection", "Size", "select"]
 
-# Numbers of leaves that are tried.
-LADDER = (2, 4, 8, 16, 31)
-# A fifth is held out at a time, as often as it takes to hold out so many queries or rows in all.
-PARTS = 5
-ENOUGH_QUERIES, ENOUGH_ROWS = 1000, 5000
-# Rounds end after this many, or when the last third, and at least so many, brought nothing.
-MOST_ROUNDS = 2000
+# Numbers of leaves to choose from.
+LEAF_COUNTS = (2, 4, 8, 16, 31)
+# One of N_FOLDS folds is held out at a time, until this many queries or rows have been held out.
+N_FOLDS = 5
+MIN_HELD_OUT_QUERIES, MIN_HELD_OUT_ROWS = 1000, 5000
+# Boosting ends after MAX_ROUNDS, or without improvement in the last third of the rounds (at least
+# PATIENCE).
+MAX_ROUNDS = 2000
 PATIENCE = 50
-# After so many rounds the metric is looked at after every 2 % more of them.
-STEPS = 50
+# The metric is evaluated every ``rounds // SPACING_DIVISOR`` rounds.
+SPACING_DIVISOR = 50
 
 
 @dataclass(frozen=True)
 class Size:
-    """What one size reached on the rows held out.
+    """Held-out result of one tree size.
 
     Attributes
     ----------
-    num_leaves : number of leaves; None for rankers that have none
-    best_rounds : number of rounds at which the metric was best
-    value : its mean there
-    difference, std_error : value less that of the best size, in the direction of the metric
-        (negative is worse), and the standard error of the difference, paired by query
+    num_leaves : number of leaves; None for weak rankers without leaves
+    best_rounds : number of rounds at which the mean of the metric was best
+    value : mean of the metric there
+    difference, std_error : difference to the best size, negative if worse, and its standard error,
+        paired by query
     rounds : fewest rounds within one standard error of this size's best
-    chosen : whether this is the size that was taken
+    chosen : whether this size was chosen
     """
 
     num_leaves: int | None
@@ -81,9 +82,9 @@ class Size:
 
 @dataclass(frozen=True)
 class Selection:
-    """What ``"auto"`` chose, and the table that it was chosen from.
+    """The choice of ``"auto"``, and the table of sizes that it was made from.
 
-    `metric` is what was monitored, on `n_held_out` units ("queries", or "parts" of a single list).
+    `metric` was evaluated on `n_held_out` units ("queries", or "parts" of a single list).
 
     >>> size = Size(4, 120, 0.71, 0.0, 0.0, 80, True)
     >>> print(Selection("ndcg@10", 300, "queries", (size,)))
@@ -100,17 +101,17 @@ class Selection:
 
     @property
     def chosen(self) -> Size:
-        """The size that was taken."""
+        """The chosen size."""
         return next(size for size in self.sizes if size.chosen)
 
     @property
     def parameters(self) -> dict[str, int]:
-        """Values for the parameters of the estimator."""
+        """Chosen values of the estimator's parameters."""
         leaves, rounds = self.chosen.num_leaves, self.chosen.rounds
         return {**({} if leaves is None else {"num_leaves": leaves}), "n_estimators": rounds}
 
     def summary(self) -> str:
-        """Say in a line or two what was chosen and why."""
+        """Return one or two lines about the choice and its reason."""
         best = max(self.sizes, key=lambda size: (size.difference, -(size.num_leaves or 0)))
         named = ", ".join(f"{name}={value}" for name, value in self.parameters.items())
         facts = f"auto: {named} ({self.metric} on {self.n_held_out} held-out {self.unit})"
@@ -148,34 +149,34 @@ class Selection:
         return pandas_frame([vars(size) for size in self.sizes])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return words and numbers only, from which `from_dict` makes an equal selection."""
+        """Return a JSON-compatible dictionary; see `from_dict`."""
         sizes = [dict(vars(size)) for size in self.sizes]
         return {"metric": self.metric, "n_held_out": self.n_held_out, "unit": self.unit,
                 "sizes": sizes}  # fmt: skip
 
     @classmethod
     def from_dict(cls, fields: Any) -> Selection:
-        """Check and rebuild what a model file holds."""
+        """Rebuild a selection from the dictionary of a model file, which is validated."""
         kinds: dict[str, tuple[type, ...]] = {
             "num_leaves": (int, type(None)), "best_rounds": (int,), "value": (int, float),
             "difference": (int, float), "std_error": (int, float), "rounds": (int,),
             "chosen": (bool,),
         }  # fmt: skip
-        whole = {"metric": (str,), "n_held_out": (int,), "unit": (str,), "sizes": (list,)}
-        if not _made_of(fields, whole) or not fields["sizes"]:
+        fixed_rounds = {"metric": (str,), "n_held_out": (int,), "unit": (str,), "sizes": (list,)}
+        if not _has_types(fields, fixed_rounds) or not fields["sizes"]:
             raise ValueError("the model holds no usable record of what was chosen by 'auto'")
         sizes = fields["sizes"]
-        if not all(_made_of(size, kinds) for size in sizes) or (
+        if not all(_has_types(size, kinds) for size in sizes) or (
             sum(size["chosen"] for size in sizes) != 1
             or len({size["num_leaves"] is None for size in sizes}) != 1
         ):
-            raise ValueError("the sizes that 'auto' chose from are no table with one choice")
+            raise ValueError("'selection' must mark exactly one size as chosen")
         made = tuple(Size(**{name: size[name] for name in kinds}) for size in sizes)
         return cls(fields["metric"], fields["n_held_out"], fields["unit"], made)
 
 
-def _made_of(fields: Any, kinds: Mapping[str, tuple[type, ...]]) -> bool:
-    """Whether this is a dictionary with values of these types."""
+def _has_types(fields: Any, kinds: Mapping[str, tuple[type, ...]]) -> bool:
+    """Whether `fields` is a dictionary with values of these types."""
     return isinstance(fields, dict) and all(
         name in fields
         and isinstance(fields[name], types)
@@ -184,25 +185,25 @@ def _made_of(fields: Any, kinds: Mapping[str, tuple[type, ...]]) -> bool:
     )
 
 
-class Held:
-    """A metric on rows held out, for each of the units that standard errors are taken over.
+class HeldOutMetric:
+    """Metric on held-out rows, for each unit of the standard errors.
 
-    The units are queries; for a single list, listed pairs and functions of the user they are
-    `pieces` of the rows.
+    The units are queries; for a single list, explicit pairs and user-defined functions they are
+    `n_chunks` chunks of the rows.
     """
 
-    def __init__(self, eval_metric: Any, judgments: Judgments, keys: Keys, pieces: int):
+    def __init__(self, eval_metric: Any, judgments: Judgments, keys: Keys, n_chunks: int):
         metric = eval_metric[0] if isinstance(eval_metric, list | tuple) else eval_metric
         named = not callable(metric) or hasattr(metric, "greater_is_better")
         queries = 0 if judgments.qid is None else int(judgments._query().max(initial=-1)) + 1
         plain = judgments.pairs is None and judgments.grade is not None
         self.by_query = bool(named and plain and queries > 1)
         if self.by_query:
-            self._monitor_queries(metric, judgments)
+            self._prepare_queries(metric, judgments)
         else:
-            self._monitor_pieces(metric, judgments, keys, pieces)
+            self._prepare_chunks(metric, judgments, keys, n_chunks)
 
-    def _monitor_queries(self, metric: Any, judgments: Judgments) -> None:
+    def _prepare_queries(self, metric: Any, judgments: Judgments) -> None:
         from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
 
         pairs = metric is None or metric == "pairs_in_order"
@@ -215,13 +216,13 @@ class Held:
         parsed = evaluator.metrics[0]
         self.metric = "pairs_in_order" if pairs else str(parsed)
         self.greater_is_better = pairs or parsed.greater_is_better
-        # The share of all pairs is the mean over queries by their numbers of pairs.
+        # The share of all pairs is the mean over queries weighted by their numbers of pairs.
         self.weight = evaluator._scale[:, 0] if pairs else evaluator._weights
         self._values = lambda scores: evaluator.evaluate(scores[rows]).per_query[str(parsed)]
 
-    def _monitor_pieces(self, metric: Any, judgments: Judgments, keys: Keys, pieces: int) -> None:
+    def _prepare_chunks(self, metric: Any, judgments: Judgments, keys: Keys, n_chunks: int) -> None:
         monitored: list[tuple[Any, Callable[[Floats], float]]] = []
-        for rows, made in pieces_of(judgments, keys, pieces):
+        for rows, made in split_judgments(judgments, keys, n_chunks):
             try:
                 functions, better = monitored_metrics(metric, made)
                 name, function = next(iter(functions.items()))
@@ -229,7 +230,7 @@ class Held:
             except ValueError as error:
                 if "eval_metric" in str(error):
                     raise
-                continue  # nothing in this piece can be compared
+                continue  # no pair to compare in this chunk
             monitored.append((rows, function))
             self.metric, self.greater_is_better = name, better[name]
         if not monitored:
@@ -240,14 +241,14 @@ class Held:
         self._values = lambda scores: np.array([f(scores[rows]) for rows, f in monitored])
 
     def values(self, scores: Floats) -> Floats:
-        """Values of the units, greater being better; NaN where there is none."""
+        """Return the values of the units, greater is better; NaN where undefined."""
         found = self._values(scores)
         return found if self.greater_is_better else -found
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows to learn from, and rows held out with their judgments and scores to start from."""
+class HeldOutSplit:
+    """Training rows, and held-out rows with judgments, hashes and initial scores."""
 
     training: TrainingData
     table: Table
@@ -256,20 +257,22 @@ class Part:
     init_score: Floats | None
 
 
-def parts_of(sample: Sample) -> list[Part]:
-    """Parts of a sample, each to be held out once."""
-    count = min(PARTS, sample.n_units)
+def held_out_splits(resampler: Resampler) -> list[HeldOutSplit]:
+    """Return as many splits as needed to hold out enough queries or rows."""
+    count = min(N_FOLDS, resampler.n_units)
     if count < 2:
         raise TooFewError(
-            f"'auto' holds out a share of the queries, and there are {sample.n_units}; give more"
+            f"'auto' holds out a share of the queries, and there are {resampler.n_units}; give more"
         )
-    enough = ENOUGH_QUERIES if sample.kind == "groups" else ENOUGH_ROWS
-    most = min(count, max(1, -(-enough * count // sample.n_units)))
+    min_held_out = MIN_HELD_OUT_QUERIES if resampler.kind == "groups" else MIN_HELD_OUT_ROWS
+    n_splits = min(count, max(1, -(-min_held_out * count // resampler.n_units)))
     found = [
-        Part(one.training, held.training.table, held.judgments, held.keys, held.training.init_score)
-        for one, held in sample.parts(count, most)
+        HeldOutSplit(
+            train.training, held.training.table, held.judgments, held.keys, held.training.init_score
+        )
+        for train, held in resampler.fold_splits(count, n_splits)
     ]
-    if len(found) < most:
+    if len(found) < n_splits:
         raise TooFewError(
             "too few rows can be compared to leave some of them out (to choose by 'auto'); give "
             "more data"
@@ -278,10 +281,10 @@ def parts_of(sample: Sample) -> list[Part]:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Values of the units held out, a row for each time they were looked at.
+class LearningCurve:
+    """Held-out learning curve: values of the units (columns) after `rounds` rounds (rows).
 
-    `rounds` are the numbers of rounds that had been done, `weight` are the weights of the units.
+    `weight` are the weights of the units.
     """
 
     rounds: Sequence[int]
@@ -290,146 +293,150 @@ class Curve:
 
     @cached_property
     def best(self) -> tuple[int, float]:
-        """The row with the best mean, the first of equals, and that mean."""
+        """The row with the best mean, the first among ties, and that mean."""
         means = [weighted_mean(row, self.weight) for row in self.values]
         row = int(np.argmax(means))
         return row, means[row]
 
 
-class Growing:
-    """The curve of one size while it grows, and when it ends.
+class CurveRecorder:
+    """Record the learning curve of one size and decide when to stop.
 
-    `most` is the number of rounds at which all sizes end, `rival` the best of the larger sizes.
+    `incumbent` is the best curve of the larger sizes.
     """
 
-    def __init__(self, weight: Floats, most: int, rival: Curve | None = None):
-        self._weight, self._most, self._rival = weight, most, rival
+    def __init__(self, weight: Floats, max_rounds: int, incumbent: LearningCurve | None = None):
+        self._weight, self._max_rounds, self._incumbent = weight, max_rounds, incumbent
         self._rounds: list[int] = []
         self._values: list[Floats] = []
-        self._highest: list[float] = []  # best mean so far, at every look
-        self._best = 0  # where it was first seen
+        self._best_means: list[float] = []  # best mean so far, at every evaluation
+        self._best = 0  # evaluation of the best mean
 
     def add(self, done: int, values: Floats) -> None:
-        """Look after `done` rounds."""
+        """Record the values after `done` rounds."""
         mean = weighted_mean(values, self._weight)
-        if not self._highest or mean > self._highest[-1]:
-            self._best = len(self._highest)
-        self._highest.append(max([mean, *self._highest[-1:]]))
+        if not self._best_means or mean > self._best_means[-1]:
+            self._best = len(self._best_means)
+        self._best_means.append(max([mean, *self._best_means[-1:]]))
         self._rounds.append(done)
         self._values.append(values)
 
     def is_over(self) -> bool:
-        """Whether nothing better is to be expected, or nothing that could be chosen."""
+        """Whether the curve stopped improving or is pruned."""
         done = self._rounds[-1]
         if done - self._rounds[self._best] >= max(PATIENCE, done // 3):
             return True
-        return self._rival is not None and self._is_hopeless(done, self._rival)
+        return self._incumbent is not None and self._is_pruned(done, self._incumbent)
 
-    def _is_hopeless(self, done: int, rival: Curve) -> bool:
-        """Whether the rival would stay out of reach if gains went on as in the last doublings."""
-        best = rival.best[0]
-        if done < max(4 * PATIENCE, rival.rounds[best]):
+    def _is_pruned(self, done: int, incumbent: LearningCurve) -> bool:
+        """Whether the extrapolated curve stays two standard errors below the incumbent."""
+        best = incumbent.best[0]
+        if done < max(4 * PATIENCE, incumbent.rounds[best]):
             return False
         last, before = self._gain(done), self._gain(done // 2)
         factor = min(last / before, 1.0) if before > 0 else 1.0
         reach = 0.0
-        while done < self._most:
+        while done < self._max_rounds:
             last *= factor
             reach, done = reach + last, 2 * done
-        behind, error = paired_error(rival.values[best], self._values[self._best], self._weight)
-        return not is_within(behind - reach, 2.0 * error)
+        behind, error = paired_error(incumbent.values[best], self._values[self._best], self._weight)
+        return not is_within_error(behind - reach, 2.0 * error)
 
     def _gain(self, done: int) -> float:
-        """By how much the best mean rose in the later half of so many rounds."""
+        """Return the gain of the best mean in the second half of the first `done` rounds."""
         first, last = (bisect_right(self._rounds, each) - 1 for each in (done // 2, done))
-        return self._highest[last] - self._highest[first]
+        return self._best_means[last] - self._best_means[first]
 
-    def curve(self) -> Curve:
-        """What was seen."""
-        return Curve(self._rounds, np.array(self._values), self._weight)
+    def curve(self) -> LearningCurve:
+        """Return the learning curve."""
+        return LearningCurve(self._rounds, np.array(self._values), self._weight)
 
 
-def is_looked_at(done: int) -> bool:
-    """Whether the metric is computed after this many rounds.
+def is_evaluated(done: int) -> bool:
+    """Whether the metric is evaluated after this many rounds.
 
-    >>> [done for done in range(140, 160) if is_looked_at(done)]
+    >>> [done for done in range(140, 160) if is_evaluated(done)]
     [140, 142, 144, 146, 148, 150, 153, 156, 159]
     """
-    return done % max(1, done // STEPS) == 0
+    return done % max(1, done // SPACING_DIVISOR) == 0
 
 
-class HeldOut(Trainer):
-    """The same fit on several parts of the rows, one round of each at a time.
+class HeldOutTrainer(Trainer):
+    """Trainer that boosts several cross-validation splits in lockstep.
 
-    `parts` are methods, each with the monitor among its own that has the scores of the rows held
-    out, and their metric. Ends after `most` rounds, or if `until_worse` once nothing better than
-    before, or than the `rival`, is to be expected. Otherwise the metric is computed after the last
-    round only.
+    `splits` are trainers with the monitor that holds the scores of their held-out rows, and the
+    metric. With `early_stopping` it stops once the learning curve stops improving or is pruned
+    against the `incumbent`; otherwise the metric is evaluated after the last round only.
     """
 
     def __init__(
         self,
-        parts: Sequence[tuple[Trainer, Monitor, Held]],
-        most: int,
+        splits: Sequence[tuple[Trainer, Monitor, HeldOutMetric]],
+        max_rounds: int,
         *,
-        until_worse: bool,
-        rival: Curve | None = None,
+        early_stopping: bool,
+        incumbent: LearningCurve | None = None,
     ):
-        self._parts, self._most, self._until_worse, self._rival = parts, most, until_worse, rival
-        self.stop, self.context = Rounds(most), parts[0][0].context
-        self.state, self.ensemble = parts[0][0].state, parts[0][0].ensemble
-        self._going, self._done = {*range(len(parts))}, 0
-        self._weight = np.concatenate([held.weight for _, _, held in parts])
-        self._counts: Flags = np.zeros(0, bool)
-        self._growing: Growing | None = None
+        self._splits, self._max_rounds = splits, max_rounds
+        self._early_stopping, self._incumbent = early_stopping, incumbent
+        self.stop, self.context = Rounds(max_rounds), splits[0][0].context
+        self.state, self.ensemble = splits[0][0].state, splits[0][0].ensemble
+        self._active, self._done = {*range(len(splits))}, 0
+        self._weight = np.concatenate([metric.weight for _, _, metric in splits])
+        self._has_value: Flags = np.zeros(0, bool)
+        self._recorder: CurveRecorder | None = None
 
-    def advance(self) -> Round:
-        """Do a round of every part that has one left, and look at the rows held out."""
-        for number in sorted(self._going):
-            made = self._parts[number][0].advance()
+    def boost_round(self) -> Round:
+        """Boost every split that can be improved, and evaluate the held-out rows."""
+        for number in sorted(self._active):
+            made = self._splits[number][0].boost_round()
             if made is None or made.last:
-                self._going.discard(number)
+                self._active.discard(number)
         self._done += 1
-        last = self._done == self._most or not self._going
-        if last or (self._until_worse and is_looked_at(self._done)):
-            over = self._look()
-            last = last or (self._until_worse and over)
-        return Round({}, last="nothing better is to be expected" if last else "")
+        last = self._done == self._max_rounds or not self._active
+        if last or (self._early_stopping and is_evaluated(self._done)):
+            over = self._evaluate()
+            last = last or (self._early_stopping and over)
+        return Round({}, last="the held-out curve has ended" if last else "")
 
-    def _look(self) -> bool:
-        """Compute the metric; gives whether nothing better is to be expected."""
-        column = np.concatenate([held.values(at.scores) for _, at, held in self._parts])
-        if self._growing is None:
-            self._counts = ~np.isnan(column) & (self._weight > 0)
-            if not self._counts.any():
+    def _evaluate(self) -> bool:
+        """Evaluate the held-out metric; return whether to stop."""
+        column = np.concatenate(
+            [metric.values(monitor.scores) for _, monitor, metric in self._splits]
+        )
+        if self._recorder is None:
+            self._has_value = ~np.isnan(column) & (self._weight > 0)
+            if not self._has_value.any():
                 raise TooFewError(
                     "no metric can be computed on the rows that 'auto' holds out; give more data"
                 )
-            self._growing = Growing(self._weight[self._counts], self._most, self._rival)
-        self._growing.add(self._done, column[self._counts])
-        return self._growing.is_over()
+            self._recorder = CurveRecorder(
+                self._weight[self._has_value], self._max_rounds, self._incumbent
+            )
+        self._recorder.add(self._done, column[self._has_value])
+        return self._recorder.is_over()
 
-    def curve(self) -> Curve:
-        """What was seen of the units held out."""
-        assert self._growing is not None
-        return self._growing.curve()
+    def curve(self) -> LearningCurve:
+        """Return the learning curve of the held-out units."""
+        assert self._recorder is not None
+        return self._recorder.curve()
 
 
 def held_out_curve(
-    parts: Sequence[tuple[Trainer, Monitor, Held]],
-    most: int,
+    splits: Sequence[tuple[Trainer, Monitor, HeldOutMetric]],
+    max_rounds: int,
     *,
-    until_worse: bool,
-    rival: Curve | None = None,
-) -> Curve:
-    """Boost all parts in step and monitor the units that are held out; see `HeldOut`."""
-    method = HeldOut(parts, most, until_worse=until_worse, rival=rival)
-    drive(method, interruptible=False)
-    return method.curve()
+    early_stopping: bool,
+    incumbent: LearningCurve | None = None,
+) -> LearningCurve:
+    """Boost all splits and return their learning curve; see `HeldOutTrainer`."""
+    trainer = HeldOutTrainer(splits, max_rounds, early_stopping=early_stopping, incumbent=incumbent)
+    run_rounds(trainer, interruptible=False)
+    return trainer.curve()
 
 
 def weighted_mean(values: Floats, weight: Floats) -> float:
-    """Mean that does not depend on the order of the units.
+    """Return the weighted mean, independent of the order of the units.
 
     >>> weighted_mean(np.array([1.0, 4.0]), np.array([2.0, 1.0]))
     2.0
@@ -438,7 +445,7 @@ def weighted_mean(values: Floats, weight: Floats) -> float:
 
 
 def paired_error(values: Floats, others: Floats, weight: Floats) -> tuple[float, float]:
-    """Weighted mean of the differences, and its standard error.
+    """Return the weighted mean of the differences and its standard error.
 
     >>> paired_error(np.array([1.0, 3.0]), np.array([0.0, 0.0]), np.ones(2))
     (2.0, 1.0)
@@ -451,109 +458,129 @@ def paired_error(values: Floats, others: Floats, weight: Floats) -> tuple[float,
     return mean, float(np.sqrt(squares * apart.size)) / exact_sum(weight)
 
 
-def is_within(behind: float, error: float) -> bool:
-    """Whether a difference is at most one standard error.
+def is_within_error(behind: float, error: float) -> bool:
+    """Whether a difference is at most one standard error, up to rounding.
 
-    Where a single unit differs both are the same number, and rounding must not decide.
+    Both are equal if a single unit differs.
 
-    >>> is_within(0.1 + 0.2, 0.3)
+    >>> is_within_error(0.1 + 0.2, 0.3)
     True
     """
     return behind <= error * (1.0 + 1e-9)
 
 
-def fewest_rounds(curve: Curve) -> tuple[int, int]:
-    """Rows at which the mean is best, and the first from which on it is within an error of it."""
+def fewest_rounds(curve: LearningCurve) -> tuple[int, int]:
+    """Return the row of the best mean, and the first row of those within one error before it."""
     best = fewest = curve.best[0]
     while fewest > 0:
         behind, error = paired_error(curve.values[best], curve.values[fewest - 1], curve.weight)
-        if not is_within(behind, error):
+        if not is_within_error(behind, error):
             break
         fewest -= 1
     return best, fewest
 
 
-def choose(ladder: Sequence[int | None], curves: Sequence[Curve], *, whole: bool) -> list[Size]:
+def choose_size(
+    leaf_counts: Sequence[int | None], curves: Sequence[LearningCurve], *, fixed_rounds: bool
+) -> list[Size]:
     """Choose the smallest size, then the fewest rounds, within one standard error of the best.
 
-    `ladder` rises. With ``whole=True`` the number of rounds is given and the last ones compared.
+    `leaf_counts` increase. With ``fixed_rounds=True`` the sizes are compared at their last round.
     """
     weight = curves[0].weight
-    found = [(len(curve.rounds) - 1,) * 2 if whole else fewest_rounds(curve) for curve in curves]
+    found = [
+        (len(curve.rounds) - 1,) * 2 if fixed_rounds else fewest_rounds(curve) for curve in curves
+    ]
     at_best = [curve.values[best] for curve, (best, _) in zip(curves, found, strict=True)]
     means = [weighted_mean(values, weight) for values in at_best]
     best = int(np.argmax(means))
     paired = [paired_error(values, at_best[best], weight) for values in at_best]
-    chosen = next(number for number, (mean, error) in enumerate(paired) if is_within(-mean, error))
+    chosen = next(
+        number for number, (mean, error) in enumerate(paired) if is_within_error(-mean, error)
+    )
     sizes = []
-    for number, (leaves, curve, rows) in enumerate(zip(ladder, curves, found, strict=True)):
-        at, fewest = (int(curve.rounds[row]) for row in rows)
-        sizes.append(Size(leaves, at, means[number], *paired[number], fewest, number == chosen))
+    for number, (leaves, curve, rows) in enumerate(zip(leaf_counts, curves, found, strict=True)):
+        most, fewest = (int(curve.rounds[row]) for row in rows)
+        sizes.append(Size(leaves, most, means[number], *paired[number], fewest, number == chosen))
     return sizes
 
 
 def select(estimator: BaseRanker, task: FitContext, seed: int) -> Selection:
-    """Choose what is "auto" among the parameters of an estimator for a fit."""
-    wanted = asked(estimator)
+    """Choose the parameters of an estimator that are "auto"."""
+    auto_parameters = asked(estimator)
     try:
-        return _select(estimator, task, seed, wanted)
+        return _select(estimator, task, seed, auto_parameters)
     except TooFewError as error:
-        raise TooFewError(f"{error}, or {' and '.join(wanted)} as a number") from error
+        raise TooFewError(f"{error}, or {' and '.join(auto_parameters)} as a number") from error
 
 
-def _select(estimator: BaseRanker, task: FitContext, seed: int, wanted: Sequence[str]) -> Selection:
-    parts = _parts(estimator, task, seed)
-    pieces = max(1, PARTS // len(parts))
-    helds = [Held(estimator.eval_metric, p.judgments, p.keys, pieces) for p in parts]
-    ladder: Sequence[int | None] = LADDER if "num_leaves" in wanted else (None,)
-    most = MOST_ROUNDS if "n_estimators" in wanted else estimator.n_estimators
-    curves: list[Curve] = []  # of the largest size first
-    rival: Curve | None = None
-    with ProgressBar("auto", rounds=len(ladder), verbose=estimator.verbose) as bar:
-        for leaves in reversed(ladder):
-            methods = []
-            for part, held in zip(parts, helds, strict=True):
-                at = Monitor("held", part.table, {}, part.init_score)
-                begun = replace(task, training=part.training, monitors=[(at, {})], checkpoint=None)
-                tried = _tried(estimator, leaves, most)
-                method = tried._trainer(begun, Rounds(most), None, History())
-                methods.append((method, at, held))
-            with warnings.catch_warnings():  # of steps that are tried only
+def _select(
+    estimator: BaseRanker, task: FitContext, seed: int, auto_parameters: Sequence[str]
+) -> Selection:
+    splits = _splits(estimator, task, seed)
+    n_chunks = max(1, N_FOLDS // len(splits))
+    held_out_metrics = [
+        HeldOutMetric(estimator.eval_metric, split.judgments, split.keys, n_chunks)
+        for split in splits
+    ]
+    leaf_counts: Sequence[int | None] = LEAF_COUNTS if "num_leaves" in auto_parameters else (None,)
+    max_rounds = MAX_ROUNDS if "n_estimators" in auto_parameters else estimator.n_estimators
+    curves: list[LearningCurve] = []  # largest size first
+    incumbent: LearningCurve | None = None
+    with ProgressBar("auto", rounds=len(leaf_counts), verbose=estimator.verbose) as bar:
+        for leaves in reversed(leaf_counts):
+            trainers = []
+            for split, metric in zip(splits, held_out_metrics, strict=True):
+                monitor = Monitor("held", split.table, {}, split.init_score)
+                split_task = replace(
+                    task, training=split.training, monitors=[(monitor, {})], checkpoint=None
+                )
+                candidate = _with_size(estimator, leaves, max_rounds)
+                trainer = candidate._trainer(split_task, Rounds(max_rounds), None, History())
+                trainers.append((trainer, monitor, metric))
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 curve = held_out_curve(
-                    methods, most, until_worse="n_estimators" in wanted, rival=rival
+                    trainers,
+                    max_rounds,
+                    early_stopping="n_estimators" in auto_parameters,
+                    incumbent=incumbent,
                 )
             curves.append(curve)
-            rival = max(curves, key=lambda curve: curve.best[1])
+            incumbent = max(curves, key=lambda curve: curve.best[1])
             bar.advance()
-    sizes = choose(ladder, curves[::-1], whole="n_estimators" not in wanted)
-    sign = 1.0 if helds[0].greater_is_better else -1.0
-    unit = "queries" if helds[0].by_query else "parts"
+    sizes = choose_size(
+        leaf_counts, curves[::-1], fixed_rounds="n_estimators" not in auto_parameters
+    )
+    sign = 1.0 if held_out_metrics[0].greater_is_better else -1.0
+    unit = "queries" if held_out_metrics[0].by_query else "parts"
     shown = tuple(replace(size, value=sign * size.value) for size in sizes)
-    return Selection(helds[0].metric, curves[0].weight.size, unit, shown)
+    return Selection(held_out_metrics[0].metric, curves[0].weight.size, unit, shown)
 
 
-def _parts(estimator: BaseRanker, task: FitContext, seed: int) -> list[Part]:
-    """What to learn from and what to monitor: the first evaluation set, or parts of the rows."""
+def _splits(estimator: BaseRanker, task: FitContext, seed: int) -> list[HeldOutSplit]:
+    """Return the splits: the first evaluation set, or folds of the training rows."""
     if task.monitors:
         monitored = task.monitors[0][0]
         assert monitored.judgments is not None
         keys = monitored.table.keys(np.ones(monitored.table.n_used_rows), task.training.context)
         return [
-            Part(task.training, monitored.table, monitored.judgments, keys, monitored.init_score)
+            HeldOutSplit(
+                task.training, monitored.table, monitored.judgments, keys, monitored.init_score
+            )
         ]
     judgments = estimator.judgments_to_learn(task.judgments)
     labeled = estimator.learns_labels
     balance = estimator.balance
-    sample = Sample.of(task.training, judgments, balance=balance, labeled=labeled, seed=seed)
-    return parts_of(sample)
+    sample = Resampler.of(task.training, judgments, balance=balance, labeled=labeled, seed=seed)
+    return held_out_splits(sample)
 
 
-def _tried(estimator: BaseRanker, leaves: int | None, rounds: int) -> BaseRanker:
-    """A copy with numbers for what is to be chosen."""
-    tried = copy.copy(estimator)
-    tried.random_state = copy.deepcopy(estimator.random_state)
-    tried.n_estimators, tried._averaged = rounds, 1
+def _with_size(estimator: BaseRanker, leaves: int | None, rounds: int) -> BaseRanker:
+    """Return a copy with numbers for the parameters to choose."""
+    candidate = copy.copy(estimator)
+    candidate.random_state = copy.deepcopy(estimator.random_state)
+    candidate.n_estimators, candidate._averaged = rounds, 1
     if leaves is not None:
-        tried.num_leaves = leaves
-    return tried
+        candidate.num_leaves = leaves
+    return candidate

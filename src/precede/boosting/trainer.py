@@ -1,4 +1,4 @@
-"""What a training method tells the loop: how to do one round, and what to record of it."""
+"""Interface between an algorithm and the boosting loop: one round, and its record."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from precede.risks.base import State
 
 __all__ = ["PERFECT", "Round", "Trainer"]
 
-# Why no round follows one whose ranker makes no mistake; the history then says "perfect".
+# Reason to stop after a round marked "perfect" in the history.
 PERFECT = "one ranker puts every pair in order"
 
 
 @dataclass(frozen=True)
 class Round:
-    """What is recorded of a round that was done.
+    """Record of a finished round.
 
     Attributes
     ----------
-    columns : what the history holds, by name, before the seconds that the round took
-    more : the columns that follow them
-    last : why no round can follow this one; empty if one can
+    columns : columns of the history that precede "seconds"
+    more : columns that follow it
+    last : reason why this is the last round; empty if others may follow
     """
 
     columns: dict[str, Any]
@@ -35,44 +35,44 @@ class Round:
 
 
 class Trainer:
-    """What happens in a round of training; `precede.boosting.loop.drive` does everything else.
+    """Base class of algorithms as the loop sees them: boosts one round at a time.
 
-    That is: stopping rules, callbacks, evaluation sets, the history, the time, Ctrl-C.
-    Subclasses write `advance`, and `interrupt` and `finish` where the defaults do not do. A
-    method serves one fit.
+    `precede.boosting.loop.run_rounds` does the rest: stopping rules, callbacks, evaluation sets,
+    history, time, Ctrl-C. Subclasses define `boost_round` and, if needed, `interrupt` and
+    `finish`. An instance serves one fit.
 
     Attributes
     ----------
     stop : Stop
-        The rule that ends the fit; it is asked before every round.
+        Stopping rule, evaluated before every round.
     context : Context
-        Where warnings are given.
+        Threads and workers of the fit; issues warnings.
     monitors : sequence of Monitor
-        Evaluation sets. The method moves their scores together with its own; the loop looks at
-        their metrics after the round.
+        Evaluation sets. The trainer updates their scores; the loop evaluates their metrics after
+        every round.
     state : State
-        The risk at the scores after the last round.
+        Risk after the last round.
     ensemble : Ensemble
-        The model after the last round.
+        Model after the last round.
     exhausted : str
-        Why `advance` did nothing, once it has returned None.
+        Reason why `boost_round` returned None.
 
     Examples
     --------
     >>> from precede.boosting.history import Rounds
-    >>> from precede.boosting.loop import drive
+    >>> from precede.boosting.loop import run_rounds
     >>> class Halving(Trainer):
     ...     '''The risk halves in every round, until it is small.'''
     ...     def __init__(self):
     ...         self.stop, self.context, self.state = Rounds(100), Context(1), None
     ...         self.ensemble, self.risk = Ensemble([], [], 1), 1.0
-    ...     def advance(self):
+    ...     def boost_round(self):
     ...         if self.risk < 0.2:
     ...             self.exhausted = "the risk is small"
     ...             return None
     ...         self.risk /= 2
     ...         return Round({"risk": self.risk})
-    >>> result = drive(Halving())
+    >>> result = run_rounds(Halving())
     >>> result.history["risk"], result.reason
     (array([0.5  , 0.25 , 0.125]), 'the risk is small')
     """
@@ -84,22 +84,22 @@ class Trainer:
     ensemble: Ensemble
     exhausted: str = ""
 
-    def advance(self) -> Round | None:
-        """Do one round; None, with the reason in `exhausted`, if there is nothing to do."""
-        raise NotImplementedError(f"{type(self).__name__} must define advance()")
+    def boost_round(self) -> Round | None:
+        """Boost one round; return None, with the reason in `exhausted`, if none is possible."""
+        raise NotImplementedError(f"{type(self).__name__} must define boost_round()")
 
     def last_state(self) -> State:
-        """The risk and its pull at the scores after the last round."""
+        """Return the risk and its pull after the last round."""
         return self.state
 
     def last_scores(self) -> Floats | None:
-        """Scores that the model gives to the training rows, as arranged; None if unknown."""
+        """Return the scores of the training rows in layout order; None if unknown."""
         return None
 
     def finish(self, reason: str) -> str:
-        """Do what is left to do when a rule has ended the fit; give the reason to report."""
+        """Finish the fit after a stopping rule ended it; return the reason to report."""
         return reason
 
     def interrupt(self, history: History) -> str:
-        """Go back to the last whole round after Ctrl-C; say what is left of the model."""
+        """Return to the last finished round after Ctrl-C; return a message about the model."""
         return f"the model has the {len(history)} rounds done so far"

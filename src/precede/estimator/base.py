@@ -24,7 +24,7 @@ from sklearn.utils import RegressorTags, check_random_state
 from precede.boosting.callbacks import CallbackBridge
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import EarlyStopping, History, Monitor, Progress, Rounds, Stop
-from precede.boosting.loop import INTERRUPTED, Result, drive
+from precede.boosting.loop import INTERRUPTED, Result, run_rounds
 from precede.boosting.monitors import check_metric_names, monitored_metrics
 from precede.boosting.progress import ProgressBar
 from precede.boosting.trainer import Trainer
@@ -489,19 +489,19 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         for _ in range(len(history)):  # random draws go on where the last fit ended
             plan.draw()
         monitors = [monitor for monitor, _ in task.monitors]
-        method = CoordinateDescent(plan, task.training, ensemble, history, monitors)
+        trainer = CoordinateDescent(plan, task.training, ensemble, history, monitors)
         if task.checkpoint is not None:
-            method.check_history(history)
-        return method
+            trainer.check_history(history)
+        return trainer
 
     def _bagged(self, task: FitContext, stop: Stop) -> Trainer:
         """As many fits side by side as there are bags, each on queries drawn for it."""
         from precede.boosting.bagging import Bagged  # noqa: PLC0415  (not in every fit)
-        from precede.boosting.resampling import Sample  # noqa: PLC0415
+        from precede.boosting.resampling import Resampler  # noqa: PLC0415
 
         seeds = np.random.RandomState(self._seed()).randint(2**31 - 1, size=(self._averaged, 2))
         judgments = self.judgments_to_learn(task.judgments)
-        sample = Sample.of(
+        sample = Resampler.of(
             task.training, judgments, balance=self.balance, labeled=self.learns_labels
         )
         bags = []
@@ -513,7 +513,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             bags.append(one._trainer(own, stop, None, History()))
         return Bagged(bags, stop, [monitor for monitor, _ in task.monitors])
 
-    def _drive(self, method: Trainer, task: FitContext, history: History) -> Result:
+    def _drive(self, trainer: Trainer, task: FitContext, history: History) -> Result:
         """Run the loop in sight of the user: callbacks, progress bar, checkpoint."""
         name, done = type(self).__name__, len(history)
         saved = [] if task.checkpoint is None else [task.checkpoint]
@@ -523,7 +523,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             ) as bar:
                 callbacks: list[Callable[[Progress], Any]]
                 callbacks = [*bar.callbacks(self.callbacks), *saved, *task.listening()]
-                result = drive(method, history, callbacks)
+                result = run_rounds(trainer, history, callbacks)
         finally:
             for checkpoint in saved:
                 checkpoint.finish()

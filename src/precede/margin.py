@@ -34,7 +34,7 @@ from precede.judgments import (
 )
 from precede.model import Ensemble
 from precede.risks.base import least_margin
-from precede.weak_rankers.base import Family, WeakRanker, exactly_searched
+from precede.weak_rankers.base import Family, WeakRanker, require_exhaustive
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -338,7 +338,7 @@ def best_margin(
             f"X has shape {table.shape}; give one row per item, one column per feature"
         )
     judgments = _judgments(y, qid, pairs, len(table))
-    weak = exactly_searched(weak_rankers, "the best margin")
+    weak = require_exhaustive(weak_rankers, "the best margin")
     with Context(1) as context:
         training = TrainingData.prepare(
             table, judgments, balance="pairs", max_bins=max_bins, context=context

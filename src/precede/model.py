@@ -24,7 +24,7 @@ from precede.engine.arrays import Floats, Integers
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmin
 from precede.files.streams import is_plain, opened, require_folder, suffix_of, writing
-from precede.weak_rankers.base import WeakRanker, declared_kinds, weak_ranker_from_dict
+from precede.weak_rankers.base import WeakRanker, declared_field_types, weak_ranker_from_dict
 from precede.weak_rankers.stumps import Stump
 from precede.weak_rankers.terms import Term, TermTables
 from precede.weak_rankers.trees import MOST_FEATURES, Forest, Tree
@@ -314,7 +314,7 @@ def _checked_ranker(fields: Any, n_features: int) -> WeakRanker:
     """Rebuild a ranker; its numbers must be numbers and its feature must exist."""
     if not isinstance(fields, dict):
         raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
-    kinds = declared_kinds(fields.get("kind"))
+    kinds = declared_field_types(fields.get("kind"))
     if kinds is not None:
         fields = {
             name: _as_declared(value, kinds.get(name, ""), name) for name, value in fields.items()

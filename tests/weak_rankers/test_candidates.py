@@ -11,7 +11,7 @@ from algorithms.test_rankboost_plus import candidate
 from precede import Judgments
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
-from precede.weak_rankers.candidates import Candidates, Span
+from precede.weak_rankers.candidates import Candidates, LinearSpan
 from precede.weak_rankers.stumps import Stumps
 
 
@@ -44,13 +44,13 @@ def test_span_is_that_over_pairs(problem, random, sketched):
     columns = [naive_plus.over_pairs(made, v) for v in values]
     numbers = list(range(len(found)))
     random.shuffle(numbers)
-    span, inside = Span(training.layout, max(len(found), 1)), []
+    span, inside = LinearSpan(training.layout, max(len(found), 1)), []
     span._sketched = sketched  # a sketch must not change an answer
     for number in numbers:
-        rest = span.rest(span.vector(found.values(number)))
-        assert rest.any() == (not naive_plus.in_span(inside, columns[number]))
-        if rest.any():
-            span.add(rest)
+        residual = span.residual(span.vector(found.values(number)))
+        assert residual.any() == (not naive_plus.in_span(inside, columns[number]))
+        if residual.any():
+            span.add(residual)
             inside.append(columns[number])
     assert span.size == naive_plus.rank(columns)
 
@@ -58,14 +58,14 @@ def test_span_is_that_over_pairs(problem, random, sketched):
 def test_a_sketch_tells_single_items_apart():
     n = 5000
     made = Judgments.graded(np.arange(n) % 2.0)
-    span = Span(made.to_layout(), 400)
+    span = LinearSpan(made.to_layout(), 400)
     assert span.width < n
     eye = np.zeros(n, np.uint8)
     for item in range(1, 400):
         eye[:] = 0
         eye[item * 7] = 1
-        rest = span.rest(span.vector(eye))
-        assert rest.any()
-        span.add(rest)
+        residual = span.residual(span.vector(eye))
+        assert residual.any()
+        span.add(residual)
     eye[[7, 14, 700]] = 1
-    assert not span.rest(span.vector((eye > 0).astype(np.uint8))).any()
+    assert not span.residual(span.vector((eye > 0).astype(np.uint8))).any()

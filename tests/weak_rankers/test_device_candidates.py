@@ -8,7 +8,7 @@ from precede import Judgments, Stumps
 from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.weak_rankers import device_candidates
-from precede.weak_rankers.candidates import Candidates, Span
+from precede.weak_rankers.candidates import Candidates, LinearSpan
 from precede.weak_rankers.device_candidates import DeviceCandidates, DeviceSpan
 
 pytestmark = needs_compiler
@@ -27,7 +27,7 @@ def test_edges_values_and_vectors(monkeypatch, most, few):
     there = DeviceCandidates(table, layout, Stumps(), Context(1, device))
     pull = rng.normal(size=table.n_used_rows) / 1000
     np.testing.assert_array_equal(there.edges(device.put(pull)), here.edges(pull))
-    spans = Span(layout, most), DeviceSpan(device, layout, most)
+    spans = LinearSpan(layout, most), DeviceSpan(device, layout, most)
     assert spans[0]._sketched == (most == 3)
     for number in (0, len(here) // 2, len(here) - 1):
         values = here.values(number)

@@ -7,7 +7,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from precede import BoostedRanker, Stumps, Tree, load
 from precede.engine.table import Table
-from precede.weak_rankers.regressors import Fitted, Regressors, check_targets, learner
+from precede.weak_rankers.regressors import FittedRegressor, Regressors, check_targets, learner
 from weak_rankers.test_trees import SAMPLE
 
 
@@ -34,7 +34,7 @@ def test_a_regressor_is_fitted_to_the_quotient_by_weighted_least_squares():
     found = Regressors(LinearRegression()).start(Table.build(X)).fit(pull, weight)
     expected = LinearRegression().fit(X, pull / weight, sample_weight=weight).predict(X)
     np.testing.assert_allclose(found.values, expected, rtol=1e-9)
-    assert isinstance(found.weak_ranker, Fitted)
+    assert isinstance(found.weak_ranker, FittedRegressor)
     assert found.edge == pytest.approx(pull @ expected)
     with pytest.raises(ValueError, match="max_features below 1 is not for regressors"):
         Regressors(LinearRegression()).start(Table.build(X)).best(

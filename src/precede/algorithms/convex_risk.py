@@ -38,7 +38,7 @@ from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
 from precede.risks.links import Link
 from precede.risks.pair_risk import PairRisk
-from precede.weak_rankers.base import Family, SearchResult, WeakRanker, exactly_searched, family
+from precede.weak_rankers.base import Family, SearchResult, WeakRanker, family, require_exhaustive
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -239,7 +239,7 @@ class ConvexRiskRanker(BaseRanker):
         """Raise ValueError for a parameter that makes no sense."""
         super().check_parameters()
         value_at_zero(pair_loss(self.loss))
-        exactly_searched(self.weak_rankers, "the gap of ConvexRiskRanker")
+        require_exhaustive(self.weak_rankers, "the gap of ConvexRiskRanker")
         given: Any = [self.radius]
         if self.radius == "cv":
             given = self._path() if self.radii is None else self.radii

@@ -19,7 +19,7 @@ from precede.judgments import Judgments
 from precede.model import Ensemble
 from precede.risks.pair_weights import PairWeights, free_memory
 from precede.weak_rankers.base import WeakRanker
-from precede.weak_rankers.candidates import Span
+from precede.weak_rankers.candidates import LinearSpan
 
 __all__ = ["e2_loss", "staged_e2_loss"]
 
@@ -238,7 +238,7 @@ class _IndependentParts:
     """Rankers written as combinations of those that are linearly independent over pairs."""
 
     def __init__(self, layout: QueryLayout, values: dict[WeakRanker, Bytes]):
-        self._span = Span(layout, min(len(values), layout.n_used_rows))
+        self._span = LinearSpan(layout, min(len(values), layout.n_used_rows))
         self._values = values
         self._kept: list[WeakRanker] = []
         self._parts: dict[WeakRanker, list[tuple[WeakRanker, float]]] = {}
@@ -246,7 +246,7 @@ class _IndependentParts:
     def of(self, weak_ranker: WeakRanker) -> list[tuple[WeakRanker, float]]:
         """Rankers kept, and the coefficients of one among them; it joins them if it is new."""
         if weak_ranker not in self._parts:
-            rest = self._span.rest(self._span.vector(self._values[weak_ranker]))
+            rest = self._span.residual(self._span.vector(self._values[weak_ranker]))
             if rest.any():
                 self._span.add(rest)
                 self._kept.append(weak_ranker)

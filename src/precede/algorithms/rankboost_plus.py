@@ -28,7 +28,7 @@ from precede.risks.links import ADABOOST, Link
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pair_weights import PairWeights, free_memory, pair_factors
 from precede.weak_rankers.base import Family, family
-from precede.weak_rankers.candidates import PRIME, Candidates, Span
+from precede.weak_rankers.candidates import PRIME, Candidates, LinearSpan
 from precede.weak_rankers.device_candidates import DeviceCandidates, DeviceSpan
 
 __all__ = ["RankBoostPlus"]
@@ -263,9 +263,9 @@ class RankBoostPlus(BaseRanker):
         """Bytes that the fit will need; too many are refused before any is taken."""
         layout, rows = task.training.layout, task.training.layout.n_used_rows
         most = min(self.n_estimators, candidates)
-        needed = Span.bytes_needed(rows, most)
+        needed = LinearSpan.bytes_needed(rows, most)
         if self.search == "optimal":
-            needed += 8 * candidates * Span.width_needed(rows, most) + 8 * rows * (most + 8)
+            needed += 8 * candidates * LinearSpan.width_needed(rows, most) + 8 * rows * (most + 8)
         needed += PairWeights.bytes_needed(layout)
         if task.training.context.device is not None:
             return needed  # weights that do not fit there are not kept
@@ -351,7 +351,9 @@ class _Descent(Trainer):
         self.memory = settings._predict_memory(task, len(self._candidates))
         self._alive = np.ones(len(self._candidates), bool)
         most = min(settings.n_estimators, len(self._candidates))
-        self._span = Span(layout, most) if device is None else DeviceSpan(device, layout, most)
+        self._span = (
+            LinearSpan(layout, most) if device is None else DeviceSpan(device, layout, most)
+        )
         self._used = _Used()
         self._index: dict[int, int] = {}
         self._weights = self._make_weights(settings)
@@ -606,7 +608,7 @@ class _Descent(Trainer):
 
     def _rest(self, number: int) -> Integers:
         """What the span of the model leaves of a candidate."""
-        return self._span.rest(self._span.vector(self._candidates.values(number)))
+        return self._span.residual(self._span.vector(self._candidates.values(number)))
 
     def _extend_combinations(self, row: Integers, pivot: int) -> None:
         """Find the candidates that the ranker just taken has brought into the span."""

@@ -35,8 +35,8 @@ from precede.weak_rankers.base import (
     Search,
     SearchResult,
     WeakRanker,
-    exactly_searched,
     family,
+    require_exhaustive,
 )
 
 __all__ = ["SmoothMarginRanker"]
@@ -174,7 +174,9 @@ class SmoothMarginRanker(BaseRanker):
         """Return the risk, the rankers and the step of this algorithm."""
         return Plan(
             risk=PairRisk("exponential", "linear", balance="pairs"),
-            weak_rankers=exactly_searched(self.weak_rankers, "an interval around the best margin"),
+            weak_rankers=require_exhaustive(
+                self.weak_rankers, "an interval around the best margin"
+            ),
             step=SmoothMarginStep(exact=self.step == "exact"),
             stop=stop | Narrow(self.tolerance),
             nonnegative=self.nonnegative,

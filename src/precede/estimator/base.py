@@ -730,7 +730,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                     f"monotone_constraints={given!r} gives a column twice; give it once"
                 )
             given = dict(zip(columns, given.values(), strict=True))
-        return chosen.with_directions(given)
+        return chosen.with_monotone_constraints(given)
 
     def feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
         """Return a function that says which features a round may use: all, or a random share."""

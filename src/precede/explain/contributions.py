@@ -26,7 +26,7 @@ from precede.engine.parameters import counted
 from precede.explain.shapley import Nodes, Paths
 from precede.judgments import feature_names
 from precede.model import Ensemble, plain
-from precede.weak_rankers.columns import Line
+from precede.weak_rankers.columns import LinearWeakRanker
 from precede.weak_rankers.terms import Term
 from precede.weak_rankers.trees import Tree
 
@@ -233,7 +233,7 @@ def shape_function(
     )
 
 
-def _lines_of(ensemble: Ensemble) -> list[tuple[Line, float]]:
+def _lines_of(ensemble: Ensemble) -> list[tuple[LinearWeakRanker, float]]:
     """The straight lines of a model that has no trees and no rankers of unknown kinds."""
     lines = []
     for weak_ranker, weight in [*ensemble.trees(), *ensemble._others]:
@@ -294,7 +294,7 @@ def steps_of(ensemble: Ensemble, feature: int) -> tuple[Floats, Floats, float]:
     return thresholds[finite], steps[first : first + finite.sum() + 1], float(tables.missing[used])
 
 
-def _line(line: Line, references: Floats) -> tuple[Floats, Floats]:
+def _line(line: LinearWeakRanker, references: Floats) -> tuple[Floats, Floats]:
     """Value at the reference and slope of a straight line, piece by piece."""
     if line.ends is None:
         return line.at(references), np.ones(references.size)

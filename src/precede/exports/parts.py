@@ -15,7 +15,7 @@ from precede.explain.shapley import Nodes
 from precede.judgments import feature_names
 from precede.model import Ensemble
 from precede.weak_rankers.base import WeakRanker
-from precede.weak_rankers.columns import Line
+from precede.weak_rankers.columns import LinearWeakRanker
 from precede.weak_rankers.terms import Term
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Parts:
 
     names: tuple[str, ...]
     trees: tuple[Nodes, ...]
-    lines: tuple[tuple[Line, float], ...]
+    lines: tuple[tuple[LinearWeakRanker, float], ...]
     constant: float
     title: str
     probability: str
@@ -59,7 +59,7 @@ class Parts:
         """Take a fitted model apart; rankers of a stranger's kind are refused."""
         ensemble: Ensemble = model.ensemble_
         trees = [*_of_stumps(ensemble)]
-        lines: dict[Line, float] = {}
+        lines: dict[LinearWeakRanker, float] = {}
         constants: list[float] = []
         for weak_ranker, weight in ensemble.parts():
             if (tree := weak_ranker.as_tree()) is not None:

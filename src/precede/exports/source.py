@@ -17,7 +17,7 @@ from precede.explain.shapley import Nodes
 from precede.exports.parts import probability_of, term_nodes
 from precede.judgments import feature_names
 from precede.model import Ensemble
-from precede.weak_rankers.columns import Line
+from precede.weak_rankers.columns import LinearWeakRanker
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -33,7 +33,7 @@ class Plan:
     names: list[str]
     steps: list[tuple[int, list[float], list[float], float]]  # feature, thresholds, values, missing
     trees: list[Nodes]
-    others: list[tuple[Line | None, float]]  # None is the constant
+    others: list[tuple[LinearWeakRanker | None, float]]  # None is the constant
 
     @classmethod
     def of(cls, model: BaseRanker) -> Plan:
@@ -191,7 +191,7 @@ def _python_node(nodes: Nodes, node: int) -> str:
     )
 
 
-def line_of(other: tuple[Line | None, float]) -> tuple[Any, Any, Any, float, float]:
+def line_of(other: tuple[LinearWeakRanker | None, float]) -> tuple[Any, Any, Any, float, float]:
     """Feature, low, width, factor and weight of a line; as `Feature` computes it.
 
     The feature is None for the constant, and the width for a column as it stands.

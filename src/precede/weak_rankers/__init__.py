@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from precede.weak_rankers.base import SearchResult as SearchResult
     from precede.weak_rankers.base import Union as Union
     from precede.weak_rankers.base import WeakRanker as WeakRanker
-    from precede.weak_rankers.base import declared_kinds as declared_kinds
-    from precede.weak_rankers.base import exactly_searched as exactly_searched
+    from precede.weak_rankers.base import declared_field_types as declared_field_types
     from precede.weak_rankers.base import family as family
+    from precede.weak_rankers.base import require_exhaustive as require_exhaustive
     from precede.weak_rankers.base import weak_ranker_from_dict as weak_ranker_from_dict
     from precede.weak_rankers.columns import Column as Column
     from precede.weak_rankers.columns import Columns as Columns
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from precede.weak_rankers.columns import Constants as Constants
     from precede.weak_rankers.columns import Feature as Feature
     from precede.weak_rankers.columns import Features as Features
-    from precede.weak_rankers.regressors import Fitted as Fitted
+    from precede.weak_rankers.regressors import FittedRegressor as FittedRegressor
     from precede.weak_rankers.regressors import RegressionSearch as RegressionSearch
     from precede.weak_rankers.regressors import Regressors as Regressors
     from precede.weak_rankers.regressors import check_targets as check_targets
@@ -39,12 +39,12 @@ else:
         __name__,
         {
             "base": (
-                "Family SearchResult WeakRanker Search Union declared_kinds exactly_searched "
-                "family weak_ranker_from_dict"
+                "Family SearchResult WeakRanker Search Union declared_field_types "
+                "family require_exhaustive weak_ranker_from_dict"
             ),
             "columns": "Column Columns Constant Constants Feature Features",
             "tree_family": "TreeSearch Trees",
-            "regressors": "Fitted RegressionSearch Regressors check_targets",
+            "regressors": "FittedRegressor RegressionSearch Regressors check_targets",
             "stumps": "Stump StumpSearch Stumps",
             "trees": "Forest MOST_FEATURES Tree tree_from_lightgbm tree_from_sklearn",
         },

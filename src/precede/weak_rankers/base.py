@@ -28,7 +28,7 @@ from precede.engine.ties import TIE, TIE_OF_DECREASES, first_tied
 from precede.judgments import columns_in_order
 
 if TYPE_CHECKING:
-    from precede.weak_rankers.columns import Line
+    from precede.weak_rankers.columns import LinearWeakRanker
     from precede.weak_rankers.stumps import Stump
     from precede.weak_rankers.terms import Term
     from precede.weak_rankers.trees import Tree
@@ -39,10 +39,10 @@ __all__ = [
     "SearchResult",
     "Union",
     "WeakRanker",
-    "declared_kinds",
-    "exactly_searched",
+    "declared_field_types",
     "family",
     "family_name",
+    "require_exhaustive",
     "weak_ranker_from_dict",
 ]
 
@@ -110,7 +110,7 @@ class WeakRanker:
         """Return the term (table of one or two features) with the same values, or None."""
         return None
 
-    def as_linear(self) -> Line | None:
+    def as_linear(self) -> LinearWeakRanker | None:
         """Return the linear weak ranker (`Feature` or `Column`) with the same values, or None."""
         return None
 
@@ -139,7 +139,7 @@ class WeakRanker:
         return {"kind": self.name, **asdict(self)}  # type: ignore[call-overload]
 
 
-def declared_kinds(kind: Any) -> dict[str, str] | None:
+def declared_field_types(kind: Any) -> dict[str, str] | None:
     """Return the type name ("int", "float", ...) of each field of a kind of weak ranker.
 
     Return None for a kind that validates its fields itself, and {} for an unknown kind.
@@ -330,7 +330,7 @@ class Family:
         """Return the family with these columns as categories, if it supports categories."""
         return self
 
-    def with_directions(self, given: Any) -> Family:
+    def with_monotone_constraints(self, given: Any) -> Family:
         """Return the family under monotone constraints; raise ValueError if unsupported."""
         raise ValueError(
             f"monotone_constraints={given!r} are for stumps, and {self!r} would not keep them; use "
@@ -491,10 +491,10 @@ def family_name(value: Any) -> str | None:
     return value.name if named else None
 
 
-def directions(given: Any, n_features: int) -> NDArray[np.int8]:
+def monotone_signs(given: Any, n_features: int) -> NDArray[np.int8]:
     """Return the monotone constraint (-1, 0 or 1) of every feature, from a list or a dict.
 
-    >>> directions({2: -1}, 3).tolist()
+    >>> monotone_signs({2: -1}, 3).tolist()
     [0, 0, -1]
     """
     if given is None:
@@ -514,10 +514,10 @@ def directions(given: Any, n_features: int) -> NDArray[np.int8]:
     return np.array(signs, np.int8)
 
 
-def exactly_searched(weak_rankers: str | Family, what: str = "a certificate") -> Family:
+def require_exhaustive(weak_rankers: str | Family, what: str = "a certificate") -> Family:
     """Return the family; raise ValueError if it is not exhaustive, which `what` requires.
 
-    >>> exactly_searched("stumps")
+    >>> require_exhaustive("stumps")
     Stumps()
     """
     weak = family(weak_rankers)

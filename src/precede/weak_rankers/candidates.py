@@ -23,7 +23,7 @@ from precede.weak_rankers.base import Family, WeakRanker
 from precede.weak_rankers.columns import Column, Columns
 from precede.weak_rankers.stumps import Stump, Stumps
 
-__all__ = ["Candidates", "Span"]
+__all__ = ["Candidates", "LinearSpan"]
 
 
 # Linear independence is tested in the field of integers modulo this prime: no tolerance is needed.
@@ -153,7 +153,7 @@ def _check_columns(table: Table) -> None:
             )
 
 
-class Span:
+class LinearSpan:
     """Linear span, modulo a prime, of the weak rankers added so far, as vectors over pairs.
 
     A weak ranker is represented by its values on items minus the value of the first item of the
@@ -165,7 +165,7 @@ class Span:
     Parameters
     ----------
     layout : QueryLayout
-    most : int
+    max_vectors : int
         Maximum number of vectors.
 
     Notes
@@ -174,25 +174,25 @@ class Span:
     rationals can be dependent modulo the prime, with probability about 10^-9.
     """
 
-    def __init__(self, layout: QueryLayout, most: int):
+    def __init__(self, layout: QueryLayout, max_vectors: int):
         component = layout.components()
         first = np.unique(component, return_index=True)[1]
         self._reference = first[component]
-        self.width = self.width_needed(component.size, most)
+        self.width = self.width_needed(component.size, max_vectors)
         self._sketched = self.width < component.size
-        self._rows = np.zeros((min(16, most), self.width), np.uint32)
-        self._pivots = np.zeros(most, np.int64)
+        self._rows = np.zeros((min(16, max_vectors), self.width), np.uint32)
+        self._pivots = np.zeros(max_vectors, np.int64)
         self.size = 0
 
     @staticmethod
-    def width_needed(rows: int, most: int) -> int:
+    def width_needed(rows: int, max_vectors: int) -> int:
         """Return the number of coordinates of a vector."""
-        return min(rows, most + most // 8 + EXTRA_COORDINATES)
+        return min(rows, max_vectors + max_vectors // 8 + EXTRA_COORDINATES)
 
     @staticmethod
-    def bytes_needed(rows: int, most: int) -> int:
-        """Return the memory of `most` vectors."""
-        return 4 * most * Span.width_needed(rows, most)
+    def bytes_needed(rows: int, max_vectors: int) -> int:
+        """Return the memory of `max_vectors` vectors in bytes."""
+        return 4 * max_vectors * LinearSpan.width_needed(rows, max_vectors)
 
     def centered(self, values: Bytes) -> Floats:
         """Return values minus the value of the first item of the component."""
@@ -205,16 +205,16 @@ class Span:
         _sketch(values, self._reference, self._sketched, coordinates)
         return coordinates
 
-    def rest(self, vector: Integers) -> Integers:
+    def residual(self, vector: Integers) -> Integers:
         """Return the residual of a vector after elimination; zero if it is in the span."""
-        rest = vector.copy()
-        _eliminate(rest, self._rows, self._pivots[: self.size])
-        return rest
+        residual = vector.copy()
+        _eliminate(residual, self._rows, self._pivots[: self.size])
+        return residual
 
-    def add(self, rest: Integers) -> tuple[Integers, int]:
+    def add(self, residual: Integers) -> tuple[Integers, int]:
         """Add a nonzero residual to the basis; return it scaled to a pivot of 1, and the pivot."""
-        pivot = int(np.flatnonzero(rest)[0])
-        row = rest * pow(int(rest[pivot]), -1, PRIME) % PRIME
+        pivot = int(np.flatnonzero(residual)[0])
+        row = residual * pow(int(residual[pivot]), -1, PRIME) % PRIME
         if self.size == len(self._rows):
             extra_rows = min(2 * self.size, self._pivots.size) - self.size
             self._rows = np.concatenate([self._rows, np.zeros((extra_rows, self.width), np.uint32)])

@@ -24,10 +24,10 @@ from precede.weak_rankers.base import (
     _first_tied_best,
 )
 
-__all__ = ["Column", "Columns", "Constant", "Constants", "Feature", "Features", "Line"]
+__all__ = ["Column", "Columns", "Constant", "Constants", "Feature", "Features", "LinearWeakRanker"]
 
 
-class Line(WeakRanker):
+class LinearWeakRanker(WeakRanker):
     """A weak ranker that is linear in one feature: `Feature` (clipped to a range) or `Column`."""
 
     feature: int
@@ -41,7 +41,7 @@ class Line(WeakRanker):
         """Return the value for each value of the feature."""
         return x
 
-    def as_linear(self) -> Line:
+    def as_linear(self) -> LinearWeakRanker:
         """Return the weak ranker itself."""
         return self
 
@@ -51,7 +51,7 @@ class Line(WeakRanker):
 
 
 @dataclass(frozen=True)
-class Feature(Line):
+class Feature(LinearWeakRanker):
     """``h(x) = (x[feature] - low) / (high - low)``, clipped to [0, 1]; 0 where x is NaN.
 
     >>> import numpy as np
@@ -92,7 +92,7 @@ class Feature(Line):
 
 
 @dataclass(frozen=True)
-class Column(Line):
+class Column(LinearWeakRanker):
     """``h(x) = x[feature]``: a raw column of X.
 
     >>> import numpy as np

@@ -15,7 +15,7 @@ from precede.engine.histograms.device_columns import DeviceColumns
 from precede.engine.query_layout import QueryLayout
 from precede.engine.table import Table
 from precede.weak_rankers.base import Family
-from precede.weak_rankers.candidates import PRIME, Candidates, Span
+from precede.weak_rankers.candidates import PRIME, Candidates, LinearSpan
 
 __all__ = ["DeviceCandidates", "DeviceSpan"]
 
@@ -47,11 +47,11 @@ class DeviceCandidates(Candidates):
         return sums_from(sums)[self.feature, self.first] / SCALE
 
 
-class DeviceSpan(Span):
+class DeviceSpan(LinearSpan):
     """The linear span of weak rankers whose values are on a device."""
 
-    def __init__(self, device: Device, layout: QueryLayout, most: int):
-        super().__init__(layout, most)
+    def __init__(self, device: Device, layout: QueryLayout, max_vectors: int):
+        super().__init__(layout, max_vectors)
         self._device, self._reference_on_device = device, device.put(self._reference)
 
     def vector(self, values: Any) -> Integers:

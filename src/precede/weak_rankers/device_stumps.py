@@ -60,7 +60,7 @@ class DeviceStumpSearch(StumpSearch):
     def _allowed_signs(self) -> Any:
         """Return the sign that edges of each feature must have, 0 for either."""
         if self._device_signs is None:
-            signs = np.ones(self._n_bins.size) if self._rising else self._signs
+            signs = np.ones(self._n_bins.size) if self._positive_only else self._signs
             signs = np.zeros(self._n_bins.size) if signs is None else signs
             self._device_signs = self._device.put(signs.astype(np.int8))
         return self._device_signs

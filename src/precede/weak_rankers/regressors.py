@@ -21,7 +21,7 @@ from precede.engine.table import Table
 from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker, family
 from precede.weak_rankers.trees import tree_from_sklearn
 
-__all__ = ["Fitted", "RegressionSearch", "Regressors", "check_targets", "learner"]
+__all__ = ["FittedRegressor", "RegressionSearch", "Regressors", "check_targets", "learner"]
 
 
 TARGETS = ("sum", "average")
@@ -73,7 +73,7 @@ def check_targets(targets: str) -> str:
     return targets
 
 
-class Fitted(WeakRanker):
+class FittedRegressor(WeakRanker):
     """A fitted scikit-learn regressor as a weak ranker; cannot be saved as JSON."""
 
     name: ClassVar[str] = "regressor"
@@ -94,7 +94,7 @@ class Fitted(WeakRanker):
         )
 
     def __repr__(self) -> str:
-        return f"Fitted({self.regressor!r})"
+        return f"FittedRegressor({self.regressor!r})"
 
 
 class Regressors(Family):
@@ -112,7 +112,7 @@ class Regressors(Family):
     >>> sample = search_results(30, features=6, informative=4, per_query=30, random_state=0)
     >>> model = BoostedRanker(weak_rankers=LinearRegression(), n_estimators=5)
     >>> model.fit(sample.X, sample.y, qid=sample.qid).ensemble_.weak_rankers[0]
-    Fitted(LinearRegression())
+    FittedRegressor(LinearRegression())
     """
 
     quadratic = True
@@ -166,7 +166,7 @@ class _RegressorSearch(RegressionSearch):
             raise ValueError("max_features below 1 is not for regressors; give them a share")
         mean = exact_sum(weight) / (rows or weight.size)
         fitted = clone(self._regressor).fit(self._rows, pull / weight, sample_weight=weight / mean)
-        weak_ranker: WeakRanker = Fitted(fitted)
+        weak_ranker: WeakRanker = FittedRegressor(fitted)
         if type(fitted).__name__ == "DecisionTreeRegressor":
             weak_ranker = tree_from_sklearn(fitted)
         values = weak_ranker(self._rows)

@@ -18,7 +18,7 @@ from precede.engine.histograms.columns import ABREAST, BINS, Histograms, best_cu
 from precede.engine.pull import Factors, decreases
 from precede.engine.table import MISSING, Bins, FeatureBins, Table, choose_cuts
 from precede.engine.ties import TIE_OF_DECREASES, first_tied, least_tied
-from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker, directions
+from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker, monotone_signs
 
 __all__ = ["Stump", "StumpSearch", "Stumps"]
 
@@ -148,13 +148,13 @@ class Stumps(Family):
         if thresholds == "all":
             self.distributable = self.codes_only = False
 
-    def with_directions(self, given: Any) -> Stumps:
+    def with_monotone_constraints(self, given: Any) -> Stumps:
         """Return the family under monotone constraints."""
         return Stumps(thresholds=self.thresholds, lazy=self.lazy, monotone_constraints=given)
 
     def start(self, table: Table, context: Context | None = None) -> StumpSearch:
         """Return a search of `table` that is reused in every round."""
-        signs = directions(self.monotone_constraints, table.n_features)
+        signs = monotone_signs(self.monotone_constraints, table.n_features)
         if self.thresholds == "all":
             if context is not None and context.device is not None:
                 raise ValueError(f"device='cuda' searches bins, not {self!r}; use device='cpu'")
@@ -190,7 +190,7 @@ class StumpSearch(Search):
         self._context = context
         self._histogram_builder = Histograms(table, context)
         self._lazy = lazy
-        self._rising = False
+        self._positive_only = False
         features = table.n_features
         self._n_bins = table.bins.n_bins
         # A feature without any value has no stump "is present".
@@ -215,7 +215,7 @@ class StumpSearch(Search):
                     "monotone_constraints ask them to fall with one; leave one of the two out"
                 )
             self._signs = None
-        self._rising = True
+        self._positive_only = True
         return self
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
@@ -248,7 +248,7 @@ class StumpSearch(Search):
         if not streamed and self._signs is None and (self._is_small or self._context.jobs == 1):
             best_edge, count = search_in_turn(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound, order,
-                self._best, self._slack, self._rising, self._histogram_buffer,
+                self._best, self._slack, self._positive_only, self._histogram_buffer,
             )  # fmt: skip
             self.evaluated += count
             return int(best_edge)
@@ -333,14 +333,14 @@ class StumpSearch(Search):
         bins = self._n_bins[features], self._missing[features]
         if self._signs is not None:
             return partial(_best_with_signs, *bins, self._signs[features], min_edge)
-        return partial(_best_without_signs, *bins, self._rising, min_edge)
+        return partial(_best_without_signs, *bins, self._positive_only, min_edge)
 
     def _histograms(self, features: Integers) -> Integers:
         return self._histogram_builder.sums(self._integers, features)
 
     def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> SearchResult | None:
         """Return the stump with the largest decrease of the exponential risk, exactly."""
-        signs = np.ones(self._n_bins.size, np.int64) if self._rising else self._signs
+        signs = np.ones(self._n_bins.size, np.int64) if self._positive_only else self._signs
         decrease_of = partial(decreases, smoothing=factors.smoothing, bound=factors.bound)
         choose = partial(_largest_decrease, self._n_bins, allowed, decrease_of, signs)
         chosen = all_reduce_sum(lambda: self._pair_masses(factors), self._context, choose)

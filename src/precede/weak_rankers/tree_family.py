@@ -28,7 +28,7 @@ from precede.engine.pull import HESSIANS, Pull
 from precede.engine.quantization import QuantizedRows, factors, quantize_rows
 from precede.engine.table import Table
 from precede.judgments import column_numbers, columns_in_order
-from precede.weak_rankers.base import Family, SearchResult, directions
+from precede.weak_rankers.base import Family, SearchResult, monotone_signs
 from precede.weak_rankers.regressors import RegressionSearch, check_targets
 from precede.weak_rankers.splits import Rules, SplitSearch, leaf_values
 from precede.weak_rankers.tree_grower import Allowed, GrownTree, TreeGrower
@@ -271,7 +271,7 @@ class TreeSearch(RegressionSearch):
                     f"column {column} of the table is not binned as categories; build it with "
                     f"categorical=[{column}]"
                 )
-        monotone = directions(family.monotone_constraints, table.n_features)
+        monotone = monotone_signs(family.monotone_constraints, table.n_features)
         both = np.flatnonzero(categorical & (monotone != 0))
         if both.size:
             raise ValueError(

@@ -52,10 +52,8 @@ def whole_number(name: str, value: Any, *, least: int, most: int | None = None) 
     """Raise ValueError unless `value` is an integer from `least` to `most`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
     if not whole or value < least or (most is not None and value > most):
-        up_to = "" if most is None else f" to {most}"
-        raise ValueError(
-            f"{name}={value!r} is out of range; use a whole number from {least}{up_to}"
-        )
+        upto = "" if most is None else f" to {most}"
+        raise ValueError(f"{name}={value!r} is out of range; use a whole number from {least}{upto}")
 
 
 def in_range(name: str, value: Any, low: float, high: float) -> None:

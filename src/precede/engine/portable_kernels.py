@@ -234,7 +234,7 @@ def _make_intrinsic(formula: Callable[[Any, Any], Any]) -> Any:
 
 
 def _make_min_or_max(sign: str, plain: Callable[..., Any]) -> Any:
-    """Return a function for kernels: `other` if ``other sign one``, else `one`."""
+    """Return `min` or `max` for kernels: `other` if ``other sign one``, else `one`."""
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return plain
 

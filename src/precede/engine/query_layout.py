@@ -30,8 +30,8 @@ __all__ = [
 ]
 
 BALANCES = ("pairs", "queries", "items")
-# A row's key is hashed with those of the rows it is paired with, this many times: its pull depends
-# on its partners and on their partners.
+# Number of times that the keys of a row and of its partners are hashed together: a pull depends
+# on the partners of a row and on their partners.
 PAIR_HASH_ROUNDS = 3
 
 
@@ -119,10 +119,7 @@ class QueryLayout:
         return _count_pairs(self.level_start, self.query_start)
 
     def weight_above(self) -> Floats:
-        """Return the total weight of the rows that should rank above each row.
-
-        O(n + explicit pairs).
-        """
+        """Return the total weight of the winners over each row. O(n + explicit pairs)."""
         above = np.zeros(self.n_used_rows)
         if self.n_graded:
             by_level = _weights_of_higher_levels(self.weights_of_levels(), self.query_start)
@@ -152,7 +149,7 @@ class QueryLayout:
         chunk may be larger than `rows`.
         """
         if rows < 1:
-            raise ValueError(f"rows={rows} is not a block size; use 1 or more")
+            raise ValueError(f"rows={rows} is not a chunk size; use 1 or more")
         component = self.components()
         order = np.argsort(component, kind="stable")
         ends = np.cumsum(np.bincount(component))
@@ -278,9 +275,7 @@ def _build_layouts(
     n = len(judgments)
     query = judgments._query()
     weight = np.ones(n) if judgments.weight is None else judgments.weight
-    winner, loser, pair_weight, pair_margin, explicit_count = _merge_explicit_pairs(
-        judgments, weight
-    )
+    winner, loser, pair_weight, pair_margin, n_explicit = _merge_pairs(judgments, weight)
     order, level_start, query_start = _sort_into_levels(judgments, query, weight)
 
     without_level = np.zeros(n, bool)
@@ -304,7 +299,7 @@ def _build_layouts(
         query[loser][ascending], explicit[ascending], minlength=int(query.max(initial=0)) + 1
     )
     items = _item_weight_by_query(order, level_start, query_start, weight, query, ungraded)
-    pair_count = _count_pairs(level_start, query_start) + explicit_count
+    pair_count = _count_pairs(level_start, query_start) + n_explicit
     grade = np.full(n, np.nan) if judgments.grade is None else judgments.grade
     layout = QueryLayout(
         order=order,
@@ -393,7 +388,7 @@ def _as_bytes_if_small(grade: Floats) -> Array:
     return grade
 
 
-def _merge_explicit_pairs(
+def _merge_pairs(
     judgments: Judgments, weight: Floats
 ) -> tuple[Integers, Integers, Floats, Floats | None, int]:
     """Merge equal explicit pairs by summing their weights; drop those of weight 0.

@@ -57,7 +57,7 @@ SCALE = 2.0**61
 # Fixed-point factors of the two words: 31 bits each, so that 2^32 terms add up without overflow.
 HIGH = 2.0**31
 LOW = 2.0**62
-# Kernels spell these numbers out: numba's cache would not notice a changed constant.
+# Kernels spell these numbers out: numba's cache does not notice changes in other files.
 assert (SCALE, HIGH, LOW) == (2305843009213693952.0, 2147483648.0, 2.0**62), "kernels differ"
 # Number of consecutive exponents for which a machine sums few values in advance, which saves
 # a round trip to agree on the exponent.
@@ -221,8 +221,8 @@ def _sums_with_known_largest(
     words = all_reduce_sum(
         lambda: np.array(
             [
-                words_of(each, e) if known else (0, 0)
-                for each, e, known in zip(arrays, exponent, finite, strict=True)
+                words_of(each, e) if is_finite else (0, 0)
+                for each, e, is_finite in zip(arrays, exponent, finite, strict=True)
             ],
             np.int64,
         ),
@@ -292,8 +292,8 @@ def log_totals(arrays: Sequence[Floats], context: Context | None = None) -> list
     # The largest term, on whichever machine, is exp(0) = 1.
     sums = _sums_with_known_largest(terms, finite.astype(np.float64), context)
     return [
-        float(top + each) if known else float(top)
-        for top, each, known in zip(largest, log(np.array(sums)), finite, strict=True)
+        float(top + each) if is_finite else float(top)
+        for top, each, is_finite in zip(largest, log(np.array(sums)), finite, strict=True)
     ]
 
 

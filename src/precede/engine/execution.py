@@ -172,8 +172,8 @@ class Context:
     # -- several machines ------------------------------------------------------------------
     #
     # In a distributed fit each machine holds some of the rows. All machines run the same program
-    # and exchange numbers by all-reduce. This class is a single machine; `precede.dask` overrides
-    # it.
+    # and exchange numbers by all-reduce. This class is a single machine; `precede.dask` derives
+    # others.
 
     def all_reduce(self, part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
         """Combine the parts of all machines; every machine gets the same result.
@@ -191,14 +191,14 @@ class Context:
         part: Callable[[], Any],
         combine: Callable[[Sequence[Any], dict[Any, Any]], Any],
     ) -> Any:
-        """All-reduce with a dictionary that stays in the root process.
+        """Combine the parts of all machines, with a dictionary that stays in the root process.
 
-        ``combine(parts, kept)`` stores sums in `kept` that later calls need but the machines do
+        ``combine(parts, state)`` stores sums in `state` that later calls need but the machines do
         not, so that they are never sent back.
 
-        >>> def total(parts, kept):
-        ...     kept["total"] = kept.get("total", 0) + sum(parts)
-        ...     return kept["total"]
+        >>> def total(parts, state):
+        ...     state["total"] = state.get("total", 0) + sum(parts)
+        ...     return state["total"]
         >>> context = Context(1)
         >>> context.reduce_on_root(lambda: 3, total), context.reduce_on_root(lambda: 4, total)
         (3, 7)
@@ -241,4 +241,4 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bo
     if once and line in WARNED:
         return
     warnings.warn(message, category, stacklevel=level)
-    WARNED.add(line)  # not reached where warnings are errors
+    WARNED.add(line)  # not reached if warnings are errors

@@ -1,4 +1,4 @@
-"""Trees again, slow and obvious: twins of trees.py, splits.py, growth.py and score_risk.py."""
+"""Naive versions of trees.py, splits.py, tree_grower.py and of the logistic and QBRank risks."""
 
 import math
 from dataclasses import dataclass, field
@@ -8,15 +8,15 @@ from precede.engine.histograms.nodes import ROUNDING
 
 
 def tree_value(tree, row):
-    """Follow one row down a tree, split by split."""
+    """Return the value of one row, split by split."""
     if not tree.split_feature:
         return tree.value[0]
     node = 0
     while node >= 0:
         x = float(row[tree.split_feature[node]])
-        named = tree.categories[node] if tree.categories else ()
-        if named:
-            left = math.isfinite(x) and x >= 0 and int(x) in named
+        left_set = tree.categories[node] if tree.categories else ()
+        if left_set:
+            left = math.isfinite(x) and x >= 0 and int(x) in left_set
         elif math.isnan(x):
             left = tree.missing_left[node]
         else:
@@ -26,7 +26,7 @@ def tree_value(tree, row):
 
 
 def pairs_of(judgments, balance):
-    """Every pair (winner, loser, weight, gap), listed one by one."""
+    """Return all pairs (winner, loser, weight, gap)."""
     n = len(judgments)
     weight = [1.0] * n if judgments.weight is None else list(judgments.weight)
     qid = [0] * n if judgments.qid is None else list(judgments.qid)
@@ -46,7 +46,7 @@ def pairs_of(judgments, balance):
 
 
 def pair_totals(judgments, balance):
-    """Total weight of the pairs of every row."""
+    """Return the total weight of the pairs of each row."""
     total = [0.0] * len(judgments)
     for i, k, w, _ in pairs_of(judgments, balance):
         total[i] += w
@@ -55,7 +55,7 @@ def pair_totals(judgments, balance):
 
 
 def logistic(judgments, scores, balance):
-    """Pull and diagonal of the second derivative of the logistic risk, pair by pair."""
+    """Return pull and Hessian diagonal of the logistic risk, summed pair by pair."""
     pull, newton = [0.0] * len(judgments), [0.0] * len(judgments)
     for i, k, w, _ in pairs_of(judgments, balance):
         wrong = 1 / (1 + math.exp(scores[i] - scores[k]))
@@ -66,34 +66,34 @@ def logistic(judgments, scores, balance):
     return pull, newton
 
 
-def leaf_value(inside, pull, weight, rows, reg_lambda):
-    """Value of a leaf that holds the rows `inside`; `rows` is how many rows there are in all."""
-    mean = sum(weight) / rows
-    return sum(pull[row] for row in inside) / (
-        sum(weight[row] for row in inside) + reg_lambda * mean
+def leaf_value(leaf_rows, pull, weight, n_rows, reg_lambda):
+    """Return the value of a leaf with some of `n_rows` rows."""
+    mean = sum(weight) / n_rows
+    return sum(pull[row] for row in leaf_rows) / (
+        sum(weight[row] for row in leaf_rows) + reg_lambda * mean
     )
 
 
 def mixture(judgments, scores, *, weight, margin, balance="pairs"):
-    """Value, pull, diagonal, bound and weights of the terms of QBRank's risk, one by one."""
+    """Return value, pull, Hessian diagonal, its bound and the term weights of QBRank's risk."""
     n = len(judgments)
     item = [1.0] * n if judgments.weight is None else list(judgments.weight)
     value, pull, newton, bound, terms = 0.0, [0.0] * n, [0.0] * n, [0.0] * n, [0.0] * n
     for i, k, w, gap in pairs_of(judgments, balance):
-        asked = gap if margin == "gap" else margin
-        short = max(0.0, scores[k] - scores[i] + asked)
-        value += weight / 2 * w * short**2
-        pull[i] += weight * w * short
-        pull[k] -= weight * w * short
+        pair_margin = gap if margin == "gap" else margin
+        hinge = max(0.0, scores[k] - scores[i] + pair_margin)
+        value += weight / 2 * w * hinge**2
+        pull[i] += weight * w * hinge
+        pull[k] -= weight * w * hinge
         for row in (i, k):
-            newton[row] += weight * w * (short > 0)
+            newton[row] += weight * w * (hinge > 0)
             bound[row] += 2 * weight * w
             terms[row] += weight * w
     for row in range(n):
         if judgments.label is not None and not math.isnan(judgments.label[row]):
-            off = judgments.label[row] - scores[row]
-            value += (1 - weight) / 2 * item[row] * off**2
-            pull[row] += (1 - weight) * item[row] * off
+            residual = judgments.label[row] - scores[row]
+            value += (1 - weight) / 2 * item[row] * residual**2
+            pull[row] += (1 - weight) * item[row] * residual
             newton[row] += (1 - weight) * item[row]
             bound[row] += (1 - weight) * item[row]
             terms[row] += (1 - weight) * item[row]
@@ -102,16 +102,16 @@ def mixture(judgments, scores, *, weight, margin, balance="pairs"):
 
 # -- growing ---------------------------------------------------------------------------------
 #
-# The twin of splits.py and growth.py. Rows are lists of numbers; every candidate is evaluated
-# by looking at all rows of the node. Pulls and weights are Python integers, and every gain is
-# the formula of splits.py in floats, so results are equal, not close.
+# Naive version of splits.py and tree_grower.py: each candidate is evaluated over all rows of the
+# node. Pulls and weights are Python integers and gains use the same floating-point formula, so
+# that results are equal, not only close.
 
 MISSING = 255
 
 
 @dataclass
 class GrownTree:
-    """Splits in the order in which they were made, and the leaves."""
+    """Splits in the order in which they were made, their children, and the leaves."""
 
     splits: list = field(default_factory=list)
     left: list = field(default_factory=list)
@@ -141,12 +141,10 @@ class Leaf:
 
 
 class Grower:
-    """All that a tree is grown from.
+    """Naive tree grower.
 
-    `codes` holds one list of codes for each row; `pulls` and `weights` are integers; `rules` is
-    a `precede.weak_rankers.splits.Rules`; `groups` are sets of features that may meet on a path,
-    None
-    for all.
+    `codes` has one list of codes per row; `pulls` and `weights` are integers; `rules` is a
+    `precede.weak_rankers.splits.Rules`; `groups` are the interaction constraints, if any.
     """
 
     def __init__(self, codes, pulls, weights, rules, *, monotone=None, categorical=(), groups=None):
@@ -157,10 +155,10 @@ class Grower:
         self.monotone = monotone or [0] * len(codes[0])
         self.categorical, self.groups = categorical, groups
 
-    # -- amounts -----------------------------------------------------------------------------
+    # -- sums --------------------------------------------------------------------------------
 
-    def amounts(self, rows):
-        """Pull, weight and number of rows, in floats of the units of the rules."""
+    def sums(self, rows):
+        """Return sums of pull and weight, in the units of the rules, and the number of rows."""
         pull = float(sum(self.pulls[row] for row in rows)) * self.rules.pull_unit
         weight = float(sum(self.weights[row] for row in rows)) * self.rules.weight_unit
         return pull, weight, float(len(rows))
@@ -171,10 +169,10 @@ class Grower:
         return min(max(value, leaf.least), leaf.most)
 
     def value_of(self, rows, leaf):
-        pull, weight, _ = self.amounts(rows)
+        pull, weight, _ = self.sums(rows)
         return self.value(pull, weight + self.rules.reg_lambda, leaf)
 
-    def worth(self, pull, curvature, leaf):
+    def leaf_score(self, pull, curvature, leaf):
         if self.rules.reg_alpha == 0 and not any(self.monotone):
             return pull * pull / curvature if curvature else math.nan
         value = self.value(pull, curvature, leaf)
@@ -183,29 +181,29 @@ class Grower:
     # -- splits ------------------------------------------------------------------------------
 
     def score(self, leaf, known, missing, feature, sign):
-        """Worth of two children, `known` and `missing` being the rows of the one; None: forbidden.
+        """Return the sum of the leaf scores of two children; None if the rules forbid the split.
 
-        The amounts of the one child are those of its known rows plus those of the missing ones,
-        and the amounts of the other are what is left of the node's.
+        One child has the rows `known` and `missing`, the other the remaining rows; its sums are
+        those of the node minus those of the first child, as in the kernels.
         """
         rules = self.rules
         penalty = rules.reg_lambda + (rules.cat_smooth if feature in self.categorical else 0.0)
-        one = [a + b for a, b in zip(self.amounts(known), self.amounts(missing), strict=True)]
-        other = [a - b for a, b in zip(self.amounts(leaf.rows), one, strict=True)]
-        lighter = min(one[1], other[1])
-        if min(one[2], other[2]) < max(rules.min_count, 1):
+        first = [a + b for a, b in zip(self.sums(known), self.sums(missing), strict=True)]
+        second = [a - b for a, b in zip(self.sums(leaf.rows), first, strict=True)]
+        lighter = min(first[1], second[1])
+        if min(first[2], second[2]) < max(rules.min_count, 1):
             return None
         if lighter < rules.min_weight or not lighter + penalty > 0:
             return None
         if sign:
-            values = [self.value(each[0], each[1] + penalty, leaf) for each in (one, other)]
+            values = [self.value(each[0], each[1] + penalty, leaf) for each in (first, second)]
             if sign * values[0] > sign * values[1]:
                 return None
-        worth = [self.worth(each[0], each[1] + penalty, leaf) for each in (one, other)]
-        return worth[0] + worth[1]
+        leaf_score = [self.leaf_score(each[0], each[1] + penalty, leaf) for each in (first, second)]
+        return leaf_score[0] + leaf_score[1]
 
     def candidates(self, leaf, feature):
-        """Every split by a feature with its score, in the order in which ties are broken."""
+        """Yield score and candidate of each split by a feature, in the order of tie-breaking."""
         code = {row: self.codes[row][feature] for row in leaf.rows}
         occurring = sorted(set(code.values()) - {MISSING})
         missing = [row for row in leaf.rows if code[row] == MISSING]
@@ -226,7 +224,7 @@ class Grower:
                     left = frozenset(occurring) - chosen if with_missing else chosen
                     cut = -1
                 else:
-                    # Where missing values are alone, all others go left, those not here too.
+                    # If only missing values go right, codes that do not occur in the node go left.
                     cut = self.n_bins[feature] - 1 if alone else last
                     left = frozenset(range(cut + 1)) | ({MISSING} if with_missing else set())
                 left_rows = [row for row in leaf.rows if code[row] in left]
@@ -234,11 +232,11 @@ class Grower:
                 yield score, Candidate(feature, cut, left, left_rows, right_rows, sign)
 
     def sorted_categories(self, leaf, feature, occurring):
-        """Categories by rising mean pull, with `cat_smooth` rows that have none; ties by number."""
+        """Sort categories by smoothed mean pull, ties by number."""
         mean = {}
         for code in occurring:
             rows = [row for row in leaf.rows if self.codes[row][feature] == code]
-            pull, weight, _ = self.amounts(rows)
+            pull, weight, _ = self.sums(rows)
             weight += self.rules.cat_smooth
             mean[code] = pull / weight if weight > 0 else 0.0
         return sorted(occurring, key=lambda code: (mean[code], code))
@@ -249,9 +247,9 @@ class Grower:
         return set().union(*(group for group in self.groups if leaf.used <= group))
 
     def best_split(self, leaf):
-        """The first of the candidates with the largest gain; None if no gain is large enough."""
-        pull, weight, _ = self.amounts(leaf.rows)
-        own = self.worth(pull, weight + self.rules.reg_lambda, leaf)
+        """Return the first candidate with the largest gain; None if no gain is large enough."""
+        pull, weight, _ = self.sums(leaf.rows)
+        own = self.leaf_score(pull, weight + self.rules.reg_lambda, leaf)
         best, chosen = own, None
         for feature in sorted(self.allowed(leaf)):
             for score, candidate in self.candidates(leaf, feature):
@@ -264,28 +262,28 @@ class Grower:
 
     # -- trees -------------------------------------------------------------------------------
 
-    def look(self, leaf, max_depth):
+    def with_best_split(self, leaf, max_depth):
         enough = len(leaf.rows) >= 2 * max(self.rules.min_count, 1)
         if enough and (max_depth < 0 or leaf.depth < max_depth):
             leaf.split = self.best_split(leaf)
         return leaf
 
     def children(self, leaf, split):
-        """Two leaves, with bounds halfway between their values if the feature has a direction."""
+        """Return two leaves; a monotone split bounds them by the midpoint of their values."""
         bounds = [(leaf.least, leaf.most), (leaf.least, leaf.most)]
         if split.sign:
             values = [self.value_of(rows, leaf) for rows in (split.left_rows, split.right_rows)]
-            between = 0.5 * (values[0] + values[1])
-            bounds = [(leaf.least, between), (between, leaf.most)][:: split.sign]
+            midpoint = 0.5 * (values[0] + values[1])
+            bounds = [(leaf.least, midpoint), (midpoint, leaf.most)][:: split.sign]
         used = leaf.used | {split.feature}
         sides = zip((split.left_rows, split.right_rows), bounds, strict=True)
         return [Leaf(rows, leaf.depth + 1, *limits, used) for rows, limits in sides]
 
     def grow(self, num_leaves, max_depth=-1, rows=None):
-        """Split the leaf with the largest gain (the first of them) as long as there is one."""
+        """Split the first leaf with the largest gain until `num_leaves` or no split is left."""
         rows = list(range(len(self.codes))) if rows is None else list(rows)
-        tree = GrownTree(leaves=[self.look(Leaf(rows), max_depth)])
-        above = [None]  # the split above each leaf: its list of children and its number
+        tree = GrownTree(leaves=[self.with_best_split(Leaf(rows), max_depth)])
+        above = [None]  # for each leaf, the list of children and the number of its parent
         while len(tree.leaves) < num_leaves:
             open_leaves = [k for k, leaf in enumerate(tree.leaves) if leaf.split]
             if not open_leaves:
@@ -301,6 +299,6 @@ class Grower:
             tree.right.append(-1 - new)
             above[number] = (tree.left, at)
             above.append((tree.right, at))
-            tree.leaves[number] = self.look(left, max_depth)
-            tree.leaves.append(self.look(right, max_depth))
+            tree.leaves[number] = self.with_best_split(left, max_depth)
+            tree.leaves.append(self.with_best_split(right, max_depth))
         return tree

@@ -1,4 +1,4 @@
-"""Strengths and pair terms are those of a slow search, and depend on no order."""
+"""Interaction strengths and pair terms, compared with a naive search."""
 
 import math
 
@@ -38,7 +38,7 @@ def naive_rows(grid, pull, weight):
 
 @settings(max_examples=60)
 @given(problems(), st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 2.0]))
-def test_strengths_are_those_of_all_cuts(problem, penalty, least):
+def test_strengths_equal_those_of_a_naive_search(problem, penalty, least):
     table, pull, weight = problem
     context = Context(1)
     found = interaction_strengths(
@@ -54,7 +54,7 @@ def test_strengths_are_those_of_all_cuts(problem, penalty, least):
 
 @settings(max_examples=60)
 @given(problems(categorical=False), st.sampled_from([0.0, 1.0]), st.sampled_from([1, 3]))
-def test_a_pair_term_lowers_the_quadratic_model_as_much_as_the_best_of_all(problem, penalty, least):
+def test_a_pair_term_has_the_gain_of_the_naive_search(problem, penalty, least):
     table, pull, weight = problem
     family = PairTerms([(0, 1)], reg_lambda=penalty, min_child_samples=least, min_child_weight=0)
     search = family.start(table)
@@ -73,7 +73,7 @@ def test_a_pair_term_lowers_the_quadratic_model_as_much_as_the_best_of_all(probl
         leaf[1] += w / mean
     gain = sum(p * p / (w + penalty) for p, w in leaves.values())
     gain -= naive_glass.worth([(0, 0, pull.sum(), weight.sum() / mean)], penalty)
-    # Leaves of one value are one leaf here, which with a penalty is worth more than two.
+    # Leaves of equal value are merged here; with a penalty that scores higher than two leaves.
     if penalty == 0 or len(leaves) == 4:
         assert_allclose(gain, slow, rtol=1e-4, atol=1e-6)
     assert_array_equal(found.weak_ranker.on(table), found.values)

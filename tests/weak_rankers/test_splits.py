@@ -1,4 +1,4 @@
-"""The best split of one node: values, worths and rules (trees as a whole: test_tree_grower.py)."""
+"""The best split of one node: leaf values, gains and rules (whole trees: test_tree_grower.py)."""
 
 from itertools import chain, combinations
 
@@ -19,7 +19,7 @@ def rules(**options):
 
 
 def quadratic(value, pull, weight, given_rules):
-    """What a value takes off the quadratic model, twice."""
+    """Return twice the decrease of the quadratic model by a leaf value."""
     curvature = weight + given_rules.reg_lambda
     return 2 * (pull * value - given_rules.reg_alpha * np.abs(value)) - curvature * value**2
 
@@ -46,15 +46,15 @@ def test_a_leaf_without_weight_and_penalty_has_the_value_0():
 
 
 def gain_by_hand(problem, left, given_rules):
-    """Worth of both children less that of the node, from the definitions."""
+    """Return the gain of a split by its definition."""
 
-    def worth(rows):
+    def score(rows):
         pull, weight = problem.pull[rows].sum(), problem.weight[rows].sum()
         value = leaf_value(pull, weight, given_rules, -np.inf, np.inf)
         return quadratic(value, pull, weight, given_rules)
 
     every = np.ones(left.size, bool)
-    return worth(left) + worth(~left) - worth(every)
+    return score(left) + score(~left) - score(every)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_the_best_cut_of_the_sorted_categories_is_the_best_of_all_divisions(seed
 
 
 def test_smoothing_keeps_rare_categories_from_the_ends():
-    """One row with a huge pull is a category of its own; with rows of no pull it is not far out."""
+    """A category of one row with a huge pull is extreme only without smoothing."""
     category = np.repeat([0.0, 1.0, 2.0], [1, 30, 30])
     pull = np.repeat([2.0, 1.0, -1.0], [1, 30, 30])
     splits = [
@@ -128,7 +128,7 @@ def test_rules_of_a_split(options, found):
         assert bool(assert_same_tree(problem, wide=wide).splits) is found
 
 
-def test_a_gain_that_is_rounding_is_none():
+def test_gains_that_are_rounding_errors_are_not_splits():
     """All rows have the same quotient; sums of thirds are not exact."""
     rng = np.random.default_rng(0)
     weight = rng.random(200)
@@ -137,11 +137,11 @@ def test_a_gain_that_is_rounding_is_none():
         grown, _ = grow(Problem(X, weight / 3, weight, num_leaves=31), wide=wide)
         if wide:
             assert not grown.splits.size
-        else:  # numbers are rounded to a part in 2^13 or so
+        else:  # packed numbers are rounded to about 2^-13
             assert (grown.splits["gain"] < 1e-3 * weight.sum()).all()
 
 
-def test_features_that_a_node_may_not_use_are_not_looked_at():
+def test_only_allowed_features_are_split_on():
     X = np.repeat([0.0, 1.0], 5)[:, None].repeat(3, axis=1)
     problem = Problem(X, np.repeat([1.0, -1.0], 5), np.ones(10), groups=[frozenset({2})])
     with Context(1) as context:

@@ -1,4 +1,4 @@
-"""Tables: sums of rankers, purified without changing a score."""
+"""Additive models: tabulation, averaging and purification."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def sample(seed, rows=120):
 
 @settings(max_examples=20)
 @given(st.integers(0, 10**6))
-def test_tables_give_what_the_rankers_give(seed):
+def test_tabulated_scores_equal_those_of_the_weak_rankers(seed):
     X, generator = sample(seed)
     table = Table.build(X, categorical=[2])
     single = Trees(interaction_constraints=[[0], [1], [2]], num_leaves=4, min_child_samples=2)

@@ -1,4 +1,4 @@
-"""Terms: look-up by raw values, by codes and by the kernel are one, and bad tables are refused."""
+"""Terms: scoring from raw values, codes and by the kernel; validation."""
 
 import math
 
@@ -40,7 +40,7 @@ ROWS = st.lists(
 
 
 @given(st.lists(terms(), min_size=1, max_size=4), ROWS)
-def test_all_ways_to_score_are_the_slow_one(found, rows):
+def test_scores_equal_those_of_the_naive_lookup(found, rows):
     X = np.array(rows)
     weights = [1.0, -0.5, 2.0, 1.5][: len(found)]
     total = np.zeros(len(X))
@@ -102,13 +102,13 @@ GOOD = dict(features=(0,), cuts=((1.0,),), categorical=(False,), values=(1, 2, 3
         ({"categorical": (True,), "cuts": ((0.5,),), "values": (1, 2), "counts": (1, 1)}, "whole"),
     ],
 )
-def test_what_is_no_term_is_refused(change, told):
+def test_invalid_terms_are_rejected(change, told):
     Term(**GOOD)
     with pytest.raises(ValueError, match=told):
         Term(**GOOD | change)
 
 
-def test_a_model_file_with_a_term_of_a_feature_that_is_not_there_is_refused():
+def test_a_model_file_with_a_term_of_a_missing_feature_is_rejected():
     fields = Ensemble([Term(**GOOD)], [1.0], 1).to_dict()
     fields["weak_rankers"][0]["features"] = [7]
     with pytest.raises(ValueError, match="uses feature 7"):

@@ -1,4 +1,4 @@
-"""Trees as a family: the tree of every pull, what is drawn, constraints, equal bits."""
+"""Trees as a family: search, sampling, constraints, reproducibility."""
 
 import dataclasses
 from fractions import Fraction
@@ -28,7 +28,7 @@ DATA = {"X": SAMPLE.X, "y": SAMPLE.y, "qid": SAMPLE.qid}
 
 @pytest.fixture(params=["wide", "packed"])
 def form(request, monkeypatch):
-    """Both forms of the integers, however small the table is."""
+    """Use wide and packed integers for tables of any size."""
     if request.param == "packed":
         monkeypatch.setattr(tree_family, "WIDE_CELLS", -1)
         monkeypatch.setattr(nodes, "FEW_ROWS", 0)
@@ -63,7 +63,7 @@ def test_leaves_hold_weighted_means_of_the_targets():
 
 
 def skewed(seed=0):
-    """Queries of very different length: some rows take part in many pairs, most in few."""
+    """Return queries of very different lengths: some rows are in many pairs, most in few."""
     generator = np.random.default_rng(seed)
     qid = np.repeat(np.arange(12), [90, 40, *([6] * 10)])
     X = generator.integers(0, 5, (len(qid), 2)).astype(float)
@@ -98,7 +98,7 @@ def test_the_penalty_counts_rows_of_mean_weight(balance, reg_lambda):
 @pytest.mark.filterwarnings("ignore:the model has no rounds")  # leaves may be too light
 @pytest.mark.parametrize("balance", ["items", "pairs", "queries"])
 def test_the_least_weight_of_a_leaf_counts_rows_of_mean_weight(balance):
-    """One split on one feature: none is made just above the most that a split can leave."""
+    """With one feature and one split, a minimum above the best possible one allows no split."""
     X, grade, qid, item = skewed(1)
     X, judgments = X[:, :1], Judgments(grade, qid, weight=item)
     _, weight = naive_trees.logistic(judgments, np.zeros(len(X)), balance)
@@ -142,11 +142,11 @@ def test_the_first_split_is_the_best_by_brute_force():
     assert gain(*best) == pytest.approx(gain(found.split_feature[0], found.threshold[0]), rel=1e-6)
 
 
-# -- the twin --------------------------------------------------------------------------------
+# -- comparison with the naive grower --------------------------------------------------------
 
 
-def twin_of(problem, family, rows=None):
-    """The tree that the twin grows for a pull and a weight, with the exact values of its leaves."""
+def naive_tree_of(problem, family, rows=None):
+    """Return the tree of the naive grower, with exact leaf values."""
     n = len(problem.pull)
     mean = exact_sum(problem.weight) / n
     wide = tree_family.WIDE_CELLS > 0
@@ -187,11 +187,11 @@ def family_of(problem, **options):
     )  # fmt: skip
 
 
-def assert_same_as_twin(problem, family, rows=None, search=None):
+def assert_same_as_naive(problem, family, rows=None, search=None):
     table = problem.table()
     search = search or family.start(table)
     found = search.fit(problem.pull, problem.weight)
-    grown, values = twin_of(problem, family, rows)
+    grown, values = naive_tree_of(problem, family, rows)
     leaf = walk(grown, table.codes.T)
     edge = sum(Fraction(p) * Fraction(values[k]) for p, k in zip(problem.pull, leaf, strict=True))
     if found is None:
@@ -219,7 +219,7 @@ def assert_same_as_twin(problem, family, rows=None, search=None):
 
 
 def walk(grown, codes):
-    """Number of the leaf of every row, by its codes."""
+    """Return the leaf number of each row, by its codes."""
     leaves = []
     for row in codes.tolist():
         node = 0 if grown.splits else -1
@@ -233,13 +233,13 @@ def walk(grown, codes):
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(problem=problems())
-def test_every_tree_is_that_of_the_twin(problem, form):
+def test_trees_equal_those_of_the_naive_grower(problem, form):
     problem = dataclasses.replace(problem, groups=with_the_rest(problem), rows=None)
-    assert_same_as_twin(problem, family_of(problem))
+    assert_same_as_naive(problem, family_of(problem))
 
 
 def with_the_rest(problem):
-    """Groups as the family sees them: features that are in none form one more."""
+    """Return the groups as the family sees them: the other features form one more."""
     if problem.groups is None:
         return None
     rest = frozenset(range(problem.X.shape[1])) - frozenset().union(*problem.groups)
@@ -247,8 +247,8 @@ def with_the_rest(problem):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_tree_grown_on_a_sample_is_that_of_the_twin(seed, form):
-    """Values come from the rows drawn; all rows have one."""
+def test_a_tree_grown_on_a_sample_equals_that_of_the_naive_grower(seed, form):
+    """Leaf values are computed from the sampled rows, and apply to all rows."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 6, (80, 4)).astype(float)
     X[rng.random(X.shape) < 0.1] = np.nan
@@ -264,10 +264,10 @@ def test_a_tree_grown_on_a_sample_is_that_of_the_twin(seed, form):
     search._prepare_draws(None)
     rows = search._draw_rows(0)
     assert 0 < rows.size < 80
-    assert_same_as_twin(problem, family, rows.tolist(), search)
+    assert_same_as_naive(problem, family, rows.tolist(), search)
 
 
-# -- draws -----------------------------------------------------------------------------------
+# -- sampling --------------------------------------------------------------------------------
 
 
 DRAWS = [
@@ -288,7 +288,7 @@ def same(*models):
 
 
 @pytest.mark.parametrize("options", DRAWS, ids=str)
-def test_threads_and_the_order_of_rows_leave_no_trace(options, form, tiny_thresholds):
+def test_models_do_not_depend_on_threads_and_the_order_of_rows(options, form, tiny_thresholds):
     models = []
     for jobs, seed in ((1, None), (2, 0), (4, 1)):
         order = np.arange(len(SAMPLE.y))
@@ -302,7 +302,7 @@ def test_threads_and_the_order_of_rows_leave_no_trace(options, form, tiny_thresh
 
 
 @pytest.mark.parametrize("options", DRAWS[1:], ids=str)
-def test_every_round_and_every_seed_draws_anew(options):
+def test_samples_differ_between_rounds_and_seeds(options):
     models = [
         BoostedRanker(n_estimators=3, random_state=seed, **options).fit(**DATA) for seed in (0, 1)
     ]
@@ -336,7 +336,7 @@ def test_a_share_of_the_rows_is_drawn_equal_rows_together():
 
 
 def test_whole_queries_are_drawn():
-    """The rows of a tree are those of some queries, however many rows they have."""
+    """Each query is sampled as a whole, whatever its length."""
     rng = np.random.default_rng(0)
     sizes = rng.integers(3, 30, 60)
     start = np.concatenate([[0], np.cumsum(sizes)])
@@ -372,8 +372,8 @@ def test_features_are_drawn_for_a_tree_and_for_a_split():
     assert all(len(each) > 3 for each in used)  # another one for every split
 
 
-def test_a_draw_that_allows_no_split_is_drawn_again():
-    """One of twenty features is of use; a tree that is given another one has no split."""
+def test_samples_that_allow_no_split_are_drawn_again():
+    """Only one of twenty features allows a split."""
     X = np.zeros((60, 20))
     X[:, 7] = np.arange(60)
     X[0] = 1.0 - X[0]  # no feature is constant
@@ -385,7 +385,7 @@ def test_a_draw_that_allows_no_split_is_drawn_again():
     assert 3 <= len(grown) <= 17  # 1 - 0.95^8 = 34 percent
 
 
-# -- fits that go on -------------------------------------------------------------------------
+# -- resumed fits ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", DRAWS, ids=str)
@@ -431,7 +431,7 @@ def test_a_fit_that_draws_by_chance_has_no_checkpoint(share, seed, tmp_path):
 
 
 def violations(score, X, monotone):
-    """Where a score moves against the direction of a feature, all others being as in a row."""
+    """Return rows along which the score violates the monotone constraint of a feature."""
     found = []
     for feature, sign in enumerate(monotone):
         if not sign:
@@ -447,7 +447,7 @@ def violations(score, X, monotone):
 
 
 def adversarial(seed, n=250):
-    """Pulls that go against the directions, missing values, interactions, heavy rows."""
+    """Return pulls against the constraints, with missing values, interactions and heavy rows."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4)).round(1)
     X[:, 3] = rng.integers(0, 5, n)
@@ -468,7 +468,7 @@ def test_no_tree_violates_a_direction(seed):
     if found is not None:
         assert violations(found.weak_ranker, X, monotone) == []
     free = Trees(**shape).start(table).fit(pull, weight)
-    assert violations(free.weak_ranker, X, monotone) != []  # this data would show it
+    assert violations(free.weak_ranker, X, monotone) != []  # the data provoke violations
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -493,24 +493,24 @@ def test_no_model_violates_a_direction(seed, options):
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
-@pytest.mark.parametrize("worth", [-5.0, 5.0])
-def test_a_missing_value_has_no_direction(sign, worth):
-    """It may be the worst or the best, whatever the direction of the others."""
+@pytest.mark.parametrize("grade", [-5.0, 5.0])
+def test_missing_values_are_not_constrained(sign, grade):
+    """They may rank lowest or highest, whatever the constraint."""
     X = np.linspace(0, 1, 200)[:, None]
     X[::4] = np.nan
-    y = np.where(np.isnan(X[:, 0]), worth, sign * X[:, 0])
+    y = np.where(np.isnan(X[:, 0]), grade, sign * X[:, 0])
     model = BoostedRanker(n_estimators=20, monotone_constraints=[sign], min_child_samples=5)
     scores = model.fit(X, y).predict(X)
     missing = np.isnan(X[:, 0])
     assert (np.diff(sign * scores[~missing]) >= 0).all()
-    if worth > 0:
+    if grade > 0:
         assert scores[missing].min() > scores[~missing].max()
     else:
         assert scores[missing].max() < scores[~missing].min()
 
 
 def test_values_beyond_those_of_a_node_are_not_taken_for_missing():
-    """The node of the second feature's 1 has seen 0 and missing values of the first alone."""
+    """A node has only rows whose first feature is 0 or missing; then 2 must not go with missing."""
     X = np.array([[0, 1], [0, 1], [np.nan, 1], [np.nan, 1], [0, 0], [1, 0], [2, 0], [2, 0]])
     pull = np.array([5.0, 5.0, 9.0, 9.0, -6.0, -6.0, -6.0, -6.0])
     for signs in ([0, 0], [1, 0], [-1, 0]):
@@ -523,7 +523,7 @@ def test_values_beyond_those_of_a_node_are_not_taken_for_missing():
 
 
 def test_directions_by_number_and_by_name():
-    """In any order; the directions of a dict are those of its own columns."""
+    """A dict may name its columns in any order."""
     frame = pd.DataFrame(SAMPLE.X.astype(float), columns=list("abcdefgh"))
     shape = {"n_estimators": 4, "min_child_samples": 5}
     signs = [0, -1, 0, 0, 1, 0, 1, 0]
@@ -549,7 +549,7 @@ def test_directions_by_number_and_by_name():
 
 
 def test_constraints_are_saved_and_checked_by_a_checkpoint(tmp_path):
-    """By name in a dict and in groups; numbers are no names of JSON, and loading says so."""
+    """Columns are saved by name or by number, although keys in JSON are strings."""
     frame = pd.DataFrame(SAMPLE.X.astype(float), columns=list("abcdefgh"))
     data = {"X": frame, "y": SAMPLE.y, "qid": SAMPLE.qid}
     groups = [["a", "b"], ["c", "d", "e"]]
@@ -569,7 +569,7 @@ def test_constraints_are_saved_and_checked_by_a_checkpoint(tmp_path):
 
 
 def paths(tree):
-    """Features on the way to every leaf."""
+    """Return the set of features on the path to each leaf."""
     waiting, found = [(0, frozenset())], []
     while waiting:
         node, used = waiting.pop()
@@ -582,10 +582,10 @@ def paths(tree):
 
 
 @pytest.mark.parametrize("options", [{}, {"max_features_by_split": 0.5, "random_state": 0}])
-def test_features_of_different_groups_never_meet(options):
+def test_features_of_different_groups_are_never_on_one_path(options):
     frame = pd.DataFrame(SAMPLE.X.astype(float), columns=list("abcdefgh"))
     shape = {"n_estimators": 15, "min_child_samples": 3, **options}
-    groups = [{0, 1, 2}, {2, 3}, {4, 5, 6, 7}]  # those that are in none are the last
+    groups = [{0, 1, 2}, {2, 3}, {4, 5, 6, 7}]  # the last one has the features in no group
     models = [
         BoostedRanker(**shape, interaction_constraints=given).fit(frame, SAMPLE.y, qid=SAMPLE.qid)
         for given in ([[0, 1, 2], [2, 3]], [["a", "b", "c"], ("d", "c")], [{"a", 1, 2}, {3, "c"}])
@@ -601,10 +601,10 @@ def test_features_of_different_groups_never_meet(options):
     )
 
 
-# -- what else reaches the trees -------------------------------------------------------------
+# -- other parameters and inputs -------------------------------------------------------------
 
 
-def test_monotone_constraints_and_categories_reach_the_learner():
+def test_monotone_constraints_and_categories_are_used():
     generator = np.random.default_rng(0)
     X = np.column_stack([generator.normal(0, 1, 2000), generator.integers(0, 9, 2000)])
     y = (X[:, 0] ** 2 + (X[:, 1] % 2) * 2 + generator.normal(0, 0.3, 2000)).round()
@@ -658,7 +658,7 @@ def test_monotone_constraints_and_categories_reach_the_learner():
         ),
     ],
 )
-def test_senseless_options_are_refused_by_name(options, message):
+def test_invalid_options_are_rejected_by_name(options, message):
     with pytest.raises(ValueError, match=message):
         BoostedRanker(n_estimators=2, **options).fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
 

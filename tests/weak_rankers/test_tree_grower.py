@@ -1,4 +1,4 @@
-"""Growing trees leaf by leaf, against a twin that looks at every row for every candidate."""
+"""Growth of trees, compared with a naive grower that sums all rows for each candidate."""
 
 from dataclasses import dataclass, field, replace
 
@@ -25,7 +25,7 @@ RULES = {
 
 @dataclass
 class Problem:
-    """Rows to grow a tree on, and all that the tree must respect."""
+    """Rows to grow a tree on, with rules and constraints."""
 
     X: np.ndarray
     pull: np.ndarray
@@ -49,7 +49,7 @@ def rules_of(problem, numbers):
 
 
 def grow(problem, *, wide, context=None):
-    """What the library grows, and the growth itself, whose lists hold the rows of the leaves."""
+    """Return the tree of the library and the grower, whose lists hold the rows of the leaves."""
     context = context or Context(1)
     numbers = quantize_rows(problem.pull, problem.weight, context, wide=wide)
     table = problem.table()
@@ -75,7 +75,7 @@ def grow(problem, *, wide, context=None):
 
 
 def integers(problem, *, wide):
-    """Pulls and weights of the rows as Python integers, and the rules in their units."""
+    """Return quantized pulls and weights as Python integers, and the rules in their units."""
     numbers = quantize_rows(problem.pull, problem.weight, Context(1), wide=wide)
     if numbers.packed is None:
         pulls = numbers.pull.tolist()
@@ -104,14 +104,14 @@ def assert_same_tree(problem, *, wide, context=None):
     assert (splits["left"].tolist(), splits["right"].tolist()) == (slow.left, slow.right)
     for split, side, twin in zip(splits, fast.sides, slow.splits, strict=True):
         assert twin.feature in problem.categorical or split["cut"] == twin.cut
-        # Codes that no bin has may go anywhere.
+        # Codes without a bin may go to either side.
         bins = [*range(growth._histograms.n_bins[split["feature"]]), 255]
         expected = [code in twin.left_codes for code in bins]
         assert side[bins].tolist() == expected
     mask = (1 << integers(problem, wide=wide)[2].count_bits) - 1
     for leaf, bounds, twin in zip(fast.leaves, fast.bounds, slow.leaves, strict=True):
-        rows = growth.lists[leaf["source"]][leaf["low"] : leaf["high"]].tolist()
-        assert rows == twin.rows  # in their old order
+        rows = growth.row_lists[leaf["source"]][leaf["low"] : leaf["high"]].tolist()
+        assert rows == twin.rows  # in the same order
         assert leaf["weight"] & mask == len(twin.rows)
         assert (leaf["depth"], *bounds) == (twin.depth, twin.least, twin.most)
     return slow
@@ -119,7 +119,7 @@ def assert_same_tree(problem, *, wide, context=None):
 
 @pytest.fixture(autouse=True)
 def _blocks_of_packed_numbers(monkeypatch):
-    """However few rows there are; sums of few rows are tested with the other histograms."""
+    """Use packed blocks for any number of rows; `test_nodes.py` tests sums of few rows."""
     monkeypatch.setattr(nodes, "FEW_ROWS", 0)
 
 
@@ -167,12 +167,12 @@ def problems(draw, most_rows=12):
 
 @settings(max_examples=150)
 @given(problems(), st.booleans())
-def test_trees_are_those_of_the_twin(problem, wide):
+def test_trees_equal_those_of_the_naive_grower(problem, wide):
     assert_same_tree(problem, wide=wide)
 
 
 def large(seed, n=300, **options):
-    """Many leaves, ties, missing values and categories."""
+    """Return a problem with many leaves, ties, missing values and categories."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 9, (n, 6)).astype(float)
     X[rng.random(X.shape) < 0.15] = np.nan
@@ -193,7 +193,7 @@ def large(seed, n=300, **options):
     ],
     ids=["plain", "monotone", "groups", "penalties", "depth"],
 )
-def test_large_trees_are_those_of_the_twin(options, wide):
+def test_large_trees_equal_those_of_the_naive_grower(options, wide):
     problem = large(0, num_leaves=25, **options)
     slow = assert_same_tree(problem, wide=wide)
     assert len(slow.leaves) > 7
@@ -202,10 +202,12 @@ def test_large_trees_are_those_of_the_twin(options, wide):
 @pytest.mark.parametrize("jobs", [2, 4])
 @pytest.mark.parametrize("wide", [True, False])
 @pytest.mark.parametrize("shared", ["rows", "features", "both"])
-def test_threads_grow_the_tree_of_the_twin(jobs, wide, shared, tiny_thresholds, monkeypatch):
+def test_threads_grow_the_tree_of_the_naive_grower(
+    jobs, wide, shared, tiny_thresholds, monkeypatch
+):
     cells = {"rows": 0, "features": 10**9, "both": 200}
     monkeypatch.setattr(module, "SHARED_CELLS", cells[shared])
-    monkeypatch.setattr(module, "TINY_CELLS", 0)
+    monkeypatch.setattr(module, "MIN_CELLS_PARALLEL", 0)
     with Context(jobs) as context:
         for seed, leaves in ((1, 12), (2, 31), (3, 2)):
             problem = large(seed, n=150, num_leaves=leaves)
@@ -216,19 +218,19 @@ def test_threads_grow_the_tree_of_the_twin(jobs, wide, shared, tiny_thresholds, 
 
 @pytest.mark.parametrize("wide", [True, False])
 @pytest.mark.parametrize("options", [{}, {"max_depth": 3}, {"rules": {"min_count": 9}}])
-def test_a_tree_grown_at_once_is_the_one_grown_leaf_by_leaf(wide, options, monkeypatch):
+def test_a_tree_grown_in_one_kernel_equals_one_grown_leaf_by_leaf(wide, options, monkeypatch):
     problems = [
         replace(large(seed, num_leaves=leaves, **options), categorical=frozenset())
         for seed, leaves in ((1, 40), (2, 7))
     ]
-    at_once = [grow(problem, wide=wide)[0] for problem in problems]
+    in_kernel = [grow(problem, wide=wide)[0] for problem in problems]
     calls = []
     monkeypatch.setattr(
         module.TreeGrower,
-        "_grow_at_once",
-        lambda self, root, leaves: calls.append(root) or self._grow(root, leaves),
+        "_grow_in_kernel",
+        lambda self, root, leaves: calls.append(root) or self._grow_best_first(root, leaves),
     )
-    for problem, one in zip(problems, at_once, strict=True):
+    for problem, one in zip(problems, in_kernel, strict=True):
         other, _ = grow(problem, wide=wide)
         for name in ("feature", "cut", "way", "gain", "left", "right"):
             assert one.splits[name].tolist() == other.splits[name].tolist()
@@ -241,7 +243,7 @@ def test_a_tree_grown_at_once_is_the_one_grown_leaf_by_leaf(wide, options, monke
 
 @pytest.mark.parametrize("rows", [None, np.arange(4400)])
 def test_blocks_of_packed_numbers_end_before_they_overflow(rows):
-    """All rows are in one bin and pull the same way; the first ones fill a word by themselves."""
+    """All rows are in one bin and pull in one direction; the first ones alone fill a word."""
     rng = np.random.default_rng(0)
     pull, weight = rng.random(9000) + 0.5, np.ones(9000)
     pull[:600] = 500.0
@@ -265,14 +267,14 @@ def test_pulls_with_a_heavy_tail_are_wide():
     assert_same_tree(Problem(X, pull, np.ones(2000), num_leaves=4), wide=False)
 
 
-def test_of_equal_gains_the_first_wins():
-    """By feature, by threshold, with missing values left; and the leaf of the lower number."""
+def test_the_first_of_equal_gains_is_chosen():
+    """The order is by feature, threshold, missing values left before right, and leaf number."""
     X = np.array([[0, 0], [1, 1], [2, 2], [np.nan, np.nan]])
     problem = Problem(X, np.array([1.0, -1.0, -1.0, 1.0]), np.ones(4))
     split = assert_same_tree(problem, wide=True).splits[0]
     assert (split.feature, split.cut, sorted(split.left_codes)) == (0, 0, [0, 255])
     sides = Problem(np.array([[0], [1], [np.nan]]), np.array([1.0, -1.0, 0.0]), np.ones(3))
-    for wide in (True, False):  # the row that misses the feature has no pull: both sides are equal
+    for wide in (True, False):  # the missing row has no pull, so both sides are equal
         split = assert_same_tree(sides, wide=wide).splits[0]
         assert (split.cut, sorted(split.left_codes)) == (0, [0, 255])
     categories = Problem(
@@ -280,7 +282,7 @@ def test_of_equal_gains_the_first_wins():
         np.ones(5), {"min_count": 2}, categorical=frozenset({0}), num_leaves=2,
     )  # fmt: skip
     split = assert_same_tree(categories, wide=True).splits[0]
-    assert split.left_codes == {0}  # of two categories with the same mean the lower one is first
+    assert split.left_codes == {0}  # categories with the same mean are in increasing order
     halves = Problem(
         np.array([[0, 0, 1, 1], [0, 1, 0, 1]], float).T, np.array([4.0, 2.0, -2.0, -4.0]),
         np.ones(4), num_leaves=3,
@@ -314,8 +316,8 @@ def test_without_a_gain_there_is_one_leaf(X, pull):
         assert len(slow.leaves) == 1
 
 
-def test_a_leaf_that_a_bound_holds_far_from_its_mean_keeps_the_rules():
-    """Its worth is far below 0, but no split that a rule forbids may take its place."""
+def test_a_leaf_far_from_its_mean_by_a_bound_respects_the_rules():
+    """Its score is far below 0, but a forbidden split must not be preferred to it."""
     X = np.zeros((40, 3))
     X[20:, 0] = X[30:, 1] = X[39, 2] = 1
     pull = np.repeat([-10.0, 60.0, -20.0], [20, 10, 10])

@@ -1,4 +1,4 @@
-"""Trees: conversion, scoring, growing, and what a model file may hold."""
+"""Trees: scoring, conversion, categories and validation of model files."""
 
 import copy
 import json
@@ -38,7 +38,13 @@ from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.model import Ensemble, plain
 from precede.weak_rankers.base import weak_ranker_from_dict
-from precede.weak_rankers.trees import Forest, _Masks, _Nodes, tree_from_lightgbm, tree_from_sklearn
+from precede.weak_rankers.trees import (
+    Forest,
+    _MaskLayout,
+    _NodeLayout,
+    tree_from_lightgbm,
+    tree_from_sklearn,
+)
 
 SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_state=0)
 AWKWARD = [
@@ -49,7 +55,7 @@ AWKWARD = [
 
 @st.composite
 def trees(draw, features=3):
-    """Trees grown by splitting a leaf drawn at random, by threshold or by categories."""
+    """Draw trees by splitting random leaves, by threshold or by categories."""
     splits = draw(st.integers(0, 6))
     left, right = [], []
     open_ends = [(None, None)]  # (parent, side) of the leaves so far
@@ -94,7 +100,7 @@ def test_a_tree_scores_as_by_hand(tree, X):
 
 @given(trees(), rows(), rows(), st.data())
 def test_a_tree_reads_codes_where_its_thresholds_are_cuts(tree, X, other, data):
-    """Without raw rows; and other rows as well, binned by the same cuts."""
+    """Without raw rows, for the rows of the table and for others binned by the same cuts."""
     table = Table.build(X)
     cuts = [st.sampled_from([*cut, np.inf]) for cut in table.bins.cuts]
     chosen = tuple(data.draw(cuts[feature]) for feature in tree.split_feature)
@@ -108,7 +114,7 @@ def test_a_tree_reads_codes_where_its_thresholds_are_cuts(tree, X, other, data):
 
 @given(trees(), rows(), rows(), st.sampled_from([3, 255]), st.data())
 def test_a_tree_reads_codes_where_its_categories_have_bins(tree, X, other, max_bins, data):
-    """Categories without a bin, and values that are no category, go the same way as raw values."""
+    """Categories without a bin and invalid values go to the same side as raw values."""
     X = np.where(np.isin(X, [0, 1, 2, 7, 31, 32]), X, np.nan)
     table = Table.build(X, max_bins=max_bins, categorical=[0, 1, 2])
     kept = [[int(each) for each in table.bins.categories[feature]] for feature in range(3)]
@@ -139,7 +145,7 @@ def test_a_forest_is_the_sum_of_its_trees(grown, X, dtype):
     expected = np.zeros(len(X))
     for tree, weight in zip(grown, weights, strict=True):
         expected += weight * tree(X)
-    for layout in (_Masks, _Nodes):
+    for layout in (_MaskLayout, _NodeLayout):
         scores = np.zeros(len(X))
         forest = Forest(grown, weights)
         forest._layout = layout(grown, weights, forest.features)
@@ -151,7 +157,7 @@ def test_a_forest_is_the_sum_of_its_trees(grown, X, dtype):
 
 
 def lopsided(leaves, side, seed):
-    """A tree as deep as can be (side 0 or 1), or one split at random (None)."""
+    """Return a tree of maximum depth (side 0 or 1), or one with random splits (None)."""
     rng = np.random.default_rng(seed)
     children = np.zeros((2, leaves - 1), int)
     open_ends = [(0, 0), (0, 1)]
@@ -172,7 +178,7 @@ def lopsided(leaves, side, seed):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("leaves", [2, 63, 64, 65, 300])
 def test_deep_and_lopsided_trees_are_scored_as_by_hand(leaves, dtype):
-    """Up to 64 leaves are bits of a word; 150 rows are two blocks and a part of one."""
+    """Trees with up to 64 leaves use bit masks; 150 rows are two blocks and a partial one."""
     grown = [lopsided(leaves, side, seed) for seed, side in enumerate((0, 1, None, None))]
     assert leaves == 2 or grown[0].depth == grown[1].depth == leaves - 1
     rng = np.random.default_rng(leaves)
@@ -189,7 +195,7 @@ def test_deep_and_lopsided_trees_are_scored_as_by_hand(leaves, dtype):
         np.testing.assert_array_equal(scores, expected)
 
 
-def test_blocks_and_threads_leave_no_trace():
+def test_scores_do_not_depend_on_blocks_and_threads():
     model = BoostedRanker(n_estimators=7, min_child_samples=5).fit(
         SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid
     )
@@ -243,7 +249,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("field", "value", "message"), BAD, ids=lambda x: str(x)[:20])
-def test_a_file_that_holds_no_tree_is_refused(field, value, message):
+def test_a_file_with_an_invalid_tree_is_rejected(field, value, message):
     model = {"n_features": 2, "weak_rankers": [{**GOOD, field: value}], "weights": [1.0]}
     with pytest.raises(ValueError, match=message):
         Ensemble.from_dict(model)
@@ -266,7 +272,7 @@ def test_a_model_of_trees_is_saved_and_loaded(tmp_path):
     assert again.get_params() == model.get_params()
 
 
-# -- the same as LightGBM ----------------------------------------------------------------------
+# -- comparison with LightGBM ----------------------------------------------------------------
 
 
 def grown_by_lightgbm(X, target, **parameters):
@@ -313,7 +319,7 @@ def test_zero_as_missing_is_refused():
         tree_from_lightgbm(booster.dump_model()["tree_info"][0]["tree_structure"])
 
 
-def test_a_tree_of_scikit_learn_becomes_ours():
+def test_a_tree_of_scikit_learn_is_converted():
     X = SAMPLE.X.astype(np.float32)
     X[::9, 2] = np.nan
     fitted = DecisionTreeRegressor(max_leaf_nodes=12).fit(X, SAMPLE.truth)
@@ -326,7 +332,7 @@ COLOURS = ["blue", "green", "red", "violet", "yellow"]
 
 
 def colored(n=600):
-    """A number, a color of text (sometimes missing), and grades that depend on both."""
+    """Return a numeric and a categorical feature with missing values, and grades."""
     generator = np.random.default_rng(3)
     size, code = generator.normal(0, 1, n).round(1), generator.integers(0, 5, n)
     y = np.digitize(size + 2 * (code % 2) + generator.normal(0, 0.3, n), [0.0, 1.5])
@@ -336,7 +342,7 @@ def colored(n=600):
 
 
 def as_pandas(size, color, kind="category"):
-    index = np.arange(len(size))[::-1] + 100  # no index of 0, 1, 2, ...
+    index = np.arange(len(size))[::-1] + 100  # not 0, 1, 2, ...
     color = pd.Series(color, index, dtype=kind)
     return pd.DataFrame({"color": color, "size": pd.Series(size, index)})
 
@@ -388,7 +394,7 @@ def test_categories_of_a_frame_are_numbered_as_by_hand(kind, learner, tmp_path):
     assert model.ensemble_.weak_rankers == by_hand.ensemble_.weak_rankers
     expected = by_hand.predict(np.column_stack([codes, size]))
     np.testing.assert_array_equal(model.predict(frame_of(size, color)), expected)
-    # A later frame has other categories in another order: values count, not its own numbers.
+    # Another frame may have its categories in another order: values are compared, not codes.
     few = [row for row, c in enumerate(color) if c in ("yellow", "green")]
     part = frame_of(size[few], [color[row] for row in few])
     np.testing.assert_array_equal(model.predict(part), expected[few])
@@ -438,7 +444,7 @@ def test_categories_may_be_numbers(tmp_path):
         ([7], "column 7, but there are 2"),
     ],
 )
-def test_columns_that_are_not_there_are_named(given, message):
+def test_missing_columns_are_named_in_the_error(given, message):
     size, color, codes, y = colored(40)
     model = BoostedRanker(n_estimators=2, categorical_features=given)
     with pytest.raises(ValueError, match=message):
@@ -448,14 +454,16 @@ def test_columns_that_are_not_there_are_named(given, message):
             model.fit(np.column_stack([codes, size]), y)
 
 
-def test_what_cannot_be_a_category_is_refused():
+def test_invalid_categories_are_rejected():
     size, _, _, y = colored(40)
     days = pd.Categorical(pd.to_datetime(["2024-01-01", "2024-01-02"] * 20))
     with pytest.raises(ValueError, match="'day' has a category"):
         BoostedRanker(n_estimators=2).fit(pd.DataFrame({"day": days, "size": size}), y)
-    with pytest.raises(ValueError, match="'color' are not numbers"):  # text that nobody named
+    with pytest.raises(
+        ValueError, match="'color' are not numbers"
+    ):  # text, not declared categorical
         BoostedRanker(n_estimators=2).fit(as_pandas(size, ["red", "blue"] * 20, "str"), y)
-    with pytest.raises(ValueError, match="'color' are not numbers"):  # no learner for categories
+    with pytest.raises(ValueError, match="'color' are not numbers"):  # stumps take no categories
         BoostedRanker(n_estimators=2, weak_rankers="stumps").fit(as_pandas(size, ["red"] * 40), y)
 
 

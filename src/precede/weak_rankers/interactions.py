@@ -1,22 +1,22 @@
-"""Interactions of two features: which pairs have one, and terms of a pair as weak rankers.
+"""Pairwise interactions: detection of interacting features, and pair terms as weak rankers.
 
-Both work on a coarse `Grid` of the features and on two-dimensional histograms of the pull and of
-its weight (`precede.engine.histograms.feature_pairs`).
+Both use a coarse `Grid` of the features and two-dimensional histograms of pull and weight
+(`precede.engine.histograms.feature_pairs`).
 
-*Detection* (`interaction_strengths`) is the idea of FAST (Lou et al. 2013): for every pair of
-features and every pair of cuts the rows fall into four quadrants. With pull P, weight W and
-``m = P / (W + lambda)`` in each, the strength is
+*Detection* (`interaction_strengths`) follows FAST (Lou et al. 2013): for each pair of features,
+each pair of cuts divides the rows into four quadrants. With pull P, weight W and
+``m = P / (W + lambda)`` in each, the strength is the maximum over all cuts of
 
     (m00 - m01 - m10 + m11)² / sum 1 / (W + lambda),
 
-for lambda = 0 twice what the best function of the four quadrants takes off the quadratic model of
-the risk beyond the best sum of two functions of one cut each. What main effects have left over
-therefore does not count.
+for lambda = 0 twice the further decrease of the quadratic model of the risk by the best function of
+the four quadrants, compared with the best sum of one function per cut. Remaining main effects
+therefore do not count as interactions.
 
-*Fitting* (`PairTerms`): every round takes the pair and the function of four cells that lower the
-quadratic model of the risk most: one feature is cut, then the other on either side of the cut. All
-cuts are tried, so that an interaction without main effects, which no greedy first split sees, is
-found.
+*Fitting* (`PairTerms`): each round takes the pair and the piecewise constant function of four cells
+that decrease the quadratic model most. One feature is cut, then the other feature on either side
+of that cut. All cuts are evaluated, so that a pure interaction without main effects, which a
+greedy first split misses, is found.
 """
 
 from __future__ import annotations
@@ -50,22 +50,22 @@ from precede.weak_rankers.terms import Term
 __all__ = ["Grid", "PairTerms", "interaction_strengths"]
 
 # Triples of features whose histograms are in memory at a time.
-BATCH = 1024
-# Gains below this share of the worth of the cells are rounding.
+TRIPLES_PER_BATCH = 1024
+# Gains below this share of the leaf scores are rounding errors.
 ROUNDING = 2.0**-36
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Features in few bins of about equal numbers of rows, for pairs of them.
+    """Coarse bins of features, with about equal numbers of rows, for two-dimensional histograms.
 
     Attributes
     ----------
-    features : the columns of the table
-    cuts : for each of them its cuts, some of those of the table, or its categories
-    categorical : whether they are categories
+    features : columns of the table
+    cuts : for each feature a subset of the cuts of the table, or its categories
+    categorical : whether each feature is categorical
     lookup : array (features, 256), the bin of each code of the table
-    sizes : number of bins of each feature, of which the last is for missing values
+    sizes : number of bins of each feature; the last bin is for missing values
     codes : array (features, rows), the bin of each row
     """
 
@@ -81,32 +81,35 @@ class Grid:
         cls,
         table: Table,
         features: Integers,
-        most: int,
+        max_bins: int,
         context: Context,
         weight: Floats | None = None,
     ) -> Grid:
-        """Join neighboring bins of a table until each feature has at most `most` and missing.
+        """Merge bins of a table until each feature has at most `max_bins`, plus one for missing.
 
-        Of categories the `most` heaviest keep a bin, and the others join missing values.
-        `weight` is one number for each row. O(rows) for each feature.
+        Neighboring bins are merged. Of a categorical feature the `max_bins` heaviest categories
+        keep a bin, and the others share that of missing values. `weight` is the weight of each
+        row. O(rows) per feature.
         """
-        whole = integer_weights(weight, None if weight is None else exact_sum(weight, context))
-        rows = np.ones(table.n_used_rows, np.int64) if whole is None else whole
+        integers = integer_weights(weight, None if weight is None else exact_sum(weight, context))
+        rows = np.ones(table.n_used_rows, np.int64) if integers is None else integers
         counts = all_reduce_sum(lambda: Histograms(table, context).sums(rows, features), context)
         cuts: list[tuple[float, ...]] = []
         lookup = np.zeros((features.size, 256), np.uint8)
-        named = np.array([int(feature) in table.bins.categories for feature in features], bool)
+        categorical = np.array([int(f) in table.bins.categories for f in features], bool)
         for j, feature in enumerate(features.tolist()):
-            edges = table.bins.categories[feature] if named[j] else table.bins.cuts[feature]
-            join = _heaviest if named[j] else _neighbors
-            kept, lookup[j] = join(counts[j], edges, most)
+            edges = table.bins.categories[feature] if categorical[j] else table.bins.cuts[feature]
+            merge = _keep_heaviest if categorical[j] else _merge_neighbors
+            kept, lookup[j] = merge(counts[j], edges, max_bins)
             cuts.append(tuple(kept.tolist()))
-        sizes = np.array([len(cut) + (1 if n else 2) for cut, n in zip(cuts, named, strict=True)])
-        none = np.empty((features.size, 0), np.uint8)
-        return cls(features, tuple(cuts), named, lookup, sizes.astype(np.int64), none).of(table)
+        sizes = np.array([
+            len(cut) + (1 if named else 2) for cut, named in zip(cuts, categorical, strict=True)
+        ]).astype(np.int64)  # fmt: skip
+        no_codes = np.empty((features.size, 0), np.uint8)
+        return cls(features, tuple(cuts), categorical, lookup, sizes, no_codes).of(table)
 
     def of(self, table: Table) -> Grid:
-        """The same bins for the rows of another table that has the same cuts."""
+        """Return this grid for the rows of another table with the same cuts."""
         codes = np.empty((self.features.size, table.n_used_rows), np.uint8)
         for j, feature in enumerate(self.features.tolist()):
             np.take(self.lookup[j], table.codes[feature], out=codes[j])
@@ -114,30 +117,29 @@ class Grid:
         return replace(self, codes=codes)
 
 
-def _neighbors(counts: Integers, cuts: Floats, most: int) -> tuple[Floats, Bytes]:
-    """Cuts that are kept, and the bin of each code."""
-    inside = [int(count) for count in counts[: cuts.size + 1]]
-    number = np.arange(cuts.size + 1)
-    if cuts.size + 1 > most:
-        total, before, middle = max(sum(inside), 1), 0, []
-        for count in inside:
-            middle.append(min((2 * before + count) * most // (2 * total), most - 1))
+def _merge_neighbors(counts: Integers, cuts: Floats, max_bins: int) -> tuple[Floats, Bytes]:
+    """Return the kept cuts and the bin of each code; bins are quantiles of the counts."""
+    known = [int(count) for count in counts[: cuts.size + 1]]
+    merged = np.arange(cuts.size + 1)
+    if cuts.size + 1 > max_bins:
+        total, before, quantile = max(sum(known), 1), 0, []
+        for count in known:  # the quantile of the middle of each bin
+            quantile.append(min((2 * before + count) * max_bins // (2 * total), max_bins - 1))
             before += count
-        number = np.unique(middle, return_inverse=True)[1]
-    kept = cuts[np.flatnonzero(number[1:] != number[:-1])]
-    lookup = np.full(256, number[-1], np.uint8)
-    lookup[: number.size] = number
-    lookup[MISSING] = number[-1] + 1
+        merged = np.unique(quantile, return_inverse=True)[1]
+    kept = cuts[np.flatnonzero(merged[1:] != merged[:-1])]
+    lookup = np.full(256, merged[-1], np.uint8)
+    lookup[: merged.size] = merged
+    lookup[MISSING] = merged[-1] + 1
     return kept, lookup
 
 
-def _heaviest(counts: Integers, categories: Floats, most: int) -> tuple[Floats, Bytes]:
-    """Categories that are kept, and the bin of each code."""
-    order = np.argsort(-counts[: categories.size], kind="stable")[:most]
-    chosen = np.sort(order)
-    lookup = np.full(256, chosen.size, np.uint8)
-    lookup[chosen] = np.arange(chosen.size)
-    return categories[chosen], lookup
+def _keep_heaviest(counts: Integers, categories: Floats, max_bins: int) -> tuple[Floats, Bytes]:
+    """Return the kept categories and the bin of each code."""
+    kept = np.sort(np.argsort(-counts[: categories.size], kind="stable")[:max_bins])
+    lookup = np.full(256, kept.size, np.uint8)
+    lookup[kept] = np.arange(kept.size)
+    return categories[kept], lookup
 
 
 # -- detection -------------------------------------------------------------------------------
@@ -154,10 +156,10 @@ def interaction_strengths(
     min_weight: float = 20.0,
     item_weight: Floats | None = None,
 ) -> dict[tuple[int, int], float]:
-    """Strength of the interaction of every pair of features; see above.
+    """Return the interaction strength of each pair of features, see the module docstring.
 
-    `reg_lambda` and `min_weight`, the least weight of a quadrant, are in rows of mean weight. One
-    addition for a row and three pairs: O(rows · features² / 6).
+    `reg_lambda` and the minimum weight `min_weight` of a quadrant are in units of the mean weight
+    of a row. One addition serves three pairs: O(rows · features² / 6).
 
     >>> x = np.array([[0.0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1]] * 25)
     >>> pull = np.where(x[:, 0] == x[:, 1], 0.01, -0.01)
@@ -172,28 +174,28 @@ def interaction_strengths(
     n = features.size
     count = all_reduce_sum(lambda: pull.size, context)
     triples = triple_cover(n)
-    fill = None if rows is None else _filling(grid, rows, context)
-    found: dict[tuple[int, int], float] = {}
-    for first in range(0, len(triples), BATCH):
-        part = triples[first : first + BATCH]
-        strength = np.zeros((len(part), 3))
-        if rows is not None and fill is not None:
+    sum_cells = None if rows is None else _cell_summer(grid, rows, context)
+    strengths: dict[tuple[int, int], float] = {}
+    for first in range(0, len(triples), TRIPLES_PER_BATCH):
+        batch = triples[first : first + TRIPLES_PER_BATCH]
+        strength = np.zeros((len(batch), 3))
+        if rows is not None and sum_cells is not None:
             mean = exact_sum(weight, context) / max(count, 1)
-            sums = all_reduce_sum(partial(fill, part), context)
+            sums = all_reduce_sum(partial(sum_cells, batch), context)
             units = rows.pull_unit, rows.weight_unit / mean
             context.run(
-                _strengths, len(part), part, sums, grid.sizes, grid.categorical, units, reg_lambda,
-                min_weight, strength, small=len(part) < 64,
+                _strengths, len(batch), batch, sums, grid.sizes, grid.categorical, units,
+                reg_lambda, min_weight, strength, small=len(batch) < 64,
             )  # fmt: skip
-        for triple, values in zip(part.tolist(), strength.tolist(), strict=True):
+        for triple, values in zip(batch.tolist(), strength.tolist(), strict=True):
             for (a, b), value in zip(((0, 1), (0, 2), (1, 2)), values, strict=True):
                 if triple[b] < n:
-                    found[int(features[triple[a]]), int(features[triple[b]])] = value
-    return dict(sorted(found.items()))
+                    strengths[int(features[triple[a]]), int(features[triple[b]])] = value
+    return dict(sorted(strengths.items()))
 
 
-def _filling(grid: Grid, rows: PairWords, context: Context) -> Callable[[Integers], Integers]:
-    """Function that sums the words over the cells of triples."""
+def _cell_summer(grid: Grid, rows: PairWords, context: Context) -> Callable[[Integers], Integers]:
+    """Return the function that computes the histograms of triples, on the device or the CPU."""
     if context.device is not None:
         return DeviceTriples(context.device, grid.codes, rows.words).sums
     return lambda triples: triple_sums(grid.codes, triples, rows.words, context)
@@ -203,22 +205,22 @@ def _filling(grid: Grid, rows: PairWords, context: Context) -> Callable[[Integer
 
 
 class PairTerms(Family):
-    """Functions of four cells of a pair of features, as `Term` rankers.
+    """Piecewise constant functions of two features with four cells, as `Term` weak rankers.
 
     Parameters
     ----------
     pairs : list of pairs of columns
     bins : int
-        Most bins of a feature.
+        Maximum number of bins of a feature.
     hessian, min_child_samples, min_child_weight, reg_lambda, cat_smooth
         As for `Trees`.
     grid : Grid, optional
-        The bins to use, instead of those chosen from the table that is searched.
+        Bins to use; by default they are computed from the searched table.
 
     Notes
     -----
-    A round takes one addition for each row and pair, and O(bins²) for a pair. Sums are sums of
-    integers: the terms do not depend on threads, machines or the order of rows.
+    A round takes one addition per row and pair, and O(bins²) per pair. Sums are integers, so that
+    the terms do not depend on threads, machines or the order of rows.
 
     Examples
     --------
@@ -256,7 +258,7 @@ class PairTerms(Family):
         self.grid = grid
 
     def start(self, table: Table, context: Context | None = None) -> PairSearch:
-        """Join the bins of the table to a grid, and count the rows of each cell."""
+        """Prepare to search a table: build the grid and count the rows of each cell."""
         return PairSearch(self, table, context or Context(1))
 
     def __repr__(self) -> str:
@@ -264,7 +266,7 @@ class PairTerms(Family):
 
 
 class PairSearch(RegressionSearch):
-    """Fits a term to every pull, on the rows of one table."""
+    """Search that fits a term to each pull, on the rows of one table."""
 
     def __init__(self, family: PairTerms, table: Table, context: Context):
         self._family, self._table, self._context = family, table, context
@@ -290,7 +292,7 @@ class PairSearch(RegressionSearch):
         *,
         rows: float | None = None,
     ) -> SearchResult | None:
-        """Fit a term to ``pull / weight``; None where nothing helps."""
+        """Fit a term to ``pull / weight``; return None if no term has a gain."""
         count = all_reduce_sum(lambda: weight.size, self._context)
         mean = exact_sum(weight, self._context) / (rows or max(count, 1))
         words = pair_words(pull, weight, self._context)
@@ -310,9 +312,9 @@ class PairSearch(RegressionSearch):
         best = int(np.argmax(gain))
         if not gain[best] > 0:
             return None
-        return self._found(best, leaf[best], sums[best], words, mean, pull)
+        return self._make_result(best, leaf[best], sums[best], words, mean, pull)
 
-    def _found(
+    def _make_result(
         self,
         best: int,
         leaf: Integers,
@@ -321,23 +323,24 @@ class PairSearch(RegressionSearch):
         mean: float,
         pull: Floats,
     ) -> SearchResult | None:
-        one, other = self._pairs[best].tolist()
+        """Return the term of pair `best`, whose cells have the leaf numbers `leaf`."""
+        a, b = self._pairs[best].tolist()
         grid = self.grid
-        total = np.zeros(int(leaf.max()) + 1, np.int64)
-        np.add.at(total, leaf, sums)
-        curvature = words.weights(total) / mean + self._family.reg_lambda
-        value = np.where(curvature > 0, words.pulls(total) / np.where(curvature > 0, curvature, 1),
+        leaf_sums = np.zeros(int(leaf.max()) + 1, np.int64)
+        np.add.at(leaf_sums, leaf, sums)
+        hessian = words.weights(leaf_sums) / mean + self._family.reg_lambda
+        value = np.where(hessian > 0, words.pulls(leaf_sums) / np.where(hessian > 0, hessian, 1),
                          0.0) / mean  # fmt: skip
-        shape = slice(0, int(grid.sizes[one])), slice(0, int(grid.sizes[other]))
+        shape = slice(0, int(grid.sizes[a])), slice(0, int(grid.sizes[b]))
         table = value[leaf]
-        values = table[grid.codes[one], grid.codes[other]]
+        values = table[grid.codes[a], grid.codes[b]]
         edge = exact_sum(pull * values, self._context)
         if not edge > 0:
             return None
         term = Term(
-            (int(grid.features[one]), int(grid.features[other])),
-            (grid.cuts[one], grid.cuts[other]),
-            (bool(grid.categorical[one]), bool(grid.categorical[other])),
+            (int(grid.features[a]), int(grid.features[b])),
+            (grid.cuts[a], grid.cuts[b]),
+            (bool(grid.categorical[a]), bool(grid.categorical[b])),
             tuple(table[shape].ravel().tolist()),
             tuple(self._counts[best][shape].ravel().tolist()),
         )
@@ -351,80 +354,87 @@ assert ROUNDING == 2.0**-36, "kernels write it out"
 
 @njit(cache=True, nogil=True)
 def _strengths(
-    low: int, high: int, triples: Integers, sums: Integers, sizes: Integers, named: Flags,
-    units: tuple[float, float], penalty: float, least: float, out: Floats,
+    low: int, high: int, triples: Integers, sums: Integers, sizes: Integers, categorical: Flags,
+    units: tuple[float, float], penalty: float, min_weight: float, out: Floats,
 ) -> None:  # fmt: skip
-    """Strengths of the three pairs of triples low..high."""
-    corner = np.zeros((16, 16), np.int64)
+    """Compute the strengths of the three pairs of each of the triples low..high."""
+    prefix = np.zeros((16, 16), np.int64)
     for t in range(low, high):
         for p in range(3):
             a, b = triples[t, 1 if p == 2 else 0], triples[t, 1 if p == 0 else 2]
             if b < sizes.size:
                 cells = sums[t, p, : sizes[a], : sizes[b]]
-                _corners(cells, named[a], named[b], corner)
-                out[t, p] = _strength(cells, named[a], named[b], corner, units, penalty, least)
+                _prefix_sums(cells, categorical[a], categorical[b], prefix)
+                out[t, p] = _strength(
+                    cells, categorical[a], categorical[b], prefix, units, penalty, min_weight
+                )  # fmt: skip
 
 
 @njit(**INNER)
-def _corners(cells: Integers, row_named: bool, column_named: bool, corner: Integers) -> None:
-    """Sums over the rows and columns on one side of all cuts; a category is a side of its own."""
+def _prefix_sums(
+    cells: Integers, row_categorical: bool, column_categorical: bool, prefix: Integers
+) -> None:
+    """Compute the sums of the first quadrant of all cuts; a categorical cut selects one bin."""
     rows, columns = cells.shape
     for i in range(rows):
         for j in range(columns):
-            corner[i, j] = cells[i, j]
-    if not column_named:
+            prefix[i, j] = cells[i, j]
+    if not column_categorical:
         for i in range(rows):
             for j in range(1, columns):
-                corner[i, j] += corner[i, j - 1]
-    if not row_named:
+                prefix[i, j] += prefix[i, j - 1]
+    if not row_categorical:
         for i in range(1, rows):
             for j in range(columns):
-                corner[i, j] += corner[i - 1, j]
+                prefix[i, j] += prefix[i - 1, j]
 
 
 @njit(**INNER)
 def _strength(
-    cells: Integers, row_named: bool, column_named: bool, corner: Integers,
-    units: tuple[float, float], penalty: float, least: float,
+    cells: Integers, row_categorical: bool, column_categorical: bool, prefix: Integers,
+    units: tuple[float, float], penalty: float, min_weight: float,
 ) -> float:  # fmt: skip
-    """The strongest contrast of the four quadrants of all cuts of a pair."""
+    """Return the largest strength over all pairs of cuts."""
     rows, columns = cells.shape
-    above, beside = cells.sum(axis=1), cells.sum(axis=0)  # sums over one side of the cuts alone
-    total = above.sum()
-    if not row_named:
-        above = above.cumsum()
-    if not column_named:
-        beside = beside.cumsum()
+    row_sums, column_sums = cells.sum(axis=1), cells.sum(axis=0)  # the first side of each cut
+    total = row_sums.sum()
+    if not row_categorical:
+        row_sums = row_sums.cumsum()
+    if not column_categorical:
+        column_sums = column_sums.cumsum()
     best = 0.0
     for i in range(rows):
         for j in range(columns):
-            inner = corner[i, j]
-            contrast, spread, light = 0.0, 0.0, 0
+            first = prefix[i, j]
+            contrast, variance, too_light = 0.0, 0.0, 0
             for q in range(4):
-                part, sign = inner, 1.0
+                quadrant, sign = first, 1.0
                 if q == 1:
-                    part, sign = above[i] - inner, -1.0
+                    quadrant, sign = row_sums[i] - first, -1.0
                 elif q == 2:
-                    part, sign = beside[j] - inner, -1.0
+                    quadrant, sign = column_sums[j] - first, -1.0
                 elif q == 3:
-                    part = total - above[i] - beside[j] + inner
-                weight = np.float64(part & 0xFFFFFFFF) * units[1]
-                light += 1 if weight < least or weight + penalty <= 0.0 else 0
-                spread += 1.0 / max(weight + penalty, 1e-300)
-                contrast += sign * np.float64(part >> 32) * units[0] / max(weight + penalty, 1e-300)
-            if light == 0:
-                best = max(best, contrast * contrast / spread)
+                    quadrant = total - row_sums[i] - column_sums[j] + first
+                weight = np.float64(quadrant & 0xFFFFFFFF) * units[1]
+                too_light += 1 if weight < min_weight or weight + penalty <= 0.0 else 0
+                hessian = max(weight + penalty, 1e-300)
+                variance += 1.0 / hessian
+                contrast += sign * np.float64(quadrant >> 32) * units[0] / hessian
+            if too_light == 0:
+                best = max(best, contrast * contrast / variance)
     return best
 
 
 @njit(**INNER)
-def _worth(pull: float, weight: float, penalty: float) -> float:
+def _leaf_score(pull: float, weight: float, penalty: float) -> float:
     return pull * pull / (weight + penalty) if weight + penalty > 0.0 else 0.0
 
 
 @njit(**INNER)
-def _by_mean(pulls: Floats, weights: Floats, size: int, smooth: float, order: Integers) -> None:
-    """Bins of categories by rising smoothed mean of the pull."""
+def _sort_by_mean(
+    pulls: Floats, weights: Floats, size: int, smooth: float, order: Integers
+) -> None:
+    """Sort the bins of a categorical feature by increasing smoothed mean pull."""
     key = np.empty(size)
     for code in range(size):
         weight = weights[code] + smooth
@@ -436,157 +446,171 @@ def _by_mean(pulls: Floats, weights: Floats, size: int, smooth: float, order: In
         key[i], order[i] = mean, code
 
 
+# The kernels below share these arguments. `cells` and `bins` hold pull, weight and count on their
+# first axis; the last row, column or bin is for missing values. `rules` are the penalty, the
+# smoothing of categories and the minimum weight of a leaf, `min_count` its minimum row count.
+
+
 @njit(**INNER)
-def _division(
-    numbers: Floats, total: tuple[float, float, float], order: Integers, last: int,
-    start: tuple[float, float, float], penalty: float, lightest: float, least: int, best: float,
+def _scan_cuts(
+    bins: Floats, total: tuple[float, float, float], order: Integers, last: int,
+    start: tuple[float, float, float], penalty: float, min_weight: float, min_count: int,
+    best: float,
 ) -> tuple[float, int]:  # fmt: skip
-    """Worth and position of the best cut in an order of bins; `best` and -1 if none is better."""
-    at = -1
+    """Return score and position of the best cut in an order of bins.
+
+    The left side begins with the sums `start`. Returns `best` and -1 if no cut exceeds `best`.
+    """
+    position = -1
     pull, weight, count = start
     for i in range(last):
         code = order[i]
-        pull += numbers[0, code]
-        weight += numbers[1, code]
-        count += numbers[2, code]
-        few = count < least or total[2] - count < least
-        if few or weight < lightest or total[1] - weight < lightest:
+        pull += bins[0, code]
+        weight += bins[1, code]
+        count += bins[2, code]
+        too_few = count < min_count or total[2] - count < min_count
+        if too_few or weight < min_weight or total[1] - weight < min_weight:
             continue
-        worth = _worth(pull, weight, penalty)
-        worth += _worth(total[0] - pull, total[1] - weight, penalty)
-        if worth > best:
-            best, at = worth, i
-    return best, at
+        score = _leaf_score(pull, weight, penalty)
+        score += _leaf_score(total[0] - pull, total[1] - weight, penalty)
+        if score > best:
+            best, position = score, i
+    return best, position
 
 
 @njit(**INNER)
-def _cut_half(
-    numbers: Floats, size: int, named: bool, rules: tuple[float, float, float], least: int,
+def _best_cut(
+    bins: Floats, size: int, categorical: bool, rules: tuple[float, float, float], min_count: int,
     order: Integers,
 ) -> tuple[float, int, bool]:  # fmt: skip
-    """Worth of the best division of the bins of a half in two, or of the half undivided.
+    """Return the score of the best cut of some bins, or of the uncut bins if that is better.
 
-    `numbers` are pull, weight and count of each bin, the last one for missing values. Gives also
-    how many bins of the order are on one side (less 1), and whether missing values are.
+    Also returns the last position on the left side in `order`, which is filled (-1 for no cut), and
+    whether missing values are on the left side.
     """
-    penalty, smooth, lightest = rules
+    penalty, smooth, min_weight = rules
     pull, weight, count = 0.0, 0.0, 0.0
     for i in range(size):
-        pull += numbers[0, i]
-        weight += numbers[1, i]
-        count += numbers[2, i]
+        pull += bins[0, i]
+        weight += bins[1, i]
+        count += bins[2, i]
         order[i] = i
     total = (pull, weight, count)
-    more, last = penalty, size - 1
-    if named:
-        _by_mean(numbers[0], numbers[1], size, smooth, order)
-        more, last = penalty + smooth, size
-    best, at = _division(
-        numbers, total, order, last, (0.0, 0.0, 0.0), more, lightest, least,
-        _worth(pull, weight, penalty),
+    cut_penalty, last = penalty, size - 1
+    if categorical:
+        _sort_by_mean(bins[0], bins[1], size, smooth, order)
+        cut_penalty, last = penalty + smooth, size
+    best, position = _scan_cuts(
+        bins, total, order, last, (0.0, 0.0, 0.0), cut_penalty, min_weight, min_count,
+        _leaf_score(pull, weight, penalty),
     )  # fmt: skip
-    gap = (numbers[0, size - 1], numbers[1, size - 1], numbers[2, size - 1])
-    if not named and gap[2] > 0.0:  # missing values may go with the lower side
-        top, cut = _division(
-            numbers, total, order, last, gap, more, lightest, least, best
+    missing = (bins[0, size - 1], bins[1, size - 1], bins[2, size - 1])
+    if not categorical and missing[2] > 0.0:  # missing values may go left
+        score, cut = _scan_cuts(
+            bins, total, order, last, missing, cut_penalty, min_weight, min_count, best
         )  # fmt: skip
         if cut >= 0:
-            return top, cut, True
-    return best, at, False
+            return score, cut, True
+    return best, position, False
 
 
 @njit(**INNER)
-def _side_of_half(
-    numbers: Floats, size: int, named: bool, rules: tuple[float, float, float], least: int
+def _left_bins(
+    bins: Floats, size: int, categorical: bool, rules: tuple[float, float, float], min_count: int
 ) -> Flags:
-    """Which bins are on one side of the best division of a half."""
+    """Return whether each bin is on the left side of the best cut."""
     order = np.empty(size, np.int64)
-    _, at, with_missing = _cut_half(numbers, size, named, rules, least, order)
-    side = np.zeros(size, np.bool_)
+    _, position, missing_left = _best_cut(bins, size, categorical, rules, min_count, order)
+    is_left = np.zeros(size, np.bool_)
     count = 0.0
-    for i in range(at + 1):
-        side[order[i]] = True
-        count += numbers[2, order[i]]
-    if at >= 0 and not named:
-        # Where no value is missing they go to the side with more rows.
-        absent = numbers[2, size - 1] == 0.0
-        side[size - 1] = with_missing or (absent and 2.0 * count >= numbers[2].sum())
-    return side
+    for i in range(position + 1):
+        is_left[order[i]] = True
+        count += bins[2, order[i]]
+    if position >= 0 and not categorical:
+        # If no row is missing, missing values go to the side with more rows.
+        none_missing = bins[2, size - 1] == 0.0
+        is_left[size - 1] = missing_left or (none_missing and 2.0 * count >= bins[2].sum())
+    return is_left
 
 
 @njit(**INNER)
-def _halves(
-    numbers: Floats, side: Flags, rows: int, columns: int, one: Floats, other: Floats
+def _sum_sides(
+    cells: Floats, is_first: Flags, rows: int, columns: int, first: Floats, second: Floats
 ) -> None:
-    """Sums over the rows of an array of cells on either side."""
-    one[:], other[:] = 0.0, 0.0
+    """Sum the rows of cells on either side of a cut."""
+    first[:], second[:] = 0.0, 0.0
     for i in range(rows):
-        into = one if side[i] else other
+        target = first if is_first[i] else second
         for k in range(3):
             for j in range(columns):
-                into[k, j] += numbers[k, i, j]
+                target[k, j] += cells[k, i, j]
 
 
 @njit(**INNER)
-def _take_row(row: Floats, alone: bool, total: Floats, one: Floats, other: Floats) -> float:
-    """Add a row of cells to one side, or let it be that side alone; gives the side's count."""
+def _move_row(row: Floats, reset: bool, total: Floats, first: Floats, second: Floats) -> float:
+    """Add a row of cells to the first side, reset before if asked; return its row count."""
     for k in range(3):
         for j in range(total.shape[1]):
-            one[k, j] = row[k, j] if alone else one[k, j] + row[k, j]
-            other[k, j] = total[k, j] - one[k, j]
-    return one[2].sum()
+            first[k, j] = row[k, j] if reset else first[k, j] + row[k, j]
+            second[k, j] = total[k, j] - first[k, j]
+    return first[2].sum()
 
 
 @njit(**INNER)
-def _best_root(
-    numbers: Floats, rows: int, columns: int, row_named: bool, column_named: bool,
-    rules: tuple[float, float, float], least: int, best: float, chosen: Flags,
+def _best_first_cut(
+    cells: Floats, rows: int, columns: int, row_categorical: bool, column_categorical: bool,
+    rules: tuple[float, float, float], min_count: int, best: float, is_first: Flags,
 ) -> float:  # fmt: skip
-    """Worth of the best division by rows first and by columns on either side then."""
+    """Return the best score of a cut of the rows, followed by a cut of the columns on each side.
+
+    If it exceeds `best`, writes the rows on the first side to `is_first`.
+    """
     order = np.empty(columns, np.int64)
-    one, other, total = np.zeros((3, columns)), np.zeros((3, columns)), np.zeros((3, columns))
+    first, second, total = np.zeros((3, columns)), np.zeros((3, columns)), np.zeros((3, columns))
     for i in range(rows):
-        total += numbers[:, i]
-    many = total[2].sum()
-    gap = numbers[:, rows - 1]
-    missing = gap[2].sum()
-    ways = 2 if missing > 0.0 and not row_named else 1
-    # The last cut of ordered rows is the one between missing values and all others.
-    cuts = rows if row_named else rows - 1 if missing > 0.0 else rows - 2
-    for way in range(ways):
-        one[:] = 0.0
-        if way == 1:
-            one += gap
-        for i in range(cuts - way):
-            count = _take_row(numbers[:, i], row_named, total, one, other)
-            if count < least or many - count < least:
+        total += cells[:, i]
+    total_count = total[2].sum()
+    missing = cells[:, rows - 1]
+    missing_count = missing[2].sum()
+    passes = 2 if missing_count > 0.0 and not row_categorical else 1  # missing second, then first
+    # The last cut of ordered rows separates missing values from all others.
+    cuts = rows if row_categorical else rows - 1 if missing_count > 0.0 else rows - 2
+    for missing_first in range(passes):
+        first[:] = 0.0
+        if missing_first == 1:
+            first += missing
+        for i in range(cuts - missing_first):
+            count = _move_row(cells[:, i], row_categorical, total, first, second)
+            if count < min_count or total_count - count < min_count:
                 continue
-            worth = _cut_half(one, columns, column_named, rules, least, order)[0]
-            worth += _cut_half(other, columns, column_named, rules, least, order)[0]
-            if worth > best:
-                best = worth
+            score = _best_cut(first, columns, column_categorical, rules, min_count, order)[0]
+            score += _best_cut(second, columns, column_categorical, rules, min_count, order)[0]
+            if score > best:
+                best = score
                 for r in range(rows):
-                    chosen[r] = r == i if row_named else r <= i
-                if not row_named:
-                    # Where no value is missing they go to the side with more rows.
-                    chosen[rows - 1] = way == 1 or (missing == 0.0 and 2.0 * count >= many)
+                    is_first[r] = r == i if row_categorical else r <= i
+                if not row_categorical:
+                    # If no row is missing, missing values go to the side with more rows.
+                    is_first[rows - 1] = missing_first == 1 or (
+                        missing_count == 0.0 and 2.0 * count >= total_count
+                    )  # fmt: skip
     return best
 
 
 @njit(cache=True, nogil=True)
-def _mark(
-    numbers: Floats, side: Flags, rows: int, columns: int, column_named: bool,
-    rules: tuple[float, float, float], least: int, turned: bool, leaf: Integers,
+def _write_leaves(
+    cells: Floats, is_first: Flags, rows: int, columns: int, column_categorical: bool,
+    rules: tuple[float, float, float], min_count: int, transposed: bool, leaf: Integers,
 ) -> None:  # fmt: skip
-    """Write the leaf of each cell."""
-    one, other = np.zeros((3, columns)), np.zeros((3, columns))
-    _halves(numbers, side, rows, columns, one, other)
-    left = _side_of_half(one, columns, column_named, rules, least)
-    right = _side_of_half(other, columns, column_named, rules, least)
+    """Write the leaf number of each cell."""
+    first, second = np.zeros((3, columns)), np.zeros((3, columns))
+    _sum_sides(cells, is_first, rows, columns, first, second)
+    first_left = _left_bins(first, columns, column_categorical, rules, min_count)
+    second_left = _left_bins(second, columns, column_categorical, rules, min_count)
     for i in range(rows):
         for j in range(columns):
-            number = (0 if left[j] else 1) if side[i] else (2 if right[j] else 3)
-            if turned:
+            number = (0 if first_left[j] else 1) if is_first[i] else (2 if second_left[j] else 3)
+            if transposed:
                 leaf[j, i] = number
             else:
                 leaf[i, j] = number
@@ -595,32 +619,43 @@ def _mark(
 @njit(cache=True, nogil=True)
 def _best_terms(
     low: int, high: int, pairs: Integers, sums: Integers, counts: Integers, sizes: Integers,
-    named: Flags, rules: tuple[float, float, float], least: int, gain: Floats, leaf: Integers,
+    named: Flags, rules: tuple[float, float, float], min_count: int, gain: Floats, leaf: Integers,
 ) -> None:  # fmt: skip
-    """Gain and cells of the best function of four cells of pairs low..high."""
+    """Find the best function of four cells of each of the pairs low..high.
+
+    Writes its gain and the leaf number of each cell; `named` says which features are categorical.
+    """
     for p in range(low, high):
         a, b = pairs[p, 0], pairs[p, 1]
         rows, columns = sizes[a], sizes[b]
-        numbers, turned = np.zeros((3, rows, columns)), np.zeros((3, columns, rows))
+        cells, transposed = np.zeros((3, rows, columns)), np.zeros((3, columns, rows))
         pull, weight = 0.0, 0.0
-        # In whole units, so that all sums and differences are exact.
+        # In quantized units, so that all sums and differences are exact.
         for i in range(rows):
             for j in range(columns):
-                numbers[0, i, j] = np.float64(sums[p, i, j] >> 32)
-                numbers[1, i, j] = np.float64(sums[p, i, j] & 0xFFFFFFFF)
-                numbers[2, i, j] = np.float64(counts[p, i, j])
+                cells[0, i, j] = np.float64(sums[p, i, j] >> 32)
+                cells[1, i, j] = np.float64(sums[p, i, j] & 0xFFFFFFFF)
+                cells[2, i, j] = np.float64(counts[p, i, j])
                 for k in range(3):
-                    turned[k, j, i] = numbers[k, i, j]
-                pull += numbers[0, i, j]
-                weight += numbers[1, i, j]
-        own = _worth(pull, weight, rules[0])
-        first, second = np.zeros(rows, np.bool_), np.zeros(columns, np.bool_)
-        best = _best_root(numbers, rows, columns, named[a], named[b], rules, least, own, first)
-        top = _best_root(turned, columns, rows, named[b], named[a], rules, least, best, second)
-        if not top - own > 2.0**-36 * top:
+                    transposed[k, j, i] = cells[k, i, j]
+                pull += cells[0, i, j]
+                weight += cells[1, i, j]
+        uncut = _leaf_score(pull, weight, rules[0])
+        first_a, first_b = np.zeros(rows, np.bool_), np.zeros(columns, np.bool_)
+        by_a = _best_first_cut(
+            cells, rows, columns, named[a], named[b], rules, min_count, uncut, first_a
+        )  # fmt: skip
+        best = _best_first_cut(
+            transposed, columns, rows, named[b], named[a], rules, min_count, by_a, first_b
+        )  # fmt: skip
+        if not best - uncut > 2.0**-36 * best:
             continue
-        gain[p] = top - own
-        if top > best:
-            _mark(turned, second, columns, rows, named[a], rules, least, True, leaf[p])
+        gain[p] = best - uncut
+        if best > by_a:
+            _write_leaves(
+                transposed, first_b, columns, rows, named[a], rules, min_count, True, leaf[p]
+            )  # fmt: skip
         else:
-            _mark(numbers, first, rows, columns, named[b], rules, least, False, leaf[p])
+            _write_leaves(
+                cells, first_a, rows, columns, named[b], rules, min_count, False, leaf[p]
+            )  # fmt: skip

@@ -1,7 +1,7 @@
-"""The best split of a node of a tree, and what it must respect.
+"""Search for the best split of a tree node, subject to penalties and constraints.
 
-The formula of the gain and the order in which candidates are compared are in
-`precede.engine.histograms.nodes`, which has the kernels.
+The kernels, the formula of the gain and the order in which ties are broken are in
+`precede.engine.histograms.nodes`.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ from precede.engine.histograms.nodes import (
 __all__ = ["Node", "Rules", "Split", "SplitSearch", "leaf_value", "leaf_values"]
 
 
-# Which of the 256 codes go left, by way and cut: those up to the cut, and missing values (255) with
-# way 0.
+# LEFT_CODES[way, cut, code]: whether a bin code goes left. Codes up to the cut do; missing values
+# (code 255) do if way is 0.
 _CODES = np.arange(256)
-SIDES = np.broadcast_to(_CODES[:, None] >= _CODES, (2, 256, 256)).copy()
-SIDES[0, :, 255], SIDES[1, :, 255] = True, False
+LEFT_CODES = np.broadcast_to(_CODES[:, None] >= _CODES, (2, 256, 256)).copy()
+LEFT_CODES[0, :, 255], LEFT_CODES[1, :, 255] = True, False
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What a split must respect, in units of histograms.
+    """Penalties and limits of splits, and the units of the quantized histograms.
 
     Attributes
     ----------
-    pull_unit, weight_unit : what a 1 of the histograms stands for; weights in rows of mean weight
-    count_bits : see `precede.engine.quantization`
-    reg_lambda, reg_alpha : penalties on the square and on the size of a leaf's value
-    min_gain : least gain
-    min_count, min_weight : least number of rows and least weight of a child
-    cat_smooth : rows of mean weight without a pull that are added to a category where categories
-        are put in order, and to the penalty of children that are sets of categories
+    pull_unit, weight_unit : value of one quantization step; weights are in units of the mean
+        weight of a row
+    count_bits : number of low bits that hold the row count, see `precede.engine.quantization`
+    reg_lambda, reg_alpha : L2 and L1 penalties on leaf values
+    min_gain : gain that a split must exceed
+    min_count, min_weight : minimum number of rows and minimum weight of a child
+    cat_smooth : pseudo-rows of mean weight and zero pull added to each category before sorting,
+        and to `reg_lambda` when categorical splits are scored
     """
 
     pull_unit: float
@@ -59,21 +60,21 @@ class Rules:
 
     @property
     def units(self) -> tuple[float, float, int]:
-        """What the kernels need to read histograms."""
+        """Units by which the kernels convert quantized sums."""
         return self.pull_unit, self.weight_unit, self.count_bits
 
     def record(self, plain: bool) -> NDArray[Any]:
-        """The same for the kernels of `precede.engine.histograms.nodes`."""
+        """Return the rules as a structured array for `precede.engine.histograms.nodes`."""
         penalties = self.reg_lambda, self.reg_alpha, self.cat_smooth
-        least = self.min_count, self.min_weight, self.min_gain
-        return np.array([(*self.units, *penalties, *least, plain)], RULES)
+        limits = self.min_count, self.min_weight, self.min_gain
+        return np.array([(*self.units, *penalties, *limits, plain)], RULES)
 
     def count(self, sums: tuple[int, int]) -> int:
-        """Number of rows behind the two words of some sums."""
+        """Return the number of rows encoded in quantized sums."""
         return sums[1] & ((1 << self.count_bits) - 1)
 
     def may_split(self, sums: tuple[int, int]) -> bool:
-        """Whether a node with these sums has rows enough for two children."""
+        """Whether a node with these sums has enough rows for two children."""
         return self.count(sums) >= 2 * max(self.min_count, 1)
 
 
@@ -83,12 +84,12 @@ class Split:
 
     Attributes
     ----------
-    gain : by how much the worth of the children exceeds that of the node
+    gain : leaf scores of the two children minus that of the node
     feature : column of the codes
-    cut : greatest code that goes left; of categories, position in their order
-    way : 0 if missing values go with what is up to the cut, 1 otherwise
-    left_sums, right_sums : the two words of the sums of the children
-    categories : of a split by categories, which of the 256 codes go left
+    cut : largest code that goes left; for a categorical split, a position in the sorted categories
+    way : 0 if missing values go to the side of the codes up to `cut`, 1 otherwise
+    left_sums, right_sums : quantized sums (pull, weight and count) of the children
+    categories : for a categorical split, whether each of the 256 codes goes left
     """
 
     gain: float
@@ -102,11 +103,18 @@ class Split:
 
 @dataclass(slots=True)
 class Node:
-    """A leaf that may be split: its rows, its sums and its best split.
+    """A node of the growing tree, with its best split.
 
-    `low` and `high` are its positions among the rows, in the buffer `buffer`; `least` and `most`
-    bound the value of every leaf below; `features` are those that may be split on, None for all;
-    `path` are those that were split on above; `key` is the number of its histogram.
+    Attributes
+    ----------
+    low, high, buffer : its rows are ``low..high`` of the row list number `buffer`
+    sums : quantized sums of pull, and of weight and count
+    depth : number of splits above
+    least, most : bounds of all leaf values below, from monotone constraints
+    features : whether each feature may be split on; None for all
+    path : features of the splits above
+    key : identifier of the node, by which its histogram is stored
+    split : best split; None if there is none, or if it was not searched
     """
 
     low: int
@@ -123,17 +131,18 @@ class Node:
 
 
 class SplitSearch:
-    """Searches histograms for the best split; holds the bins and the constraints of the features.
+    """Search of histograms for the best split of a node.
 
     Parameters
     ----------
     start, n_bins : layout of the histograms, see `precede.engine.histograms.nodes.RowHistograms`
-    monotone : -1, 0 or 1 for each feature
-    categorical : whether the codes of a feature are categories
+    monotone : monotone constraint of each feature: -1, 0 or 1
+    categorical : whether each feature is categorical
 
     Attributes
     ----------
-    ordinary : whether no feature has a direction or categories
+    unconstrained : whether no feature is categorical or has a monotone constraint
+    all_features : mask that allows all features
     """
 
     def __init__(
@@ -145,20 +154,17 @@ class SplitSearch:
     ):
         self.start, self.n_bins = start, n_bins
         self.monotone, self.categorical = monotone, categorical
-        self.all = np.ones(n_bins.size, np.bool_)
-        self._constrained = bool(monotone.any())
-        self.ordinary = not self._constrained and not categorical.any()
+        self.all_features = np.ones(n_bins.size, np.bool_)
+        self._has_monotone = bool(monotone.any())
+        self.unconstrained = not self._has_monotone and not categorical.any()
 
     def record(self, rules: Rules) -> NDArray[Any]:
-        """Rules as the kernels need them."""
-        return rules.record(rules.reg_alpha == 0 and not self._constrained)
+        """Return the rules as a structured array for the kernels."""
+        return rules.record(rules.reg_alpha == 0 and not self._has_monotone)
 
     def best(self, histogram: Integers, node: Node, rules: Rules) -> Split | None:
-        """Find the split of the largest gain; None if there is none that the rules allow.
-
-        O(bins) for all features.
-        """
-        allowed = self.all if node.features is None else node.features
+        """Return the split with the largest gain, or None if the rules allow none. O(bins)."""
+        allowed = self.all_features if node.features is None else node.features
         found = best_split(
             histogram, (self.start, self.n_bins), (allowed, self.monotone, self.categorical),
             node.sums, (node.least, node.most), self.record(rules),
@@ -168,7 +174,7 @@ class SplitSearch:
     def split(
         self, found: SplitFound, histogram: Integers, node: Node, rules: Rules
     ) -> Split | None:
-        """The split of a node that was found in its histogram."""
+        """Convert the result of a kernel to a `Split`; None if its gain is too small."""
         gain, feature, cut, way, pull, weight_count = found
         if feature < 0 or not gain > rules.min_gain:
             return None
@@ -182,28 +188,28 @@ class SplitSearch:
         return Split(gain, feature, cut, way, left, right, codes)
 
     def left_codes(self, split: Split) -> Flags:
-        """Whether each of the 256 codes of the split's feature goes left; 255 is for missing."""
+        """Return whether each of the 256 codes goes left; code 255 is for missing values."""
         if split.categories is not None:
             return split.categories
-        side: Flags = SIDES[split.way, split.cut]
-        return side
+        codes: Flags = LEFT_CODES[split.way, split.cut]
+        return codes
 
-    def direction_of(self, split: Split) -> int:
-        """Direction of a split: that of its feature, or 0 if only missing values go right."""
-        if not self._constrained:
+    def monotone_sign(self, split: Split) -> int:
+        """Return the monotone constraint of a split; 0 if only missing values go right."""
+        if not self._has_monotone:
             return 0
-        missing_alone = split.cut + 1 == self.n_bins[split.feature]
-        return 0 if missing_alone else int(self.monotone[split.feature])
+        only_missing_right = split.cut + 1 == self.n_bins[split.feature]
+        return 0 if only_missing_right else int(self.monotone[split.feature])
 
-    def value_of(self, sums: tuple[int, int], rules: Rules, least: float, most: float) -> float:
-        """Value of a leaf with these sums."""
+    def node_value(self, sums: tuple[int, int], rules: Rules, least: float, most: float) -> float:
+        """Return the value of a leaf with these quantized sums."""
         pull = sums[0] * rules.pull_unit
         weight = (sums[1] >> rules.count_bits) * rules.weight_unit
         return leaf_value(pull, weight, rules, least, most)
 
 
 def leaf_values(pulls: Floats, weights: Floats, rules: Rules, bounds: Floats) -> Floats:
-    """Values of some leaves, each as `leaf_value` has it; `bounds` has their least and most.
+    """Return the values of many leaves (see `leaf_value`); `bounds` has shape (leaves, 2).
 
     >>> rules = Rules(1.0, 1.0, 8, 1.0, 0.5, 0.0, 1, 0.0, 10.0)
     >>> leaf_values(np.array([2.5]), np.array([3.0]), rules, np.array([[-0.25, 0.25]]))
@@ -213,7 +219,7 @@ def leaf_values(pulls: Floats, weights: Floats, rules: Rules, bounds: Floats) ->
 
 
 def leaf_value(pull: float, weight: float, rules: Rules, least: float, most: float) -> float:
-    """Value of a leaf: `pull` in its own units, `weight` in mean rows.
+    """Return the penalized value of a leaf; `weight` is in units of the mean weight of a row.
 
     >>> rules = Rules(1.0, 1.0, 8, 1.0, 0.5, 0.0, 1, 0.0, 10.0)
     >>> leaf_value(2.5, 3.0, rules, -0.25, 0.25)

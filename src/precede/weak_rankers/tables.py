@@ -1,8 +1,8 @@
-"""From the rounds of a fit to tables: sums of trees and terms, purified.
+"""Additive models from boosted weak rankers: tabulation, averaging and purification.
 
-`tabulate` adds up all rankers of the same features. `purify` moves what is a function of one
-feature out of the pair terms, so that main effects live in the curves alone: the functional
-ANOVA decomposition on the distribution of the training rows (Hooker 2007; Lengerich et al. 2020).
+`tabulate` sums all weak rankers of the same features to one term. `purify` moves the main effects
+from the pair terms to the curves: the functional ANOVA decomposition with respect to the
+distribution of the training rows (Hooker 2007; Lengerich et al. 2020).
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ Key = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Additive:
-    """A sum of terms of different features, and a constant."""
+    """A generalized additive model: a constant plus one term per feature or pair of features."""
 
     terms: Mapping[Key, Term] = field(default_factory=dict)
     constant: float = 0.0
 
     def on(self, table: Table) -> Floats:
-        """Score of each row of a table."""
+        """Return the score of each row of a table."""
         scores = np.full(table.n_used_rows, self.constant)
         for term in self.terms.values():
             scores += term.on(table)
         return scores
 
     def without(self, key: Key) -> Additive:
-        """All terms but one."""
+        """Return the model without one term."""
         return Additive({k: term for k, term in self.terms.items() if k != key}, self.constant)
 
     def by_importance(self) -> list[Term]:
-        """The terms, the most important first."""
+        """Return the terms in decreasing order of importance."""
         return sorted(
             self.terms.values(), key=lambda t: (-t.importance, len(t.features), t.features)
         )
@@ -59,9 +59,9 @@ def tabulate(
     context: Context,
     item_weight: Floats | None = None,
 ) -> Additive:
-    """Add up weighted trees of one feature, terms and constants. O(cells) for each ranker.
+    """Sum weighted trees of one feature, terms and constants. O(cells) per weak ranker.
 
-    `item_weight` is one number for each row of the table, for the importance of the terms.
+    `item_weight` is the weight of each row of the table, for the importance of the terms.
 
     >>> tree = Tree((0,), (1.5,), (True,), (-1,), (-2,), (1.0, 2.0), (3, 4), (1.0,))
     >>> table = Table.build(np.array([[1.0], [2.0], [3.0]]))
@@ -80,45 +80,47 @@ def tabulate(
             constant += weight
         else:
             raise ValueError(f"{weak_ranker} is neither a function of one feature nor a term")
-    made = {key: _sum_of_trees(parts, table) for key, parts in trees.items()}
-    for key, found in terms.items():
-        made[key] = _sum_of_terms([(made[key], 1.0), *found] if key in made else found)
-    whole = whole_weights(item_weight, context)
-    counted = {key: recounted(term, table, context, whole) for key, term in sorted(made.items())}
+    summed = {key: _sum_trees(weighted, table) for key, weighted in trees.items()}
+    for key, weighted in terms.items():
+        summed[key] = _sum_terms([(summed[key], 1.0), *weighted] if key in summed else weighted)
+    int_weight = unequal_weights(item_weight, context)
+    counted = {
+        key: with_counts(term, table, context, int_weight) for key, term in sorted(summed.items())
+    }
     return Additive(counted, constant)
 
 
-def _sum_of_trees(parts: list[tuple[Tree, float]], table: Table) -> Term:
-    """The curve that trees of one feature add up to."""
-    feature = parts[0][0].features[0]
-    named = feature in table.bins.categories
-    if named:
+def _sum_trees(weighted: list[tuple[Tree, float]], table: Table) -> Term:
+    """Return the weighted sum of trees of one feature as a curve."""
+    feature = weighted[0][0].features[0]
+    categorical = feature in table.bins.categories
+    if categorical:
         cuts = np.asarray(table.bins.categories[feature])
-        rows = np.append(cuts, np.nan)
+        points = np.append(cuts, np.nan)
     else:
-        cuts = np.unique([t for tree, _ in parts for t in tree.threshold if np.isfinite(t)])
+        cuts = np.unique([t for tree, _ in weighted for t in tree.threshold if np.isfinite(t)])
         last = np.nextafter(cuts[-1:], np.inf) if cuts.size else np.zeros(1)
-        rows = np.concatenate([cuts, last, [np.nan]])
-    X = np.zeros((rows.size, feature + 1))
-    X[:, feature] = rows
-    values = np.zeros(rows.size)
-    Forest([tree for tree, _ in parts], [weight for _, weight in parts]).add_to(values, X)
-    return _curve(feature, cuts, named, values)
+        points = np.concatenate([cuts, last, [np.nan]])
+    X = np.zeros((points.size, feature + 1))  # one row per bin
+    X[:, feature] = points
+    values = np.zeros(points.size)
+    Forest([tree for tree, _ in weighted], [weight for _, weight in weighted]).add_to(values, X)
+    return _make_curve(feature, cuts, categorical, values)
 
 
-def _curve(feature: int, cuts: Floats, named: bool, values: Floats) -> Term:
-    nothing = (0,) * values.size
-    return Term((feature,), (tuple(cuts.tolist()),), (named,), tuple(values.tolist()), nothing)
+def _make_curve(feature: int, cuts: Floats, categorical: bool, values: Floats) -> Term:
+    counts = (0,) * values.size
+    return Term((feature,), (tuple(cuts.tolist()),), (categorical,), tuple(values.tolist()), counts)
 
 
-def _sum_of_terms(parts: list[tuple[Term, float]]) -> Term:
-    """Terms of the same features as one, on the cuts of all of them."""
-    first = parts[0][0]
-    cuts = joined_cuts([term for term, _ in parts])
+def _sum_terms(weighted: list[tuple[Term, float]]) -> Term:
+    """Return the weighted sum of terms of the same features, on the union of their cuts."""
+    first = weighted[0][0]
+    cuts = joined_cuts([term for term, _ in weighted])
     total = None
-    for term, weight in parts:
-        here = weight * (term.table if term.cuts == cuts else spread(term, cuts))
-        total = here if total is None else total + here
+    for term, weight in weighted:
+        table = weight * (term.table if term.cuts == cuts else spread(term, cuts))
+        total = table if total is None else total + table
     assert total is not None
     counts = first.counts if first.cuts == cuts else (0,) * total.size
     return Term(first.features, cuts, first.categorical, tuple(total.ravel().tolist()), counts)
@@ -127,53 +129,56 @@ def _sum_of_terms(parts: list[tuple[Term, float]]) -> Term:
 def averaged(
     models: list[Additive], table: Table, context: Context, weight: Floats | None = None
 ) -> Additive:
-    """Mean of several models, with the standard deviation over them as the standard error."""
-    whole = whole_weights(weight, context)
+    """Return the mean of several models, with their standard deviation as standard errors.
+
+    A term that a model lacks counts as 0.
+    """
+    int_weight = unequal_weights(weight, context)
     keys = sorted({key for model in models for key in model.terms})
     terms: dict[Key, Term] = {}
     for key in keys:
-        found = [model.terms[key] for model in models if key in model.terms]
-        cuts = joined_cuts(found)
-        tables = [spread(term, cuts) for term in found]
-        tables += [np.zeros(tables[0].shape)] * (len(models) - len(found))
+        present = [model.terms[key] for model in models if key in model.terms]
+        cuts = joined_cuts(present)
+        tables = [spread(term, cuts) for term in present]
+        tables += [np.zeros(tables[0].shape)] * (len(models) - len(present))
         stacked = np.stack(tables)
         mean, error = stacked.mean(axis=0), stacked.std(axis=0, ddof=1)
-        made = Term(
-            key, cuts, found[0].categorical, tuple(mean.ravel().tolist()), (0,) * mean.size,
+        averaged_term = Term(
+            key, cuts, present[0].categorical, tuple(mean.ravel().tolist()), (0,) * mean.size,
             tuple(error.ravel().tolist()),
         )  # fmt: skip
-        terms[key] = recounted(made, table, context, whole)
+        terms[key] = with_counts(averaged_term, table, context, int_weight)
     return Additive(terms, float(np.mean([model.constant for model in models])))
 
 
-# -- counting --------------------------------------------------------------------------------
+# -- row counts and weights of cells ---------------------------------------------------------
 
 
-def whole_weights(weight: Floats | None, context: Context) -> Integers | None:
-    """Weights of rows as integers; None where those of all machines are equal."""
+def unequal_weights(weight: Floats | None, context: Context) -> Integers | None:
+    """Return row weights as integers; None if they are equal on all machines."""
     if weight is None:
         return None
-    ends = (
-        all_reduce_min(lambda: weight.min(initial=np.inf), context),
-        all_reduce_max(lambda: weight.max(initial=-np.inf), context),
-    )
-    return None if ends[0] >= ends[1] else integer_weights(weight, exact_sum(weight, context))
+    smallest = all_reduce_min(lambda: weight.min(initial=np.inf), context)
+    largest = all_reduce_max(lambda: weight.max(initial=-np.inf), context)
+    return None if smallest >= largest else integer_weights(weight, exact_sum(weight, context))
 
 
-def recounted(term: Term, table: Table, context: Context, whole: Integers | None = None) -> Term:
-    """The term with the number of rows of a table behind each cell, and their share of a weight."""
+def with_counts(
+    term: Term, table: Table, context: Context, int_weight: Integers | None = None
+) -> Term:
+    """Return the term with the row counts, and weight shares if weighted, of a table."""
     counts, shares = cell_sums(term, table, context, None), np.zeros(0)
-    if whole is not None:
-        weights = cell_sums(term, table, context, whole)
+    if int_weight is not None:
+        weights = cell_sums(term, table, context, int_weight)
         shares = weights / max(int(weights.sum()), 1)
     return replace(
         term, counts=tuple(counts.ravel().tolist()), shares=tuple(shares.ravel().tolist())
     )
 
 
-def cell_sums(term: Term, table: Table, context: Context, whole: Integers | None) -> Integers:
-    """Sums of integers of the rows over the cells of a term; their number without integers."""
-    numbers = np.ones(table.n_used_rows, np.int64) if whole is None else whole
+def cell_sums(term: Term, table: Table, context: Context, int_weight: Integers | None) -> Integers:
+    """Return the sum of integer weights over the rows of each cell; row counts if None."""
+    weights = np.ones(table.n_used_rows, np.int64) if int_weight is None else int_weight
     lookups = []
     for axis, feature in enumerate(term.features):
         lookup = bins_of_codes(term.cuts[axis], term.categorical[axis], table.bins, feature)
@@ -182,7 +187,7 @@ def cell_sums(term: Term, table: Table, context: Context, whole: Integers | None
     if len(lookups) == 1:
         columns = np.array(term.features)
         by_code = all_reduce_sum(
-            lambda: Histograms(table, context).sums(numbers, columns), context
+            lambda: Histograms(table, context).sums(weights, columns), context
         )[0]
         sums = np.zeros(term.shape, np.int64)
         np.add.at(sums, lookups[0], by_code)
@@ -194,7 +199,7 @@ def cell_sums(term: Term, table: Table, context: Context, whole: Integers | None
     table.release(np.array(term.features))
     width = max(term.shape)
     pair = np.array([[0, 1]])
-    sums = all_reduce_sum(lambda: pair_sums(codes, pair, width, numbers, context)[0], context)
+    sums = all_reduce_sum(lambda: pair_sums(codes, pair, width, weights, context)[0], context)
     return sums[: term.shape[0], : term.shape[1]]
 
 
@@ -209,13 +214,13 @@ def purify(
     *,
     curves: frozenset[int] | None = None,
 ) -> Additive:
-    """Move what is a function of one feature from the pairs to the curves; center all terms.
+    """Move the main effects from the pair terms to the curves, and center all terms.
 
-    For a pair term T with cell weights w the curves a and b minimize
-    ``sum w_ij (T_ij - a_i - b_j)²``, so that no row and no column of what is left has a mean but
-    0 (with respect to w). Curves are then centered. Scores stay the same but for rounding. `curves`
-    are the features that may have a curve; the others keep their main effects in the pairs.
-    O(rows) and O(bins³) for each pair.
+    For a pair term T with cell weights w the main effects a and b minimize
+    ``sum w_ij (T_ij - a_i - b_j)²``, so that all rows and columns of the remaining term have mean 0
+    with respect to w. Scores do not change except for rounding. `curves` are the features that may
+    have a curve, all by default; the main effects of others stay in the pairs. O(rows + bins³) per
+    pair.
 
     >>> X = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
     >>> term = Term((0, 1), ((0.5,), (0.5,)), (False,) * 2, (0, 0, 0, 0, 4, 0, 0, 0, 0), (0,) * 9)
@@ -223,56 +228,56 @@ def purify(
     >>> pure.constant, pure.terms[0,].values[:2], pure.terms[0, 1].table[:2, :2].tolist()
     (1.0, (-1.0, 1.0), [[1.0, -1.0], [-1.0, 1.0]])
     """
-    whole = integer_weights(weight, exact_sum(weight, context))
-    uneven = whole_weights(weight, context)
-    added: dict[Key, list[tuple[Term, float]]] = {}
+    int_weight = integer_weights(weight, exact_sum(weight, context))
+    unequal = unequal_weights(weight, context)
+    main: dict[Key, list[tuple[Term, float]]] = {}
     pairs: dict[Key, Term] = {}
     constant = model.constant
     for key, term in model.terms.items():
         if len(key) == 1:
-            added.setdefault(key, []).append((term, 1.0))
+            main.setdefault(key, []).append((term, 1.0))
             continue
-        share = cell_sums(term, table, context, whole).astype(np.float64)
+        weights = cell_sums(term, table, context, int_weight).astype(np.float64)
         allowed = [curves is None or feature in curves for feature in key]
-        effects = _main_effects(share, term.table, allowed)
-        middle = float((share * (term.table - effects[0][:, None] - effects[1])).sum())
-        middle /= max(float(share.sum()), 1.0)
-        constant += middle
-        left = term.table - (effects[0][:, None] + effects[1]) - middle
-        pairs[key] = term.with_values(left)
+        effects = _main_effects(weights, term.table, allowed)
+        mean = float((weights * (term.table - effects[0][:, None] - effects[1])).sum())
+        mean /= max(float(weights.sum()), 1.0)
+        constant += mean
+        pairs[key] = term.with_values(term.table - (effects[0][:, None] + effects[1]) - mean)
         for axis, effect in enumerate(effects):
             if allowed[axis]:
-                part = _curve(key[axis], np.array(term.cuts[axis]), term.categorical[axis], effect)
-                added.setdefault((key[axis],), []).append((part, 1.0))
+                cuts = np.array(term.cuts[axis])
+                curve = _make_curve(key[axis], cuts, term.categorical[axis], effect)
+                main.setdefault((key[axis],), []).append((curve, 1.0))
     terms: dict[Key, Term] = {}
-    for key, parts in sorted(added.items()):
-        curve = recounted(_sum_of_terms(parts), table, context, uneven)
-        share = cell_sums(curve, table, context, whole).astype(np.float64)
-        middle = float((share * curve.table).sum() / max(float(share.sum()), 1.0))
-        constant += middle
-        terms[key] = curve.with_values(curve.table - middle)
+    for key, weighted in sorted(main.items()):
+        curve = with_counts(_sum_terms(weighted), table, context, unequal)
+        weights = cell_sums(curve, table, context, int_weight).astype(np.float64)
+        mean = float((weights * curve.table).sum() / max(float(weights.sum()), 1.0))
+        constant += mean
+        terms[key] = curve.with_values(curve.table - mean)
     return Additive(terms | pairs, constant)
 
 
-def _main_effects(share: Floats, table: Floats, allowed: list[bool]) -> tuple[Floats, Floats]:
-    """The best functions of the rows and of the columns, those that are allowed."""
-    rows, columns = share.sum(axis=1), share.sum(axis=0)
-    nothing = np.zeros(rows.size), np.zeros(columns.size)
+def _main_effects(weights: Floats, table: Floats, allowed: list[bool]) -> tuple[Floats, Floats]:
+    """Return the least-squares row and column effects of a table; 0 where not allowed."""
+    rows, columns = weights.sum(axis=1), weights.sum(axis=0)
+    zeros = np.zeros(rows.size), np.zeros(columns.size)
     if not any(allowed):
-        return nothing
+        return zeros
     if not allowed[1]:
-        return (share * table).sum(axis=1) / np.where(rows > 0, rows, 1.0), nothing[1]
+        return (weights * table).sum(axis=1) / np.where(rows > 0, rows, 1.0), zeros[1]
     if not allowed[0]:
-        return nothing[0], (share * table).sum(axis=0) / np.where(columns > 0, columns, 1.0)
-    # Rows eliminated: columns solve a positive semidefinite system.
+        return zeros[0], (weights * table).sum(axis=0) / np.where(columns > 0, columns, 1.0)
+    # Eliminating the row effects leaves a positive semidefinite system for the column effects.
     inverse = np.where(rows > 0, 1.0 / np.where(rows > 0, rows, 1.0), 0.0)
-    middle = (share * table).sum(axis=1) * inverse
-    system = np.diag(columns)
-    right = (share * (table - middle[:, None])).sum(axis=0)
+    row_means = (weights * table).sum(axis=1) * inverse
+    matrix = np.diag(columns)
+    right = (weights * (table - row_means[:, None])).sum(axis=0)
     for i in range(rows.size):
-        system = system - inverse[i] * np.multiply.outer(share[i], share[i])
-    effect = _solve(system, right, columns)
-    return (share * (table - effect)).sum(axis=1) * inverse, effect
+        matrix = matrix - inverse[i] * np.multiply.outer(weights[i], weights[i])
+    effect = _solve(matrix, right, columns)
+    return (weights * (table - effect)).sum(axis=1) * inverse, effect
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -280,24 +285,24 @@ def _main_effects(share: Floats, table: Floats, allowed: list[bool]) -> tuple[Fl
 
 @njit(cache=True, nogil=True)
 def _solve(system: Floats, right: Floats, scale: Floats) -> Floats:
-    """Solution of a positive semidefinite system by Gauss; 0 where a pivot vanishes."""
+    """Solve a positive semidefinite system by Gaussian elimination; 0 where a pivot vanishes."""
     size = right.size
-    matrix, answer = system.copy(), right.copy()
-    kept = np.zeros(size, np.bool_)
+    matrix, solution = system.copy(), right.copy()
+    has_pivot = np.zeros(size, np.bool_)
     for p in range(size):
-        kept[p] = matrix[p, p] > 1e-9 * scale[p]
-        if not kept[p]:
+        has_pivot[p] = matrix[p, p] > 1e-9 * scale[p]
+        if not has_pivot[p]:
             continue
         for i in range(p + 1, size):
             factor = matrix[i, p] / matrix[p, p]
             for j in range(p, size):
                 matrix[i, j] -= factor * matrix[p, j]
-            answer[i] -= factor * answer[p]
+            solution[i] -= factor * solution[p]
     for p in range(size - 1, -1, -1):
-        if not kept[p]:
-            answer[p] = 0.0
+        if not has_pivot[p]:
+            solution[p] = 0.0
             continue
         for j in range(p + 1, size):
-            answer[p] -= matrix[p, j] * answer[j]
-        answer[p] /= matrix[p, p]
-    return answer
+            solution[p] -= matrix[p, j] * solution[j]
+        solution[p] /= matrix[p, p]
+    return solution

@@ -1,10 +1,8 @@
-"""Trees as a family of weak rankers, grown on our own histograms.
+"""Regression trees as a family of weak rankers.
 
-A round is given a pull and a weight for every row and fits ``pull / weight`` by weighted least
-squares: the best step under a quadratic model of the risk (Zheng et al. 2007, algorithm 1).
-`precede.weak_rankers.tree_grower` grows the tree; here are its parameters, the draws of rows and
-features,
-and the values of its leaves.
+A round fits ``pull / weight`` by weighted least squares, which is the best step under a quadratic
+model of the risk (Zheng et al. 2007, algorithm 1). This module has the parameters, the sampling of
+rows and features, and the leaf values; `precede.weak_rankers.tree_grower` grows the tree.
 """
 
 from __future__ import annotations
@@ -42,31 +40,31 @@ __all__ = [
 ]
 
 
-# A round in which the rows or features drawn allow no split is tried again so many times.
-TRIES = 8
-# Tables of at most so many cells are summed in wide integers: two additions for each cell, but
-# nothing to flush.
+# Maximum number of samples of rows and features drawn in a round until one of them allows a split.
+MAX_ATTEMPTS = 8
+# Tables with at most this many cells are summed in wide integers: two additions per cell, but
+# no packed sums to flush.
 WIDE_CELLS = 1 << 19
-# How rows are drawn. Gradient-based one-side sampling was tried and is not offered: it can save no
-# more than drawing as many rows evenly, and ranked validation parts of real data no better.
-SUBSAMPLED = ("row", "query")
+# Gradient-based one-side sampling is not offered: it saves no more time than uniform sampling of as
+# many rows, and did not rank held-out data better.
+SUBSAMPLE_UNITS = ("row", "query")
 
 
 class Trees(Family):
-    """Regression trees of a given number of leaves, grown leaf by leaf.
+    """Regression trees with a given number of leaves, grown best leaf first.
 
-    A round fits a tree to ``target_i = pull_i / weight_i`` by weighted least squares, with
-    ``weight_i`` the curvature of the risk (or a bound of it) where the algorithm has one and
-    the item weight 1 otherwise; the algorithm then chooses the step. A leaf has the value
-    ``S(sum pull, reg_alpha) / (sum weight + reg_lambda)``, where S moves a number towards 0.
+    A round fits a tree to ``target_i = pull_i / weight_i`` by weighted least squares, where
+    ``weight_i`` is the Hessian of the risk (or a bound of it) if the algorithm has one and the item
+    weight 1 otherwise; the algorithm then chooses the step. A leaf has the value
+    ``S(sum pull, reg_alpha) / (sum weight + reg_lambda)`` with the soft threshold S.
 
     Parameters
     ----------
     hessian : {"newton", "bound", "terms", "uniform"}
-        Weights: the diagonal of the second derivative of the risk, a bound of it, half of the
-        bound, or the item weights (see `precede.engine.pull.Pull.hessian`).
+        Weights: the diagonal of the Hessian of the risk, a bound of it, half of the bound, or the
+        item weights (see `precede.engine.pull.Pull.hessian`).
     targets : {"sum", "average"}
-        Whether the pairs of a row add up, so that a row of many pairs weighs much, or are
+        Whether the pairs of a row are summed, so that rows with many pairs weigh more, or
         averaged, so that all rows weigh the same (see `precede.risks.base.BoundRisk.terms`).
     num_leaves : int
         Maximum number of leaves of a tree; the leaf with the best split is split first.
@@ -77,49 +75,47 @@ class Trees(Family):
     min_child_weight : float
         Minimum sum of weights in a leaf, in units of the mean weight of a row.
     reg_lambda, reg_alpha : float
-        Penalties on the square and on the absolute value of a leaf, in units of the mean weight
-        and of the mean absolute pull of a row. An item of weight 2 counts as two rows.
+        L2 and L1 penalties on leaf values, in units of the mean weight and of the mean absolute
+        pull of a row. An item of weight 2 counts as two rows.
     min_split_gain : float
-        Minimum decrease of the quadratic model that a split must bring, as a share of the total
-        absolute pull of all winners (1 is more than any split can bring).
+        Minimum decrease of the quadratic model by a split, as a share of the total absolute pull
+        of all winners (no split reaches 1).
     subsample : float in (0, 1]
-        Share of the rows (or queries) redrawn for each tree, each with this probability.
-        Rows that are equal in all bins are drawn together.
+        Probability with which each row (or query) is sampled for a tree. Rows with equal bins in
+        all features are sampled together.
     subsample_by : {"row", "query"}
-        Whether rows or whole queries are drawn.
+        Whether rows or whole queries are sampled.
     max_features, max_features_by_split : float in (0, 1]
-        Shares of the features redrawn for each tree, and of these for each split.
+        Share of the features sampled for each tree, and of these for each split.
     categorical_features : list of int, optional
-        Columns of whole numbers from 0 that name categories; in `BoostedRanker` and `QBRank`
-        also by name. A split sends any set of categories to the left; see Notes.
+        Columns whose values 0, 1, 2, ... are categories; in `BoostedRanker` and `QBRank` also by
+        name. A split may send any set of categories to the left; see Notes.
     cat_smooth : float
-        Rows of mean weight and no pull that are added to every category where categories are
-        put in order, and to `reg_lambda` where splits by categories are compared.
+        Number of pseudo-rows of mean weight and zero pull added to each category before sorting,
+        and added to `reg_lambda` when categorical splits are scored.
     monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
-        Scores must fall (-1) or rise (1) with a feature, over the whole tree.
+        Whether scores must decrease (-1) or increase (1) with a feature, over the whole tree.
     interaction_constraints : list of lists of columns, optional
         Groups of features that may occur together on a path from the root to a leaf. Features
-        that are in no group form one more group.
+        in no group form an additional group.
     random_state : int
-        For `subsample`, `max_features` and `max_features_by_split`.
+        Seed of `subsample`, `max_features` and `max_features_by_split`.
 
     Notes
     -----
-    Growing takes O(rows · features · depth) at most, in additions of integers: pulls and weights
-    are rounded first (`precede.engine.quantization`), so sums are exact and the tree does not
-    depend
-    on the number of threads, the order of the rows or how they are divided between machines.
-    Values of leaves are computed from the numbers before rounding. Memory: two bytes for each
-    cell, 36 for each row, and 16 for each bin and leaf.
+    Growing takes O(rows · features · depth) integer additions at most. Pulls and weights are
+    quantized (`precede.engine.quantization`), so sums are exact and the tree does not depend on the
+    number of threads, on the order of the rows or on their distribution over machines. Leaf values
+    are computed from the unquantized numbers. Memory: two bytes per cell, 36 per row, and 16 per
+    bin and leaf.
 
-    Missing values go to the side with the larger gain. Where no row of a node misses the feature
-    they go to the child with more rows (the left one if both have the same number), in scoring
-    as in every export.
+    Missing values go to the side with the larger gain. If no row of a node misses the feature, they
+    go to the child with more rows (to the left on a tie), in scoring and in every export.
 
-    Categories are sorted by ``sum pull / (sum weight + cat_smooth)`` in every node, and the best
-    cut of this order is the best of all divisions in two (Fisher 1958) but for the smoothing. The
-    254 heaviest categories of a feature have bins of their own; all others, missing and new ones
-    share a bin.
+    Categories are sorted by ``sum pull / (sum weight + cat_smooth)`` in each node. Except for the
+    smoothing, the best cut of this order is the best of all partitions in two (Fisher 1958). The
+    254 heaviest categories of a feature have their own bins; all others share one bin with missing
+    and unseen values.
 
     Examples
     --------
@@ -180,7 +176,7 @@ class Trees(Family):
         self.random_state = random_state
 
     def start(self, table: Table, context: Context | None = None) -> TreeSearch:
-        """Copy the codes of the table row by row."""
+        """Prepare to grow trees on a table: copy its codes in row-major order."""
         check_tree_parameters(self, self.num_leaves)
         if context is not None and context.device is not None:
             from precede.weak_rankers.device_trees import DeviceTreeSearch  # noqa: PLC0415  (a subclass)
@@ -199,26 +195,25 @@ class Trees(Family):
         )
 
     def with_categories(self, columns: list[int] | None) -> Trees:
-        """The same trees with other columns of categories."""
-        made = copy(self)
-        made.categorical_features = columns
-        return made
+        """Return a copy with these categorical columns."""
+        family = copy(self)
+        family.categorical_features = columns
+        return family
 
     def __repr__(self) -> str:
-        given = [f"{k}={v!r}" for k, v in self.__dict__.items() if v != _DEFAULTS.get(k)]
-        return f"Trees({', '.join(given)})"
+        changed = [f"{k}={v!r}" for k, v in self.__dict__.items() if v != _DEFAULTS.get(k)]
+        return f"Trees({', '.join(changed)})"
 
 
 _DEFAULTS = {name: each.default for name, each in signature(Trees).parameters.items()}
-# What estimators that grow trees have as parameters of their own: all but the seed, which they
-# draw.
+# Parameters of estimators that grow trees: all but the seed, which they draw themselves.
 TREE_PARAMETERS = tuple(name for name in _DEFAULTS if name != "random_state")
 
 
 def check_tree_parameters(given: Any, leaves: Any) -> None:
-    """Refuse parameters of trees, those of `Trees` or of an estimator, that make no sense.
+    """Raise ValueError if tree parameters of `Trees` or of an estimator are out of range.
 
-    `leaves` is what stands for `num_leaves`.
+    `leaves` is checked in place of ``given.num_leaves``.
     """
     if given.hessian not in HESSIANS:
         raise ValueError(f"hessian={given.hessian!r} is unknown; use one of {HESSIANS}")
@@ -229,15 +224,17 @@ def check_tree_parameters(given: Any, leaves: Any) -> None:
         whole_number("max_depth", given.max_depth, least=1)
     for name in ("subsample", "max_features", "max_features_by_split"):
         in_range(name, getattr(given, name), 0.0, 1.0)
-    if given.subsample_by not in SUBSAMPLED:
-        raise ValueError(f"subsample_by={given.subsample_by!r} is unknown; use one of {SUBSAMPLED}")
+    if given.subsample_by not in SUBSAMPLE_UNITS:
+        raise ValueError(
+            f"subsample_by={given.subsample_by!r} is unknown; use one of {SUBSAMPLE_UNITS}"
+        )
     for name in ("min_child_weight", "reg_lambda", "reg_alpha", "min_split_gain", "cat_smooth"):
         if not 0 <= getattr(given, name) < float("inf"):
             raise ValueError(f"{name}={getattr(given, name)!r} is out of range; use 0 or more")
 
 
-def _groups(given: Any, n_features: int) -> list[frozenset[int]]:
-    """Groups of features that may meet on a path; those that are in no group are one more."""
+def _parse_groups(given: Any, n_features: int) -> list[frozenset[int]]:
+    """Parse interaction constraints; features in no group form an additional group."""
     if given is None:
         return []
     if not isinstance(given, Sequence | set | frozenset) or not all(
@@ -249,20 +246,19 @@ def _groups(given: Any, n_features: int) -> list[frozenset[int]]:
             "[[0, 1], [2, 3, 4]]"
         )
     parameter = "interaction_constraints"
-    groups = [frozenset(columns_in_order([*each], None, n_features, parameter)) for each in given]
+    groups = [frozenset(columns_in_order([*group], None, n_features, parameter)) for group in given]
     rest = frozenset(range(n_features)) - frozenset().union(*groups)
     return [group for group in [*groups, rest] if group]
 
 
 class TreeSearch(RegressionSearch):
-    """Grows a tree for every pull, on the rows of one table."""
+    """Search that grows a tree for each pull, on the rows of one table."""
 
     def __init__(self, family: Trees, table: Table, context: Context):
         self._family, self._table, self._context = family, table, context
         self.hessian, self.targets = family.hessian, check_targets(family.targets)
         bins = table.bins
-        # Features that are constant are not looked at.
-        self._features = np.flatnonzero((bins.n_bins > 1) | bins.has_missing)
+        self._features = np.flatnonzero((bins.n_bins > 1) | bins.has_missing)  # not constant
         categorical = np.zeros(table.n_features, np.bool_)
         categorical[[*bins.categories]] = True
         for column in column_numbers(family.categorical_features, None, table.n_features):
@@ -278,27 +274,27 @@ class TreeSearch(RegressionSearch):
                 f"column {both[0]} has categories, which have no order for monotone_constraints; "
                 "give 0 for it"
             )
-        self._groups = _groups(family.interaction_constraints, table.n_features)
+        self._groups = _parse_groups(family.interaction_constraints, table.n_features)
         self._prepare(monotone[self._features], categorical[self._features])
-        self._rows = all_reduce_sum(lambda: table.n_used_rows, context)
-        self._wide = self._rows * max(1, self._features.size) <= WIDE_CELLS
-        # After the last cut of a feature: all values that are not missing may go left.
+        self._n_rows = all_reduce_sum(lambda: table.n_used_rows, context)
+        self._wide = self._n_rows * max(1, self._features.size) <= WIDE_CELLS
+        # A last cut of inf sends all values left that are not missing.
         cuts = [np.append(bins.cuts[feature], np.inf) for feature in self._features]
         self._last_cut = np.array([each.size - 1 for each in cuts], np.int64)
-        self._first_cut = np.cumsum([0, *(self._last_cut + 1)])
+        self._cut_start = np.cumsum([0, *(self._last_cut + 1)])
         self._cuts = np.concatenate([np.zeros(0), *cuts])
         self._round = 0
         self._keys: Keys | None = None
 
     def _prepare(self, monotone: Signs, categorical: Flags) -> None:
-        """Copy the codes row by row, and get ready to grow trees on them."""
+        """Copy the codes in row-major order and create the tree grower."""
         self._histograms = RowHistograms(self._table, self._features, self._context)
         bins = self._histograms.start, self._histograms.n_bins
         search = SplitSearch(*bins, monotone, categorical)
-        self._growth = TreeGrower(self._histograms, self._columns(), search, self._context)
+        self._growth = TreeGrower(self._histograms, self._code_columns(), search, self._context)
 
     def begin(self, rounds: int) -> None:
-        """Draw as after so many rounds."""
+        """Sample rows and features as after `rounds` rounds."""
         self._round = rounds
 
     def best_for(self, pull: Pull, allowed: Flags | None = None) -> SearchResult | None:
@@ -314,60 +310,63 @@ class TreeSearch(RegressionSearch):
         *,
         rows: float | None = None,
     ) -> SearchResult | None:
-        """Grow a tree for ``pull / weight``; None where no split helps."""
+        """Grow a tree for ``pull / weight``; return None if no split has a gain.
+
+        `rows` is the number of rows by which the mean weight is computed.
+        """
         self._prepare_draws(None)
-        numbers = None
+        quantized = None
         if self._features.size:
-            numbers = self._packed(pull, weight)
-        if numbers is None:
+            quantized = self._packed(pull, weight)
+        if quantized is None:
             return None
-        count = rows or self._rows
-        mean = numbers.total_weight / count
-        rules = self._rules(numbers, mean, count)
-        drawn = self._family
-        sampled = min(drawn.subsample, drawn.max_features, drawn.max_features_by_split) < 1
-        grown, inside = GrownTree(), None
-        for attempt in range(TRIES if sampled else 1):
-            inside = self._draw_rows(attempt)
+        count = rows or self._n_rows
+        mean = quantized.total_weight / count
+        rules = self._make_rules(quantized, mean, count)
+        family = self._family
+        is_random = min(family.subsample, family.max_features, family.max_features_by_split) < 1
+        grown, sample = GrownTree(), None
+        for attempt in range(MAX_ATTEMPTS if is_random else 1):
+            sample = self._draw_rows(attempt)
             grown = self._growth.grow(
-                numbers, rules, drawn.num_leaves, drawn.max_depth, rows=inside,
+                quantized, rules, family.num_leaves, family.max_depth, rows=sample,
                 allowed=self._draw_features(attempt, allowed),
             )  # fmt: skip
             if grown.splits.size:
                 break
         self._round += 1
-        return self._found(grown, numbers, rules, mean, pull, weight, inside)
+        return self._make_result(grown, quantized, rules, mean, pull, weight, sample)
 
     def _packed(self, pull: Floats, weight: Floats) -> QuantizedRows | None:
-        """Pulls and weights as integers."""
+        """Quantize pulls and weights; None if all pulls or all weights are 0."""
         return quantize_rows(pull, weight, self._context, wide=self._wide)
 
-    def _rules(self, numbers: QuantizedRows, mean: float, rows: float) -> Rules:
+    def _make_rules(self, quantized: QuantizedRows, mean: float, rows: float) -> Rules:
         family = self._family
         return Rules(
-            pull_unit=numbers.pull_unit,
-            weight_unit=numbers.weight_unit / mean,
-            count_bits=numbers.count_bits,
+            pull_unit=quantized.pull_unit,
+            weight_unit=quantized.weight_unit / mean,
+            count_bits=quantized.count_bits,
             reg_lambda=float(family.reg_lambda),
-            reg_alpha=family.reg_alpha * numbers.total / rows,
+            reg_alpha=family.reg_alpha * quantized.total / rows,
             min_gain=2 * mean * family.min_split_gain,
             min_count=family.min_child_samples,
             min_weight=float(family.min_child_weight),
             cat_smooth=float(family.cat_smooth),
         )
 
-    def _columns(self) -> tuple[Bytes, Integers, int]:
-        """Where the codes of the features are: an array, the first of each, and the step."""
+    def _code_columns(self) -> tuple[Bytes, Integers, int]:
+        """Return a flat array of codes, the offset of each feature and the step between rows."""
         if self._table.streamed:
             codes = self._histograms.codes
             return codes.reshape(-1), np.arange(self._features.size), codes.shape[1]
         codes = self._table.codes
         return codes.reshape(-1), self._features * codes.shape[1], 1
 
-    # -- draws -----------------------------------------------------------------------------
+    # -- sampling --------------------------------------------------------------------------
 
     def _prepare_draws(self, pull: Pull | None) -> None:
-        """Give every row, or all rows of a query, a number to draw by."""
+        """Hash every row, or every query, to the key by which it is sampled."""
         if self._family.subsample == 1 or self._keys is not None:
             return
         keys = self._table.keys(np.zeros(self._table.n_used_rows), self._context)
@@ -381,135 +380,134 @@ class TreeSearch(RegressionSearch):
         self._keys = keys
 
     def _draw_rows(self, attempt: int) -> Rows | None:
-        """Rows of this round: of each a number follows from its bins, the seed and the round."""
+        """Sample rows by a hash of their bins, the seed and the round; None for all rows."""
         if self._keys is None:
             return None
-        mixed = hash_keys(self._keys, self._family.random_state, self._round, attempt)
-        chance = mixed >> np.uint64(11)
-        return np.flatnonzero(chance < self._family.subsample * 2.0**53).astype(np.int32)
+        hashed = hash_keys(self._keys, self._family.random_state, self._round, attempt)
+        uniform = hashed >> np.uint64(11)  # in 0..2^53
+        return np.flatnonzero(uniform < self._family.subsample * 2.0**53).astype(np.int32)
 
     def _draw_features(self, attempt: int, allowed: Flags | None) -> Allowed | None:
-        """What the growth asks which features a node may be split on; None if it may on all."""
+        """Return the function that selects the features of a node; None if all are allowed."""
         family = self._family
-        drawn = min(family.max_features, family.max_features_by_split) < 1
-        if allowed is None and not drawn and not self._groups:
+        is_random = min(family.max_features, family.max_features_by_split) < 1
+        if allowed is None and not is_random and not self._groups:
             return None
-        tree = (
+        of_tree = (
             np.ones(self._features.size, np.bool_) if allowed is None else allowed[self._features]
         )
-        tree = self._share(tree, family.max_features, attempt, -1)
-        if tree.all() and family.max_features_by_split == 1 and not self._groups:
+        of_tree = self._draw_share(of_tree, family.max_features, attempt, -1)
+        if of_tree.all() and family.max_features_by_split == 1 and not self._groups:
             return None
 
         def of_node(split: int, path: frozenset[int]) -> Flags:
-            here = tree
+            candidates = of_tree
             if self._groups:
                 used = {int(self._features[feature]) for feature in path}
-                groups = [group for group in self._groups if used <= group]
-                free = frozenset().union(*groups)
-                here = here & np.array([int(each) in free for each in self._features])
-            return self._share(here, family.max_features_by_split, attempt, split + 1)
+                compatible = frozenset().union(*(group for group in self._groups if used <= group))
+                candidates = candidates & np.array([int(f) in compatible for f in self._features])
+            return self._draw_share(candidates, family.max_features_by_split, attempt, split + 1)
 
         return of_node
 
-    def _share(self, of: Flags, share: float, attempt: int, split: int) -> Flags:
-        """Draw a share of the features that are in a set, at least one."""
+    def _draw_share(self, candidates: Flags, share: float, attempt: int, split: int) -> Flags:
+        """Sample a share of the candidate features, at least one."""
         if share == 1:
-            return of
-        numbers = self._family.random_state, self._round, attempt * 1_000_003 + split + 7
-        keys = hash_keys(self._features.astype(np.uint64), *numbers)
-        among = np.flatnonzero(of)
-        chosen = among[np.argsort(keys[among], kind="stable")]
-        drawn = np.zeros(of.size, np.bool_)
-        drawn[chosen[: max(1, round(share * among.size))]] = True
+            return candidates
+        seeds = self._family.random_state, self._round, attempt * 1_000_003 + split + 7
+        keys = hash_keys(self._features.astype(np.uint64), *seeds)
+        columns = np.flatnonzero(candidates)
+        shuffled = columns[np.argsort(keys[columns], kind="stable")]
+        drawn = np.zeros(candidates.size, np.bool_)
+        drawn[shuffled[: max(1, round(share * columns.size))]] = True
         return drawn
 
     # -- leaves ----------------------------------------------------------------------------
 
-    def _found(
+    def _make_result(
         self,
         grown: GrownTree,
-        numbers: QuantizedRows,
+        quantized: QuantizedRows,
         rules: Rules,
         mean: float,
         pull: Floats,
         weight: Floats,
-        inside: Rows | None,
+        sample: Rows | None,
     ) -> SearchResult | None:
-        """The tree with the values of its leaves, its values on all rows, and its edge."""
+        """Return the tree with its leaf values, its values on all rows and its edge."""
         if not grown.splits.size:
             return None
-        pulls, weights = self._sums_of_leaves(grown, numbers, pull, weight)
+        pulls, weights = self._sums_of_leaves(grown, quantized, pull, weight)
         value = leaf_values(pulls, weights / mean, rules, grown.bounds) / mean
-        values = self._values_of_rows(grown, value, inside is not None)
-        edge = math.fsum(value * pulls)  # rounded once: a product of BLAS depends on the processor
-        if inside is not None:
+        values = self._values_of_rows(grown, value, sample is not None)
+        edge = math.fsum(value * pulls)  # not a BLAS product, whose rounding depends on the CPU
+        if sample is not None:
             edge = exact_sum(pull * values, self._context)
         if not edge > 0:
             return None
-        return SearchResult(self._tree(grown, value, rules, mean), edge, values=values)
+        return SearchResult(self._make_tree(grown, value, rules, mean), edge, values=values)
 
     def _sums_of_leaves(
-        self, grown: GrownTree, numbers: QuantizedRows, pull: Floats, weight: Floats
+        self, grown: GrownTree, quantized: QuantizedRows, pull: Floats, weight: Floats
     ) -> tuple[Floats, Floats]:
-        """Exact sums of pull and weight over the rows of every leaf that the tree was grown on."""
-        bits = numbers.exact_bits
-        ranges = grown.ranges
+        """Return exact sums of pull and weight over the training rows of each leaf."""
+        bits = quantized.exact_bits
+        ranges = grown.leaf_ranges
         size = int(ranges[1].max())  # the last leaf may have no row on this machine
         powers = *factors(bits[0]), *factors(bits[1])
-        lists = self._growth.lists[0], self._growth.lists[1]
+        lists = self._growth.row_lists[0], self._growth.row_lists[1]
 
-        def of_rows(low: int, high: int) -> Integers:
-            part = np.zeros((ranges[0].size, 2), np.int64)
-            _sums_of_ranges(low, high, *ranges, *lists, pull, weight, *powers, part)
-            return part
+        def sum_chunk(low: int, high: int) -> Integers:
+            chunk_sums = np.zeros((ranges[0].size, 2), np.int64)
+            _sum_leaves(low, high, *ranges, *lists, pull, weight, *powers, chunk_sums)
+            return chunk_sums
 
         small = is_small("rows", size)
         sums = all_reduce_sum(
-            lambda: sum(self._context.run(of_rows, size, small=small)), self._context
+            lambda: sum(self._context.run(sum_chunk, size, small=small)), self._context
         )
         return np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
 
     def _values_of_rows(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
-        """The value of the leaf of every row, also of those that the tree was not grown on."""
+        """Return the value of every row, including those the tree was not grown on."""
         values = np.empty(self._table.n_used_rows)
         if not sampled:
-            given = *grown.ranges, *self._growth.lists, value, values
+            given = *grown.leaf_ranges, *self._growth.row_lists, value, values
             small = is_small("rows", values.size)
-            self._context.run(_values_of_ranges, values.size, *given, small=small)
+            self._context.run(_fill_leaf_values, values.size, *given, small=small)
             return values
         splits = grown.splits
         feature, child = splits["feature"].copy(), np.array([splits["left"], splits["right"]])
         self._context.run(
-            _walk, values.size, self._histograms.codes, feature, grown.sides, child, value, values,
-            small=is_small("heavy rows", values.size),
+            _predict_codes, values.size, self._histograms.codes, feature, grown.sides, child, value,
+            values, small=is_small("heavy rows", values.size),
         )  # fmt: skip
         return values
 
-    def _tree(self, grown: GrownTree, value: Floats, rules: Rules, mean: float) -> Tree:
+    def _make_tree(self, grown: GrownTree, value: Floats, rules: Rules, mean: float) -> Tree:
         splits, column = grown.splits, grown.splits["feature"]
         features, cut = self._features[column], np.minimum(splits["cut"], self._last_cut[column])
-        threshold = self._cuts[self._first_cut[column] + cut]
+        threshold = self._cuts[self._cut_start[column] + cut]
         missing_left = splits["way"] == 0
         sets: list[tuple[int, ...]] = []
         if grown.categories:
             sets = [()] * splits.size
-            for number, side in grown.categories.items():
-                threshold[number], missing_left[number] = 0.0, side[255]
-                kept = self._table.bins.categories[int(features[number])]
-                sets[number] = tuple(int(kept[code]) for code in np.flatnonzero(side))
+            for number, left_codes in grown.categories.items():
+                threshold[number], missing_left[number] = 0.0, left_codes[255]
+                binned = self._table.bins.categories[int(features[number])]
+                sets[number] = tuple(int(binned[code]) for code in np.flatnonzero(left_codes))
         counts = grown.leaves["weight"] & ((1 << rules.count_bits) - 1)
         fields = {
             "split_feature": features, "threshold": threshold, "missing_left": missing_left,
             "left": splits["left"], "right": splits["right"], "value": value, "count": counts,
             "gain": splits["gain"] / (2 * mean),
         }  # fmt: skip
-        listed = {name: tuple(array.tolist()) for name, array in fields.items()}
-        return Tree.trusted(**listed, categories=tuple(sets) if any(sets) else ())
+        tuples = {name: tuple(array.tolist()) for name, array in fields.items()}
+        return Tree.trusted(**tuples, categories=tuple(sets) if any(sets) else ())
 
 
 def _query_keys(keys: Keys, pull: Pull) -> Keys:
-    """The same key for all rows of a query; rows beyond the last query keep theirs."""
+    """Return one key for all rows of a query; rows beyond the last query keep their keys."""
     start, end = pull.query_start[:-1], int(pull.query_start[-1])
     sizes = np.diff(pull.query_start)
     sums = np.zeros(sizes.size, np.uint64)
@@ -523,51 +521,55 @@ def _query_keys(keys: Keys, pull: Pull) -> Keys:
 # -- kernels ---------------------------------------------------------------------------------
 
 
+# `leaves` are in the order of their rows; leaf k has the positions from the end of leaf k - 1 up to
+# ``ends[k]``, in the row list number ``source[k]`` (rows0 or rows1).
+
+
 @njit(cache=True, nogil=True)
-def _sums_of_ranges(
-    low: int, high: int, order: Rows, ends: Integers, lists: Integers, one: Rows, other: Rows,
-    pull: Floats, weight: Floats, pull_one: float, pull_other: float, weight_one: float,
-    weight_other: float, sums: Integers,
+def _sum_leaves(
+    low: int, high: int, leaves: Rows, ends: Integers, source: Integers, rows0: Rows, rows1: Rows,
+    pull: Floats, weight: Floats, pull_factor0: float, pull_factor1: float, weight_factor0: float,
+    weight_factor1: float, sums: Integers,
 ) -> None:  # fmt: skip
-    """Exact sums of pull and weight over the rows of every leaf, at low..high of the lists."""
-    at = low
-    for k in range(order.size):
-        rows = one if lists[k] == 0 else other
-        first, second = np.int64(0), np.int64(0)
+    """Add pull and weight of the rows at positions low..high to the sums of their leaves."""
+    start = low
+    for k in range(leaves.size):
+        rows = rows0 if source[k] == 0 else rows1
+        sum_pull, sum_weight = np.int64(0), np.int64(0)
         end = ends[k] if ends[k] < high else high
-        for i in range(np.uint64(at), np.uint64(end if end > at else at)):
+        for i in range(np.uint64(start), np.uint64(end if end > start else start)):
             row = np.uint64(rows[i])
-            first += np.int64(np.rint(pull[row] * pull_one * pull_other))
-            second += np.int64(np.rint(weight[row] * weight_one * weight_other))
-        sums[order[k], 0] += first
-        sums[order[k], 1] += second
-        at = end if end > at else at
+            sum_pull += np.int64(np.rint(pull[row] * pull_factor0 * pull_factor1))
+            sum_weight += np.int64(np.rint(weight[row] * weight_factor0 * weight_factor1))
+        sums[leaves[k], 0] += sum_pull
+        sums[leaves[k], 1] += sum_weight
+        start = end if end > start else start
 
 
 @njit(cache=True, nogil=True)
-def _values_of_ranges(
-    low: int, high: int, order: Rows, ends: Integers, lists: Integers, one: Rows, other: Rows,
+def _fill_leaf_values(
+    low: int, high: int, leaves: Rows, ends: Integers, source: Integers, rows0: Rows, rows1: Rows,
     value: Floats, values: Floats,
 ) -> None:  # fmt: skip
-    """Write the value of its leaf for every row at low..high of the lists."""
-    at = low
-    for k in range(order.size):
-        rows, here = one if lists[k] == 0 else other, value[order[k]]
+    """Write the leaf values of the rows at positions low..high."""
+    start = low
+    for k in range(leaves.size):
+        rows, leaf_value = rows0 if source[k] == 0 else rows1, value[leaves[k]]
         end = ends[k] if ends[k] < high else high
-        for i in range(np.uint64(at), np.uint64(end if end > at else at)):
-            values[np.uint64(rows[i])] = here
-        at = end if end > at else at
+        for i in range(np.uint64(start), np.uint64(end if end > start else start)):
+            values[np.uint64(rows[i])] = leaf_value
+        start = end if end > start else start
 
 
 @njit(cache=True, nogil=True)
-def _walk(
-    low: int, high: int, codes: Bytes, feature: Integers, sides: Flags,
+def _predict_codes(
+    low: int, high: int, codes: Bytes, feature: Integers, left_codes: Flags,
     child: Integers, value: Floats, values: Floats,
 ) -> None:  # fmt: skip
-    """Find the leaf of every row by its codes, and write its value."""
+    """Write the leaf values of rows low..high, found by descending the tree."""
     for row in range(low, high):
         node = np.int64(0)
         while node >= 0:
-            left = sides[node, codes[row, feature[node]]]
+            left = left_codes[node, codes[row, feature[node]]]
             node = child[0 if left else 1, node]
         values[row] = value[-1 - node]

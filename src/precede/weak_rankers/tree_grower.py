@@ -1,11 +1,16 @@
-"""Growing one tree: leaf by leaf, the best split first.
+"""Growth of one tree, best leaf first.
 
-The rows of a node stand side by side in a list of row numbers, in their old order. A split moves
-them to another list, left child first, and sums the histogram of the smaller child; that of the
-larger child is the node's less the smaller one's, exactly, since both are sums of integers. Threads
-share the rows of large nodes, and the features of the others. On several machines each holds the
-lists of its own rows. The histograms of the smaller children travel to whoever combines them, who
-keeps those of all leaves and sends back the best splits.
+The rows of each node are a contiguous range of one of two lists of row numbers, in increasing
+order. A split copies the range to the other list, partitioned stably::
+
+    row_lists[0]  ... [ a b c d e f g ] ...       rows low..high of the node
+    row_lists[1]  ... [ b d e | a c f g ] ...     left child | right child
+
+The histogram of the smaller child is summed over its rows; that of the larger child is the node's
+minus the smaller child's, which is exact because the sums are integers. Large nodes are
+parallelized over rows, smaller ones over features. On several machines each has the lists of its
+own rows; the machines' histograms of the smaller child are combined on one machine, which keeps the
+histograms of all leaves and returns the best splits.
 """
 
 from __future__ import annotations
@@ -33,31 +38,30 @@ from precede.engine.histograms.nodes import (
     scatter,
 )
 from precede.engine.quantization import QuantizedRows
-from precede.weak_rankers.splits import SIDES, Node, Rules, Split, SplitSearch
+from precede.weak_rankers.splits import LEFT_CODES, Node, Rules, Split, SplitSearch
 
 __all__ = ["Allowed", "Draft", "GrownTree", "TreeGrower"]
 
 
-# Of nodes of so many cells each thread takes some rows, of smaller ones some features; for trees on
-# so few cells no other thread is woken.
-SHARED_CELLS, TINY_CELLS = 1 << 23, 1 << 17
-# Which features a node may be split on: of the number of the split whose child it is (or -1), and
-# of the features on the way down to it.
+# Nodes with at least SHARED_CELLS cells (rows times features) are parallelized over rows; smaller
+# ones over features, by helper threads that start at the first node with MIN_CELLS_PARALLEL cells.
+SHARED_CELLS, MIN_CELLS_PARALLEL = 1 << 23, 1 << 17
+# Function (number of the parent's split or -1, features of the splits above) -> mask of the
+# features that a node may be split on.
 Allowed = Callable[[int, frozenset[int]], Flags | None]
 
 
 @dataclass(frozen=True)
 class GrownTree:
-    """A tree without values.
+    """The structure of a tree, without leaf values.
 
     Attributes
     ----------
-    splits : array of `histograms.nodes.SPLIT`, in the order in which they were made; children
-        are numbered as in `precede.weak_rankers.trees.Tree`: a split by its number, leaf k as
-        ``-1 - k``
+    splits : array of `precede.engine.histograms.nodes.SPLIT`, in the order in which they were
+        made; children are numbered as in `precede.weak_rankers.trees.Tree`
     leaves : array of `precede.engine.histograms.nodes.LEAF`
-    bounds : least and greatest value of every leaf
-    categories : of splits by categories, by their number: which of the 256 codes go left
+    bounds : lower and upper bound of each leaf's value
+    categories : for each categorical split, by its number, whether each of the 256 codes goes left
     """
 
     splits: NDArray[Any] = field(default_factory=lambda: np.zeros(0, SPLIT))
@@ -67,22 +71,22 @@ class GrownTree:
 
     @cached_property
     def sides(self) -> Flags:
-        """Which of the 256 codes go left, for every split; 255 is for missing values."""
-        sides: Flags = SIDES[self.splits["way"], self.splits["cut"]]
+        """Whether each of the 256 codes goes left, for each split; 255 is for missing values."""
+        sides: Flags = LEFT_CODES[self.splits["way"], self.splits["cut"]]
         for number, codes in self.categories.items():
             sides[number] = codes
         return sides
 
     @cached_property
-    def ranges(self) -> tuple[Rows, Integers, Integers]:
-        """Leaves as their rows stand in the lists, where those of each end, and in which list."""
+    def leaf_ranges(self) -> tuple[Rows, Integers, Integers]:
+        """Leaves in the order of their rows, with the end and the list number of each range."""
         order = self.leaves["low"].argsort(kind="stable")
         return order.astype(np.int32), self.leaves["high"][order], self.leaves["source"][order]
 
 
 @dataclass
 class Draft:
-    """A tree that is being grown node by node; see `Grown`."""
+    """A tree during growth; children are numbered as in `GrownTree`."""
 
     leaves: list[Node]
     splits: list[Split] = field(default_factory=list)
@@ -90,7 +94,7 @@ class Draft:
     right: list[int] = field(default_factory=list)
 
     def finish(self) -> GrownTree:
-        """The same as arrays."""
+        """Convert to arrays."""
         splits, leaves = np.zeros(len(self.splits), SPLIT), np.zeros(len(self.leaves), LEAF)
         for name in ("feature", "cut", "way", "gain"):
             splits[name] = [getattr(split, name) for split in self.splits]
@@ -102,28 +106,31 @@ class Draft:
             leaves[k]["pull"], leaves[k]["weight"] = leaf.sums
             leaves[k]["depth"] = leaf.depth
         bounds = np.array([(leaf.least, leaf.most) for leaf in self.leaves])
-        kept = {k: s.categories for k, s in enumerate(self.splits) if s.categories is not None}
-        return GrownTree(splits, leaves, bounds, kept)
+        categories = {
+            k: split.categories
+            for k, split in enumerate(self.splits)
+            if split.categories is not None
+        }
+        return GrownTree(splits, leaves, bounds, categories)
 
 
 class TreeGrower:
-    """Grows trees on the rows of one table.
+    """Best-first growth of trees on the rows of one table.
 
     Parameters
     ----------
     histograms : RowHistograms
-        The codes by row, and sums over them.
+        Row-major codes and their histograms.
     columns : tuple
-        The codes by column as one array, where those of each feature begin, and the step from one
-        row to the next.
+        Flat array of codes, offset of each feature in it, and step from one row to the next.
     search : SplitSearch
-        Finds the best split of a node.
+        Search for the best split of a node.
     context : Context
-        Threads, and the other machines.
+        Threads and machines.
 
     Attributes
     ----------
-    lists : the two lists of row numbers, in which the leaves of the last tree are ranges
+    row_lists : two lists of row numbers; the leaves of the last tree are ranges of them
     """
 
     def __init__(
@@ -135,17 +142,17 @@ class TreeGrower:
     ):
         self._histograms, self._columns = histograms, columns
         self._search, self._context = search, context
-        self.lists = [np.empty(histograms.n_rows, np.int32) for _ in range(2)]
-        self._divider = NodeSplitter(
-            histograms, self.lists, columns, search.monotone, search.categorical, context
+        self.row_lists = [np.empty(histograms.n_rows, np.int32) for _ in range(2)]
+        self._splitter = NodeSplitter(
+            histograms, self.row_lists, columns, search.monotone, search.categorical, context
         )
-        self._spare: Integers | None = None
-        self._packed: list[Integers | None] = [None, None]
-        self._kept: dict[int, int] = {}  # histograms of leaves that may be split
+        self._packed_buffer: Integers | None = None
+        self._packed_lists: list[Integers | None] = [None, None]
+        self._histogram_ids: dict[int, int] = {}  # by the keys of the leaves that have a split
 
     def grow(
         self,
-        numbers: QuantizedRows,
+        quantized: QuantizedRows,
         rules: Rules,
         num_leaves: int,
         max_depth: int,
@@ -153,303 +160,311 @@ class TreeGrower:
         rows: Rows | None = None,
         allowed: Allowed | None = None,
     ) -> GrownTree:
-        """Split the leaf with the largest gain until there are enough leaves or no gain is left.
+        """Split the leaf with the largest gain until `num_leaves` is reached or no split is left.
 
-        `rows` are the numbers of the rows to grow on; all by default. `allowed` says which
-        features a node may be split on. O(rows · features · depth) at most; half of it where the
-        halves of every split are equal.
+        `rows` are the numbers of the rows to grow on, all by default; `allowed` returns the
+        features that a node may be split on. O(rows · features · depth) at most, half of it for
+        balanced splits.
         """
-        self._numbers, self._rules, self._max_depth = numbers, rules, max_depth
+        self._numbers, self._rules, self._max_depth = quantized, rules, max_depth
         self._allowed = allowed
         size = self._start(rows, num_leaves)
         try:
-            root = self._root(size)
-            simple = allowed is None and self._search.ordinary and not self._context.is_distributed
-            if simple and root.split is not None and not self._shared_by_rows(root):
-                return self._grow_at_once(root, num_leaves)
-            return self._grow(root, num_leaves)
+            root = self._make_root(size)
+            simple = allowed is None and self._search.unconstrained
+            local = not self._context.is_distributed
+            if simple and local and root.split is not None and not self._is_row_parallel(root):
+                return self._grow_in_kernel(root, num_leaves)
+            return self._grow_best_first(root, num_leaves)
         finally:
             self._leave()
 
-    def _grow(self, root: Node, num_leaves: int) -> GrownTree:
+    def _grow_best_first(self, root: Node, num_leaves: int) -> GrownTree:
         draft = Draft([root])
-        origin: list[tuple[int, bool]] = [(-1, False)]  # the split above each leaf, and its side
-        waiting: list[tuple[float, int]] = []
-        self._wait(root, 0, waiting)
-        while waiting and len(draft.leaves) < num_leaves:
-            _, number = heapq.heappop(waiting)
-            further = len(draft.leaves) + 1 < num_leaves
-            children = self._divide(draft.leaves[number], len(draft.splits), further)
-            self._replace(draft, origin, number, children, waiting)
+        parents: list[tuple[int, bool]] = [(-1, False)]  # split above each leaf, is right child
+        heap: list[tuple[float, int]] = []
+        self._wait(root, 0, heap)
+        while heap and len(draft.leaves) < num_leaves:
+            _, number = heapq.heappop(heap)
+            more_splits = len(draft.leaves) + 1 < num_leaves
+            children = self._split_leaf(draft.leaves[number], len(draft.splits), more_splits)
+            self._replace(draft, parents, number, children, heap)
         return draft.finish()
 
     def _replace(
         self,
         draft: Draft,
-        origin: list[tuple[int, bool]],
+        parents: list[tuple[int, bool]],
         number: int,
         children: tuple[Node, Node],
-        waiting: list[tuple[float, int]],
+        heap: list[tuple[float, int]],
     ) -> None:
-        """Make a leaf a split: its first child gets its number, the second a new one."""
-        split, at, beyond = draft.leaves[number].split, len(draft.splits), len(draft.leaves)
+        """Replace a leaf by a split; the left child takes its number, the right child a new one."""
+        split = draft.leaves[number].split
         assert split is not None
+        new_split, new_leaf = len(draft.splits), len(draft.leaves)
         draft.splits.append(split)
         draft.left.append(-1 - number)
-        draft.right.append(-1 - beyond)
-        self._link(draft, origin[number], at)
+        draft.right.append(-1 - new_leaf)
+        self._link_parent(draft, parents[number], new_split)
         draft.leaves[number] = children[0]
         draft.leaves.append(children[1])
-        origin[number] = (at, False)
-        origin.append((at, True))
-        self._wait(children[0], number, waiting)
-        self._wait(children[1], beyond, waiting)
+        parents[number] = (new_split, False)
+        parents.append((new_split, True))
+        self._wait(children[0], number, heap)
+        self._wait(children[1], new_leaf, heap)
 
-    def _grow_at_once(self, root: Node, num_leaves: int) -> GrownTree:
-        """The same in one call of a kernel, where all nodes may be split alike."""
+    def _grow_in_kernel(self, root: Node, num_leaves: int) -> GrownTree:
+        """Grow the tree in one kernel call; requires that all nodes have the same constraints."""
         split = root.split
         assert split is not None
         leaf = (
-            root.buffer, root.low, root.high, *root.sums, 0, self._kept[root.key], -1, 0,
+            root.buffer, root.low, root.high, *root.sums, 0, self._histogram_ids[root.key], -1, 0,
             split.feature, split.cut, split.way, *split.left_sums, split.gain,
         )  # fmt: skip
-        leaves, splits = self._divider.grow(leaf, num_leaves, self._max_depth)
+        leaves, splits = self._splitter.grow(leaf, num_leaves, self._max_depth)
         return GrownTree(splits, leaves, np.full((leaves.size, 2), (-np.inf, np.inf)))
 
     # -- steps -----------------------------------------------------------------------------
 
     def _start(self, rows: Rows | None, num_leaves: int) -> int:
-        """Fill the first list of rows, and of their packed numbers; gives their number."""
+        """Fill the first row list and its packed words; return the number of rows."""
         packed = self._numbers.packed
         if rows is None:
-            size = self.lists[0].size
-            self.lists[0][:] = np.arange(size, dtype=np.int32)
+            size = self.row_lists[0].size
+            self.row_lists[0][:] = np.arange(size, dtype=np.int32)
         else:
             size = rows.size
-            self.lists[0][:size] = rows
+            self.row_lists[0][:size] = rows
         if packed is not None:
-            if self._spare is None:
-                self._spare = np.empty(self.lists[0].size, np.int64)
-            self._packed = [packed if rows is None else packed[rows], self._spare]
+            if self._packed_buffer is None:
+                self._packed_buffer = np.empty(self.row_lists[0].size, np.int64)
+            self._packed_lists = [packed if rows is None else packed[rows], self._packed_buffer]
         else:
-            self._packed = [None, None]
+            self._packed_lists = [None, None]
         self._keys = 1
-        self._kept.clear()
+        self._histogram_ids.clear()
         if not self._context.is_distributed:
-            # Leaves that may be split, which keep their histograms, have no row in common.
-            most = size // (2 * max(self._rules.min_count, 1)) + 3
-            self._histograms.reserve(min(num_leaves + 1, most))
+            # Only leaves large enough to be split keep their histograms, and leaves are disjoint.
+            max_histograms = size // (2 * max(self._rules.min_count, 1)) + 3
+            self._histograms.reserve(min(num_leaves + 1, max_histograms))
             record = self._search.record(self._rules)
-            self._divider.begin(self._numbers, self._packed, record)
+            self._splitter.begin(self._numbers, self._packed_lists, record)
         return size
 
-    def _root(self, size: int) -> Node:
+    def _make_root(self, size: int) -> Node:
         features = None if self._allowed is None else self._allowed(-1, frozenset())
         node = Node(0, size, 0, (0, 0), 0, -np.inf, np.inf, features)
         if self._context.is_distributed:
-            # All rows are in some bin of the first feature.
-            end = int(self._search.start[1])
-            combine = _SplitOfRoot(self._search, self._rules, node, end)
+            end = int(self._search.start[1])  # the bins of one feature hold all rows
+            combine = _CombineRoot(self._search, self._rules, node, end)
             node.sums, node.split = self._context.reduce_on_root(lambda: self._sums(node), combine)
             return node
-        numbers = self._numbers
-        node.sums = self._histograms.total(numbers, self.lists[0], self._packed[0], size)
+        quantized = self._numbers
+        lists = self.row_lists[0], self._packed_lists[0]
+        node.sums = self._histograms.total(quantized, *lists, size)
         if not self._rules.may_split(node.sums):
             return node
-        number = self._histograms.take()
-        histogram = self._histograms.histogram(number)
-        if self._shared_by_rows(node):
+        histogram_id = self._histograms.take()
+        histogram = self._histograms.histogram(histogram_id)
+        if self._is_row_parallel(node):
             self._sums(node, histogram)
             node.split = self._search.best(histogram, node, self._rules)
         else:
-            self._share_features(node)
-            form = self._histograms.form(numbers, size)
+            self._start_helpers(node)
+            form = self._histograms.form(quantized, size)
+            # No rows to partition; the root takes the place of the smaller child.
             children = (
-                (number, True, node.sums, (node.least, node.most)), (-1, False, (0, 0), (0.0, 0.0))
-            )  # fmt: skip
-            allowed = self._search.all if features is None else features
-            division = 1, 0, 0, 0, form, 0, size
-            found, _ = self._divider.divide(division, children, 0, SIDES[0, 0], allowed)
+                (histogram_id, True, node.sums, (node.least, node.most)),
+                (-1, False, (0, 0), (0.0, 0.0)),
+            )
+            allowed = self._search.all_features if features is None else features
+            task = 1, 0, 0, 0, form, 0, size
+            found, _ = self._splitter.divide(task, children, 0, LEFT_CODES[0, 0], allowed)
             node.split = self._search.split(found, histogram, node, self._rules)
         if node.split is not None:
-            self._kept[node.key] = number
+            self._histogram_ids[node.key] = histogram_id
         return node
 
-    def _cells(self, node: Node) -> int:
+    def _n_cells(self, node: Node) -> int:
         return (node.high - node.low) * self._histograms.codes.shape[1]
 
-    def _shared_by_rows(self, node: Node) -> bool:
-        """Whether threads share the rows of a node rather than the features."""
-        return self._context.jobs > 1 and self._cells(node) >= SHARED_CELLS
+    def _is_row_parallel(self, node: Node) -> bool:
+        """Whether a node is parallelized over rows rather than over features."""
+        return self._context.jobs > 1 and self._n_cells(node) >= SHARED_CELLS
 
-    def _share_features(self, node: Node) -> None:
-        """Have other threads help with a node, and with all that come after it."""
-        if self._cells(node) >= TINY_CELLS:
-            self._divider.join()
+    def _start_helpers(self, node: Node) -> None:
+        """Start helper threads, which serve this node and all later ones, if it is large enough."""
+        if self._n_cells(node) >= MIN_CELLS_PARALLEL:
+            self._splitter.join()
 
     def _leave(self) -> None:
-        """Let other threads that help with nodes go."""
-        self._divider.leave()
+        """Dismiss the helper threads."""
+        self._splitter.leave()
 
     def _sums(self, node: Node, out: Integers | None = None) -> Integers:
-        lists = self.lists[node.buffer], self._packed[node.buffer]
+        lists = self.row_lists[node.buffer], self._packed_lists[node.buffer]
         return self._histograms.sums(self._numbers, *lists, node.low, node.high, out)
 
-    def _divide(self, node: Node, at: int, further: bool) -> tuple[Node, Node]:
-        """Move the rows of a leaf to its children and, if asked to, find their best splits."""
-        children = self._make_children(node, at)
-        smaller, larger = children if self._first_is_smaller(children) else children[::-1]
-        wanted = further and self._may_split(smaller), further and self._may_split(larger)
-        if not self._context.is_distributed and not self._shared_by_rows(node):
-            self._divide_by_features(node, children, (smaller, larger), wanted)
+    def _split_leaf(self, node: Node, number: int, more_splits: bool) -> tuple[Node, Node]:
+        """Apply split `number`; search the children too if `more_splits` may follow."""
+        children = self._make_children(node, number)
+        smaller, larger = children if self._left_is_smaller(children) else children[::-1]
+        may_split = self._may_split(smaller), self._may_split(larger)
+        to_search = more_splits and may_split[0], more_splits and may_split[1]
+        if not self._context.is_distributed and not self._is_row_parallel(node):
+            self._split_by_features(node, children, (smaller, larger), to_search)
         else:
             self._leave()
-            self._divide_by_rows(node, children, (smaller, larger), wanted)
+            self._split_by_rows(node, children, (smaller, larger), to_search)
         return children
 
-    def _make_children(self, node: Node, at: int) -> tuple[Node, Node]:
-        """The children of a leaf; of several machines none knows yet which rows they have."""
+    def _make_children(self, node: Node, number: int) -> tuple[Node, Node]:
+        """Create the children of a leaf.
+
+        If distributed, the boundary between their rows is not known before `_move`.
+        """
         split = node.split
         assert split is not None
         path, features = node.path, None
         if self._allowed is not None:
             path = path | {split.feature}
-            features = self._allowed(at, path)
+            features = self._allowed(number, path)
         bounds = self._bounds(node, split)
         middle = node.low + self._rules.count(split.left_sums)
-        to, depth, key = 1 - node.buffer, node.depth + 1, self._keys
+        target, depth, key = 1 - node.buffer, node.depth + 1, self._keys
         self._keys += 2
         return (
-            Node(node.low, middle, to, split.left_sums, depth, *bounds[0], features, path, key),
-            Node(middle, node.high, to, split.right_sums, depth, *bounds[1], features, path,
+            Node(node.low, middle, target, split.left_sums, depth, *bounds[0], features, path, key),
+            Node(middle, node.high, target, split.right_sums, depth, *bounds[1], features, path,
                  key + 1),
         )  # fmt: skip
 
-    def _divide_by_features(
+    def _split_by_features(
         self,
         node: Node,
         children: tuple[Node, Node],
         by_size: tuple[Node, Node],
-        wanted: tuple[bool, bool],
+        to_search: tuple[bool, bool],
     ) -> None:
-        """Every thread takes some features."""
-        self._share_features(node)
+        """Partition, sum and search a node in one kernel, parallel over features."""
+        self._start_helpers(node)
         split, smaller, pool = node.split, by_size[0], self._histograms
         assert split is not None
-        numbers = pool.take(), self._kept.pop(node.key)
-        summing, histograms = (NONE, 0, 0), (0, -1)
-        if any(wanted):
+        ids = pool.take(), self._histogram_ids.pop(node.key)
+        rows_to_sum, histograms = (NONE, 0, 0), (0, -1)
+        if any(to_search):
             form = pool.form(self._numbers, smaller.high - smaller.low)
-            summing, histograms = (form, smaller.low, smaller.high), numbers
-        division = node.buffer, node.low, children[0].high, node.high, *summing
-        given = [
+            rows_to_sum, histograms = (form, smaller.low, smaller.high), ids
+        task = node.buffer, node.low, children[0].high, node.high, *rows_to_sum
+        child_tasks = [
             (histogram, search, child.sums, (child.least, child.most))
-            for histogram, search, child in zip(histograms, wanted, by_size, strict=True)
+            for histogram, search, child in zip(histograms, to_search, by_size, strict=True)
         ]
-        allowed = self._search.all if smaller.features is None else smaller.features
-        side = self._search.left_codes(split)
-        found = self._divider.divide(division, given, split.feature, side, allowed)
-        for child, number, best in zip(by_size, numbers, found, strict=True):
-            child.split = self._search.split(best, pool.histogram(number), child, self._rules)
-            self._keep_histogram(child, number)
+        allowed = self._search.all_features if smaller.features is None else smaller.features
+        left_codes = self._search.left_codes(split)
+        found = self._splitter.divide(task, child_tasks, split.feature, left_codes, allowed)
+        for child, histogram_id, best in zip(by_size, ids, found, strict=True):
+            histogram = pool.histogram(histogram_id)
+            child.split = self._search.split(best, histogram, child, self._rules)
+            self._keep_or_release(child, histogram_id)
 
-    def _divide_by_rows(
+    def _split_by_rows(
         self,
         node: Node,
         children: tuple[Node, Node],
         by_size: tuple[Node, Node],
-        wanted: tuple[bool, bool],
+        to_search: tuple[bool, bool],
     ) -> None:
-        """Every thread, or machine, takes some rows."""
+        """Partition, sum and search a node, parallel over rows: of threads or of machines."""
         children[0].high = children[1].low = self._move(node)
         smaller, larger = by_size
         if self._context.is_distributed:
-            if any(wanted):
-                combine = _SplitsOfLeaves(self._search, self._rules, node.key, by_size, wanted)
+            if any(to_search):
+                combine = _CombineChildren(self._search, self._rules, node.key, by_size, to_search)
                 found = self._context.reduce_on_root(lambda: self._sums(smaller), combine)
                 smaller.split, larger.split = found
             return
         pool = self._histograms
-        numbers = pool.take(), self._kept.pop(node.key)
-        if any(wanted):
-            histograms = pool.histogram(numbers[0]), pool.histogram(numbers[1])
+        ids = pool.take(), self._histogram_ids.pop(node.key)
+        if any(to_search):
+            histograms = pool.histogram(ids[0]), pool.histogram(ids[1])
             self._sums(smaller, histograms[0])
             histograms[1].__isub__(histograms[0])
-            search = _Searching(self._search, self._rules, by_size, wanted, histograms)
+            search = _FindSplits(self._search, self._rules, by_size, to_search, histograms)
             smaller.split, larger.split = chain(*self._context.run(search, 2))
-        for child, number in zip(by_size, numbers, strict=True):
-            self._keep_histogram(child, number)
+        for child, histogram_id in zip(by_size, ids, strict=True):
+            self._keep_or_release(child, histogram_id)
 
-    def _keep_histogram(self, leaf: Node, number: int) -> None:
-        """Keep the histogram of a leaf that may be split, and let that of any other go."""
+    def _keep_or_release(self, leaf: Node, histogram_id: int) -> None:
+        """Keep the histogram of a leaf that has a split; release that of any other leaf."""
         if leaf.split is None:
-            self._histograms.release(number)
+            self._histograms.release(histogram_id)
         else:
-            self._kept[leaf.key] = number
+            self._histogram_ids[leaf.key] = histogram_id
 
-    def _lists(self, node: Node) -> tuple[Rows, Integers | None, Rows, Integers | None]:
-        """Rows and their packed numbers, where they are and where they are moved to."""
-        one, other = node.buffer, 1 - node.buffer
-        return self.lists[one], self._packed[one], self.lists[other], self._packed[other]
+    def _source_and_target(self, node: Node) -> tuple[Rows, Integers | None, Rows, Integers | None]:
+        """Return row list and packed words of a node's buffer, then of the other one."""
+        lists, packed, source = self.row_lists, self._packed_lists, node.buffer
+        return lists[source], packed[source], lists[1 - source], packed[1 - source]
 
-    def _first_is_smaller(self, children: tuple[Node, Node]) -> bool:
-        """Whether the first of two children has no more rows than the second, of all machines."""
-        one, other = (self._rules.count(child.sums) for child in children)
-        return one <= other
+    def _left_is_smaller(self, children: tuple[Node, Node]) -> bool:
+        """Whether the left child has no more rows than the right one, over all machines."""
+        left, right = (self._rules.count(child.sums) for child in children)
+        return left <= right
 
-    def _wait(self, node: Node, number: int, waiting: list[tuple[float, int]]) -> None:
+    def _wait(self, node: Node, number: int, heap: list[tuple[float, int]]) -> None:
         if node.split is not None:
-            heapq.heappush(waiting, (-node.split.gain, number))
+            heapq.heappush(heap, (-node.split.gain, number))
 
     def _may_split(self, node: Node) -> bool:
         deep = self._max_depth > 0 and node.depth >= self._max_depth
         return not deep and self._rules.may_split(node.sums)
 
-    def _link(self, draft: Draft, origin: tuple[int, bool], at: int) -> None:
-        """Let the split above a leaf lead to the split that replaces it."""
-        above, right = origin
+    def _link_parent(self, draft: Draft, parent: tuple[int, bool], number: int) -> None:
+        """Make split `number` the child of the split above."""
+        above, is_right = parent
         if above >= 0:
-            (draft.right if right else draft.left)[above] = at
+            (draft.right if is_right else draft.left)[above] = number
 
     def _bounds(self, node: Node, split: Split) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Bounds of the values below each child.
+        """Return the bounds of the leaf values below each child.
 
-        A split of a feature with a direction puts a bound halfway between the values of its
-        children, which all leaves on either side respect: whatever else is split below, no leaf
-        on the left can pass one on the right.
+        A split on a monotone feature bounds the leaves of both sides by the midpoint of its
+        children's values, so that later splits below cannot violate the constraint.
         """
-        sign = self._search.direction_of(split)
+        sign = self._search.monotone_sign(split)
         if sign == 0:
             return (node.least, node.most), (node.least, node.most)
-        between = 0.5 * sum(
-            self._search.value_of(sums, self._rules, node.least, node.most)
+        midpoint = 0.5 * sum(
+            self._search.node_value(sums, self._rules, node.least, node.most)
             for sums in (split.left_sums, split.right_sums)
         )
         if sign > 0:
-            return (node.least, between), (between, node.most)
-        return (between, node.most), (node.least, between)
+            return (node.least, midpoint), (midpoint, node.most)
+        return (midpoint, node.most), (node.least, midpoint)
 
     def _move(self, node: Node) -> int:
-        """Put the rows that go left before those that go right; gives where these begin."""
+        """Partition the rows of a node stably; return the position of the first right row."""
         assert node.split is not None
         low, size = node.low, node.high - node.low
-        lists = self._lists(node)
+        lists = self._source_and_target(node)
         column, offsets, step = self._columns
-        side = self._search.left_codes(node.split)
+        left_codes = self._search.left_codes(node.split)
         offset = int(offsets[node.split.feature])
-        read: tuple[Any, ...] = column, offset, step, side, lists[0]
+        source: tuple[Any, ...] = column, offset, step, left_codes, lists[0]
         small = is_small("rows", size)
         counts = self._context.run(
-            lambda first, last: count_left(low + first, low + last, *read), size, small=small
+            lambda first, last: count_left(low + first, low + last, *source), size, small=small
         )
-        parts = self._context.split(size) if len(counts) > 1 else [(0, size)]
-        before = dict(zip(parts, np.cumsum([0, *counts]), strict=False))
+        chunks = self._context.split(size) if len(counts) > 1 else [(0, size)]
+        left_before = dict(zip(chunks, np.cumsum([0, *counts]), strict=False))
         middle = low + int(sum(counts))
 
         def move(first: int, last: int) -> None:
-            left = int(before[first, last])
-            to = low + left, middle + first - left
-            given = low + first, low + last, *to, *read, *lists[1:]
+            left = int(left_before[first, last])
+            targets = low + left, middle + first - left
+            given = low + first, low + last, *targets, *source, *lists[1:]
             scatter(*given)
 
         self._context.run(move, size, small=small)
@@ -457,64 +472,66 @@ class TreeGrower:
 
 
 @dataclass(frozen=True)
-class _SplitOfRoot:
-    """The sums of the root and its best split, from the histograms of all machines."""
+class _CombineRoot:
+    """Task on the root machine: combine the root's histograms, return its sums and best split."""
 
     search: SplitSearch
     rules: Rules
     root: Node
-    end: int  # of the bins of the first feature
+    end: int  # end of the bins of the first feature
 
     def __call__(
-        self, parts: Sequence[Integers], kept: dict[Any, Any]
+        self, histograms: Sequence[Integers], leaf_histograms: dict[Any, Any]
     ) -> tuple[tuple[int, int], Split | None]:
-        histogram = added(parts)
+        histogram = added(histograms)
         pull, weight_count = histogram[: self.end].sum(axis=0)
         sums = int(pull), int(weight_count)
-        kept.clear()
+        leaf_histograms.clear()
         if not self.rules.may_split(sums):
             return sums, None
-        kept[self.root.key] = histogram
+        leaf_histograms[self.root.key] = histogram
         return sums, self.search.best(histogram, replace(self.root, sums=sums), self.rules)
 
 
 @dataclass(frozen=True)
-class _Searching:
-    """Searches the histograms of two new leaves, the smaller first."""
+class _FindSplits:
+    """Task: search the histograms of two new leaves, the smaller first."""
 
     search: SplitSearch
     rules: Rules
     leaves: tuple[Node, Node]
-    wanted: tuple[bool, bool]  # whether they may be split
+    to_search: tuple[bool, bool]
     histograms: tuple[Integers, Integers]
 
     def __call__(self, low: int, high: int) -> list[Split | None]:
         return [
             self.search.best(self.histograms[i], self.leaves[i], self.rules)
-            if self.wanted[i] else None
+            if self.to_search[i] else None
             for i in range(low, high)
         ]  # fmt: skip
 
 
 @dataclass(frozen=True)
-class _SplitsOfLeaves:
-    """The best splits of two new leaves, from the histograms of the smaller one on all machines.
+class _CombineChildren:
+    """Task on the root machine: combine the smaller child's histograms, return both best splits.
 
-    Histograms of leaves that may be split are kept by the keys of the leaves.
+    The histograms of leaves that have a split are kept under the keys of the leaves.
     """
 
     search: SplitSearch
     rules: Rules
     parent: int
     leaves: tuple[Node, Node]  # the smaller first
-    wanted: tuple[bool, bool]
+    to_search: tuple[bool, bool]
 
-    def __call__(self, parts: Sequence[Integers], kept: dict[int, Integers]) -> list[Split | None]:
-        smaller, larger = added(parts), kept.pop(self.parent)
+    def __call__(
+        self, histograms: Sequence[Integers], leaf_histograms: dict[int, Integers]
+    ) -> list[Split | None]:
+        smaller, larger = added(histograms), leaf_histograms.pop(self.parent)
         larger -= smaller
-        histograms = smaller, larger
-        found = _Searching(self.search, self.rules, self.leaves, self.wanted, histograms)(0, 2)
-        for node, split, histogram in zip(self.leaves, found, histograms, strict=True):
+        both = smaller, larger
+        found = _FindSplits(self.search, self.rules, self.leaves, self.to_search, both)(0, 2)
+        for node, split, histogram in zip(self.leaves, found, both, strict=True):
             if split is not None:
-                kept[node.key] = histogram
+                leaf_histograms[node.key] = histogram
         return found

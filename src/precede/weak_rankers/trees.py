@@ -1,7 +1,7 @@
-"""Regression trees as weak rankers: plain numbers, wherever they were grown.
+"""Regression trees as weak rankers, and fast scoring of many trees.
 
-A `Tree` is saved as JSON and scored by a kernel of ours, so a fitted model needs the library
-that grew it no more. `precede.weak_rankers.tree_family` grows them.
+A `Tree` consists of plain numbers: it is saved as JSON and scored without the library that grew
+it. `precede.weak_rankers.tree_family` grows trees.
 """
 
 from __future__ import annotations
@@ -28,49 +28,45 @@ __all__ = [
     "MOST_FEATURES",
     "Forest",
     "Tree",
-    "listed",
-    "numbers_of",
+    "as_numbers",
+    "as_tuple",
     "tree_from_lightgbm",
     "tree_from_sklearn",
 ]
 
 
-# Rows scored at a time: their values of the features in use stay near the processor.
-BLOCK = 64
-# Trees of so many leaves are scored as the bits of one word; larger ones are walked down.
-WORD = 64
-# A de Bruijn sequence: multiplied by 2^k its upper six bits differ for every k.
+# Rows scored together, so that their feature values stay in the cache.
+ROWS_PER_BLOCK = 64
+# Trees with at most this many leaves are scored by bit masks; larger ones by descent.
+MASK_BITS = 64
+# A de Bruijn sequence: the upper six bits of its product with 2^k are different for each k.
 DE_BRUIJN = 0x022FDD63CC95386D
-# Rows whose codes are in memory at a time, of a table on disk.
+# Rows of an on-disk table whose codes are in memory at a time.
 ROWS_FROM_DISK = 1 << 20
-# Numbers beyond these are mistakes, or files that mean harm.
+# Larger numbers are rejected as a mistake or a malicious model file.
 MOST_FEATURES = 1 << 26
 MOST_ROWS = 2**53
 
 
-# -- the ranker ------------------------------------------------------------------------------
+# -- one tree --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Tree(WeakRanker):
-    """A binary regression tree: plain numbers, one entry for each split or leaf.
+    """A binary regression tree.
 
     Split j sends a row to ``left[j]`` if ``x[split_feature[j]] <= threshold[j]``, to
-    ``right[j]`` otherwise; a missing value goes left if ``missing_left[j]``. A child of 0 or
-    more is a split, a negative child c is leaf ``-1 - c``. Splits are numbered so that
-    children come after their parents; split 0 is the root.
+    ``right[j]`` otherwise; a missing value goes left if ``missing_left[j]``. A non-negative child
+    is a split, a negative child c is leaf ``-1 - c``. Split 0 is the root, and children are
+    numbered after their parents. Prediction takes O(depth) per row.
 
     Attributes
     ----------
-    split_feature, threshold, missing_left, left, right : one entry for each split
-    value, count : value of each leaf, and how many training rows it holds
-    gain : what each split gained while growing
-    categories : empty, or for each split the categories that go left (empty: by threshold).
-        A row whose value is none of them, missing or negative goes right.
-
-    Notes
-    -----
-    O(depth) for a row.
+    split_feature, threshold, missing_left, left, right : one entry per split
+    value, count : value and number of training rows of each leaf
+    gain : gain of each split
+    categories : empty, or for each split the categories that go left (an empty set: split by
+        threshold). Values in no set, missing and negative values go right.
 
     Examples
     --------
@@ -96,21 +92,21 @@ class Tree(WeakRanker):
 
     def __post_init__(self) -> None:
         for field in ("split_feature", "left", "right", "count"):
-            object.__setattr__(self, field, numbers_of(getattr(self, field), int, field))
+            object.__setattr__(self, field, as_numbers(getattr(self, field), int, field))
         for field in ("threshold", "value", "gain"):
-            object.__setattr__(self, field, numbers_of(getattr(self, field), float, field))
-        flags = numbers_of(self.missing_left, int, "missing_left")
+            object.__setattr__(self, field, as_numbers(getattr(self, field), float, field))
+        flags = as_numbers(self.missing_left, int, "missing_left")
         object.__setattr__(self, "missing_left", tuple(bool(flag) for flag in flags))
-        sets = tuple(numbers_of(each, int, "categories") for each in listed(self.categories))
+        sets = tuple(as_numbers(each, int, "categories") for each in as_tuple(self.categories))
         object.__setattr__(self, "categories", sets)
         self._check_shape()
         self._check_numbers()
 
     @classmethod
     def trusted(cls, **fields: Any) -> Tree:
-        """A tree of tuples whose types and shape need no check, because they were made here.
+        """Create a tree from all its fields without checking their types and the structure.
 
-        All fields are given. Checking takes as long as growing a small tree.
+        For trees made by this package: checking takes as long as growing a small tree.
         """
         tree = object.__new__(cls)
         for name, value in fields.items():
@@ -119,7 +115,7 @@ class Tree(WeakRanker):
         return tree
 
     def _check_shape(self) -> None:
-        """Refuse anything but a tree: every split and leaf is reached once, from above."""
+        """Raise ValueError unless each split and leaf is the child of one earlier split."""
         splits = len(self.split_feature)
         sizes = {len(getattr(self, f)) for f in ("threshold", "missing_left", "left", "right",
                                                  "gain")}  # fmt: skip
@@ -128,15 +124,15 @@ class Tree(WeakRanker):
         if self.categories and len(self.categories) != splits:
             raise ValueError("a tree needs one set of categories for each split, or none at all")
         children = sorted([*self.left, *self.right])
-        wanted = [*range(-splits - 1, 0), *range(1, splits)] if splits else []
+        expected = [*range(-splits - 1, 0), *range(1, splits)] if splits else []
         upwards = any(
             0 <= child <= j for j in range(splits) for child in (self.left[j], self.right[j])
         )
-        if children != wanted or upwards:
+        if children != expected or upwards:
             raise ValueError("a tree must reach every split and every leaf once, from above")
 
     def _check_numbers(self) -> None:
-        """Refuse numbers that no training could have left."""
+        """Raise ValueError if a number is not finite or out of range."""
         if not all(map(math.isfinite, self.value)):
             raise ValueError("a leaf of a tree has a value that is not finite")
         if not all(map(math.isfinite, self.gain)):
@@ -159,68 +155,66 @@ class Tree(WeakRanker):
 
     @cached_property
     def features(self) -> tuple[int, ...]:
-        """Features that the tree reads, in rising order."""
+        """Features used by the splits, in increasing order."""
         return tuple(sorted(set(self.split_feature)))
 
     @cached_property
     def depth(self) -> int:
-        """Number of splits on the longest way down."""
+        """Number of splits on the longest path from the root."""
         depth = [0] * len(self.split_feature)
         for j in range(len(depth) - 1, -1, -1):
             depth[j] = 1 + max(depth[c] if c >= 0 else 0 for c in (self.left[j], self.right[j]))
         return depth[0] if depth else 0
 
     def as_tree(self) -> Tree:
-        """Itself."""
+        """Return the tree itself."""
         return self
 
     def __call__(self, X: Array) -> Floats:
-        """Value of each row."""
+        """Return the value of each row."""
         return self._values(X, np.arange(X.shape[0]))
 
     def on(self, table: Table) -> Floats:
-        """Value of each row: from the codes where they tell which way it goes.
+        """Return the value of each row of a table.
 
-        They do if all thresholds are cuts of the table, and all categories have bins there.
-
-        Otherwise from the raw rows, without copying them; a table that holds none raises
-        ValueError. O(depth) for each row.
+        Reads the codes if all thresholds are cuts of the table and all categories have bins.
+        Otherwise reads the raw rows without copying them; raises ValueError if the table has none.
+        O(depth) per row.
         """
         if not self.split_feature:
             return np.full(table.n_used_rows, self.value[0])
-        sides = self._left_codes(table.bins)
-        if sides is None:
+        left_codes = self._left_codes(table.bins)
+        if left_codes is None:
             return self._values(table.rows() if table.X is None else table.X, table.order)
         values = np.empty(table.n_used_rows)
         feature, *_, child, value, _, _ = self._arrays
         features = np.array(self.features)
-        # From disk the codes of some rows at a time.
-        width = ROWS_FROM_DISK if table.streamed else max(1, values.size)
-        for low in range(0, values.size, width):
-            high = min(low + width, values.size)
-            _values_of_codes(low, high, table.codes, feature, sides, child, value, values)
+        chunk = ROWS_FROM_DISK if table.streamed else max(1, values.size)
+        for low in range(0, values.size, chunk):
+            high = min(low + chunk, values.size)
+            _predict_codes(low, high, table.codes, feature, left_codes, child, value, values)
             table.release(features)
         return values
 
     def _left_codes(self, bins: Bins) -> Flags | None:
-        """Which of the 256 codes each split sends left; None if codes cannot tell.
+        """Return whether each split sends each of the 256 codes left; None if codes do not tell.
 
         A value is at most ``cuts[b]`` if its code is at most b. A category without a bin is in no
-        set of those that have one, and goes right like missing values.
+        left set if all categories of the sets have bins; it goes right like missing values.
         """
         if self.features[-1] >= bins.n_features:
             return None
-        sides = np.zeros((len(self.split_feature), MISSING + 1), np.bool_)
-        sets = self.categories or ((),) * len(sides)
-        for j, (feature, threshold, named) in enumerate(
+        goes_left = np.zeros((len(self.split_feature), MISSING + 1), np.bool_)
+        sets = self.categories or ((),) * len(goes_left)
+        for j, (feature, threshold, left_set) in enumerate(
             zip(self.split_feature, self.threshold, sets, strict=True)
         ):
-            kept, cuts = bins.categories.get(feature), bins.cuts[feature]
-            if bool(named) != (kept is not None):
+            binned, cuts = bins.categories.get(feature), bins.cuts[feature]
+            if bool(left_set) != (binned is not None):
                 return None
-            if kept is not None:
-                sides[j, : kept.size] = np.isin(kept, named)
-                if np.count_nonzero(sides[j]) < len(set(named)):
+            if binned is not None:
+                goes_left[j, : binned.size] = np.isin(binned, left_set)
+                if np.count_nonzero(goes_left[j]) < len(set(left_set)):
                     return None
                 continue
             last = int(np.searchsorted(cuts, threshold))
@@ -228,9 +222,9 @@ class Tree(WeakRanker):
                 last = MISSING - 1
             elif last == cuts.size or cuts[last] != threshold:
                 return None
-            sides[j, : last + 1] = True
-            sides[j, MISSING] = self.missing_left[j]
-        return sides
+            goes_left[j, : last + 1] = True
+            goes_left[j, MISSING] = self.missing_left[j]
+        return goes_left
 
     def _values(self, X: Any, order: Integers) -> Floats:
         values = np.empty(order.size)
@@ -240,11 +234,11 @@ class Tree(WeakRanker):
         if self.features[-1] >= X.shape[1]:
             raise ValueError(f"a tree reads feature {self.features[-1]} of {X.shape[1]}")
         arrays = self._arrays
-        if scipy.sparse.issparse(X):  # the columns in use alone, as a dense table
+        if scipy.sparse.issparse(X):  # make only the used columns dense
             X = X[:, list(self.features)].toarray()
             position = np.searchsorted(self.features, arrays[0])
             arrays = (position.astype(np.int64), *arrays[1:])
-        _values_of_rows(X, order, values, *arrays)
+        _predict_rows(X, order, values, *arrays)
         return values
 
     @cached_property
@@ -261,52 +255,53 @@ class Tree(WeakRanker):
         )
 
     def check_features(self, n_features: int) -> None:
-        """Raise ValueError if it reads a feature that is not one of so many."""
+        """Raise ValueError if a split uses a feature beyond `n_features`."""
         if max(self.features, default=0) >= n_features:
             raise ValueError(
                 f"a {self.name} uses feature {max(self.features)}, but there are {n_features}"
             )
 
     def importances(self) -> dict[int, float]:
-        """How far the tree moves scores apart, shared among its features by gain."""
+        """Return the standard deviation of the values, divided among the features by gain."""
         weight = np.array(self.count, float)
         if not self.gain or weight.sum() == 0:
             return {}
-        # By powers of two, which round nothing and keep squares and sums from overflowing.
-        unit = int(np.frexp(np.abs(self.value).max())[1])
-        value = np.ldexp(self.value, -unit)
+        # Scaling by powers of two is exact, and prevents overflow of squares and sums.
+        exponent = int(np.frexp(np.abs(self.value).max())[1])
+        value = np.ldexp(self.value, -exponent)
         mean = (weight * value).sum() / weight.sum()
-        spread = math.ldexp(math.sqrt((weight * (value - mean) ** 2).sum() / weight.sum()), unit)
+        variance = (weight * (value - mean) ** 2).sum() / weight.sum()
+        deviation = math.ldexp(math.sqrt(variance), exponent)
         gain = np.maximum(np.array(self.gain), 0.0)
         gain = np.ldexp(gain, -int(np.frexp(gain.max())[1]))
         total = gain.sum()
-        share = gain / total if total > 0 else np.full(gain.size, 1 / gain.size)
-        found: dict[int, float] = {}
-        for feature, part in zip(self.split_feature, share, strict=True):
-            found[feature] = found.get(feature, 0.0) + spread * float(part)
-        return found
+        shares = gain / total if total > 0 else np.full(gain.size, 1 / gain.size)
+        importances: dict[int, float] = {}
+        for feature, share in zip(self.split_feature, shares, strict=True):
+            importances[feature] = importances.get(feature, 0.0) + deviation * float(share)
+        return importances
 
     def __str__(self) -> str:
         return f"Tree({self.n_leaves} leaves of features {', '.join(map(str, self.features))})"
 
 
-def listed(values: Any, what: str = "tree") -> tuple[Any, ...]:
-    """A tuple of what a file lists for a tree, or for something else."""
+def as_tuple(values: Any, what: str = "tree") -> tuple[Any, ...]:
+    """Convert a list read from a model file; raise ValueError if it is not a list."""
     if not isinstance(values, list | tuple | np.ndarray):
         raise ValueError(f"a {what} is made of lists, not {shown(values)}")
     return tuple(values)
 
 
-def numbers_of(values: Any, kind: type, name: str, what: str = "tree") -> tuple[Any, ...]:
-    """A tuple of int or float; spelled-out infinities are numbers, anything else is refused."""
-    return tuple(_one_number(value, kind, name, what) for value in listed(values, what))
+def as_numbers(values: Any, kind: type, name: str, what: str = "tree") -> tuple[Any, ...]:
+    """Convert a list to a tuple of int or float; "inf" and "-inf" are the only strings allowed."""
+    return tuple(_as_number(value, kind, name, what) for value in as_tuple(values, what))
 
 
-def _one_number(value: Any, kind: type, name: str, what: str) -> Any:
+def _as_number(value: Any, kind: type, name: str, what: str) -> Any:
     if isinstance(value, str) and value in ("inf", "-inf") and kind is float:
         return float(value)
-    good: Any = int | np.integer | np.bool_ if kind is int else int | float | np.number
-    if not isinstance(value, good) or value != value:  # noqa: PLR0124  (NaN)
+    allowed: Any = int | np.integer | np.bool_ if kind is int else int | float | np.number
+    if not isinstance(value, allowed) or value != value:  # noqa: PLR0124  (NaN)
         raise ValueError(f"{name} of a {what} holds {shown(value)}, a wrong kind of value")
     try:
         return kind(value)
@@ -317,25 +312,28 @@ def _one_number(value: Any, kind: type, name: str, what: str) -> Any:
 def _bitsets(
     categories: tuple[tuple[int, ...], ...], splits: int
 ) -> tuple[Integers, NDArray[np.uint32]]:
-    """Sets of categories as bits; ``start[j] == start[j + 1]`` for a split by threshold."""
-    words = [np.zeros(max(each, default=-1) // 32 + 1, np.uint32) for each in categories]
-    for word, each in zip(words, categories, strict=True):
-        for category in each:
-            word[category // 32] |= np.uint32(1 << (category % 32))
-    sizes = [word.size for word in words] if words else [0] * splits
+    """Return the category sets as bits: split j has the words ``start[j]..start[j + 1]``.
+
+    A split by threshold has none.
+    """
+    bitsets = [np.zeros(max(left_set, default=-1) // 32 + 1, np.uint32) for left_set in categories]
+    for bitset, left_set in zip(bitsets, categories, strict=True):
+        for category in left_set:
+            bitset[category // 32] |= np.uint32(1 << (category % 32))
+    sizes = [bitset.size for bitset in bitsets] if bitsets else [0] * splits
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    return start, np.concatenate([*words, np.zeros(0, np.uint32)])
+    return start, np.concatenate([*bitsets, np.zeros(0, np.uint32)])
 
 
-# -- many trees at once ----------------------------------------------------------------------
+# -- many trees ------------------------------------------------------------------------------
 
 
 class Forest:
-    """Trees with their weights, laid out for scoring many rows.
+    """Weighted trees, laid out for scoring many rows.
 
-    Trees of at most 64 leaves take O(leaves) for a row and a tree, but many rows at a time and
-    without a branch, which is several times faster than walking down. If one of the trees is
-    larger, all are walked down, in O(depth). The scores have the same bits either way.
+    Trees with at most 64 leaves take O(leaves) per row, but vectorized over rows and without
+    branches, which is several times faster than descending. If one tree is larger, all are
+    descended in O(depth). Both layouts return the same bits.
 
     >>> import numpy as np
     >>> tree = Tree((0,), (1.5,), (True,), (-1,), (-2,), (10.0, 20.0), (3, 4), (1.0,))
@@ -347,13 +345,13 @@ class Forest:
 
     def __init__(self, trees: list[Tree], weights: list[float]) -> None:
         self.features = np.array(sorted({f for tree in trees for f in tree.features}), np.int64)
-        small = all(tree.n_leaves <= WORD for tree in trees)
-        layout = _Masks if small else _Nodes
-        self._layout: _Masks | _Nodes = layout(trees, weights, self.features)
+        small = all(tree.n_leaves <= MASK_BITS for tree in trees)
+        layout = _MaskLayout if small else _NodeLayout
+        self._layout: _MaskLayout | _NodeLayout = layout(trees, weights, self.features)
 
     def add_to(self, scores: Floats, X: Array, context: Context | None = None) -> None:
-        """Add the weighted trees to the scores, in their order."""
-        kernel = _score_by_masks if isinstance(self._layout, _Masks) else _score_by_walks
+        """Add the weighted values of the trees to the scores, tree by tree."""
+        kernel = _score_by_masks if isinstance(self._layout, _MaskLayout) else _score_by_descent
         arrays = self._layout.arrays(single=X.dtype == np.float32)
         (context or Context(1)).run(
             kernel, X.shape[0], X, self.features, *arrays, scores,
@@ -361,13 +359,17 @@ class Forest:
         )  # fmt: skip
 
 
-class _Masks:
-    """Splits as masks of the leaves that they rule out.
+class _MaskLayout:
+    """Splits as bit masks of leaves (QuickScorer).
 
-    Leaves are numbered from left to right. A split that sends a row right rules out the leaves on
-    its left; the row's leaf is the first one that no split rules out. The order of the splits does
-    not matter: those that send missing values left come first, then those that send them right,
-    then those by categories. The first two kinds are padded to multiples of four.
+    Leaves are numbered from left to right. A split that sends a row right excludes the leaves on
+    its left; the row's leaf is the first one that no split excludes. The splits of a tree may be
+    evaluated in any order, and are sorted by kind::
+
+        | missing values left | missing values right | categorical |
+        start[t, 0]           start[t, 1]            start[t, 2]   start[t, 3]
+
+    The first two kinds are padded to multiples of four.
 
     References
     ----------
@@ -377,7 +379,7 @@ class _Masks:
     """
 
     def __init__(self, trees: list[Tree], weights: list[float], features: Integers) -> None:
-        kinds = [_kinds_of_splits(tree) for tree in trees]
+        kinds = [_split_kinds(tree) for tree in trees]
         sizes = np.array([np.bincount(kind, minlength=3) for kind in kinds]).reshape(-1, 3)
         sizes[:, :2] += -sizes[:, :2] % 4
         ends = np.cumsum(sizes).reshape(-1, 3)
@@ -385,35 +387,38 @@ class _Masks:
         total = int(sizes.sum())
         self._feature = np.zeros(total, np.int32)
         self._threshold = np.full(total, np.inf)
-        self._mask = np.full(total, (1 << WORD) - 1, np.uint64)
-        self._value = np.zeros((len(trees), WORD))
-        slot = np.array([(DE_BRUIJN << bit) % (1 << WORD) >> WORD - 6 for bit in range(WORD)])
+        self._mask = np.full(total, (1 << MASK_BITS) - 1, np.uint64)
+        self._value = np.zeros((len(trees), MASK_BITS))
+        # Column of a leaf's value, by the lowest bit that its row's mask has set.
+        slot = np.array(
+            [(DE_BRUIJN << k) % (1 << MASK_BITS) >> MASK_BITS - 6 for k in range(MASK_BITS)]
+        )
         sets: list[tuple[int, ...]] = [()] * total
         for number, (tree, weight) in enumerate(zip(trees, weights, strict=True)):
-            leaf, masks = _left_to_right(tree)
+            leaf, masks = _leaf_masks(tree)
             for kind, start in enumerate(self._start[number, :3].tolist()):
                 chosen = np.flatnonzero(kinds[number] == kind)
-                at = slice(start, start + chosen.size)
-                self._feature[at] = np.searchsorted(features, np.array(tree.split_feature)[chosen])
-                self._threshold[at] = np.array(tree.threshold)[chosen]
-                self._mask[at] = np.array(masks, np.uint64)[chosen]
+                target = slice(start, start + chosen.size)
+                split_feature = np.array(tree.split_feature)[chosen]
+                self._feature[target] = np.searchsorted(features, split_feature)
+                self._threshold[target] = np.array(tree.threshold)[chosen]
+                self._mask[target] = np.array(masks, np.uint64)[chosen]
                 if kind == 2:
-                    sets[at] = [tree.categories[split] for split in chosen]
+                    sets[target] = [tree.categories[split] for split in chosen]
             self._value[number, slot[leaf]] = weight * np.array(tree.value)
-        self._single = _rounded_down(self._threshold)
+        self._threshold32 = _round_down(self._threshold)
         self._sets = _bitsets(tuple(sets), total)
 
     def arrays(self, *, single: bool) -> tuple[Array, ...]:
-        """What the kernel takes, for values of single or double precision."""
-        threshold = self._single if single else self._threshold
+        """Return the arguments of the kernel, for rows of single or double precision."""
+        threshold = self._threshold32 if single else self._threshold
         return self._start, self._feature, threshold, self._mask, self._value, *self._sets
 
 
-class _Nodes:
-    """Splits and leaves as nodes, to be walked down by a block of rows at a time.
+class _NodeLayout:
+    """Splits and leaves as nodes, descended by a block of rows at a time.
 
-    Leaves lead to themselves, so all rows take the same number of steps and the processor has no
-    branch to guess.
+    Leaves are their own children, so that all rows take the same number of steps without branches.
     """
 
     def __init__(self, trees: list[Tree], weights: list[float], features: Integers) -> None:
@@ -424,14 +429,14 @@ class _Nodes:
         self._feature = np.zeros(total, np.int32)
         self._threshold = np.full(total, np.inf)
         self._child = np.zeros((total, 2), np.int32)
-        self._missing = np.zeros(total, np.uint8)  # which child takes a missing value
+        self._missing_right = np.zeros(total, np.uint8)
         self._value = np.zeros(total)
         sets: list[tuple[int, ...]] = []
         for tree, weight, start in zip(trees, weights, self._start, strict=False):
             self._lay_out(tree, weight, int(start), features)
             sets += tree.categories or [()] * len(tree.split_feature)
             sets += [()] * tree.n_leaves
-        self._single = _rounded_down(self._threshold)
+        self._threshold32 = _round_down(self._threshold)
         self._any_set = any(sets)
         self._sets = _bitsets(tuple(sets), total)
 
@@ -443,29 +448,29 @@ class _Nodes:
         for side, children in enumerate((tree.left, tree.right)):
             self._child[inner, side] = [c if c >= 0 else splits - 1 - c for c in children]
         self._child[leaves] = np.arange(splits, 2 * splits + 1)[:, None]
-        self._missing[inner] = 1 - np.array(tree.missing_left, np.uint8)
+        self._missing_right[inner] = 1 - np.array(tree.missing_left, np.uint8)
         self._value[leaves] = weight * np.array(tree.value)
 
     def arrays(self, *, single: bool) -> tuple[Any, ...]:
-        """What the kernel takes, for values of single or double precision."""
-        threshold = self._single if single else self._threshold
+        """Return the arguments of the kernel, for rows of single or double precision."""
+        threshold = self._threshold32 if single else self._threshold
         return (
-            self._start, self._depth, self._feature, threshold, self._child, self._missing,
+            self._start, self._depth, self._feature, threshold, self._child, self._missing_right,
             self._value, self._any_set, *self._sets,
         )  # fmt: skip
 
 
-def _kinds_of_splits(tree: Tree) -> Integers:
-    """0 for a split that sends missing values left, 1 if right, 2 if it asks for categories."""
+def _split_kinds(tree: Tree) -> Integers:
+    """Return 0 for splits with missing values left, 1 for right, 2 for categorical splits."""
     kinds = 1 - np.array(tree.missing_left, np.int64)
-    kinds[[bool(each) for each in tree.categories]] = 2
+    kinds[[bool(left_set) for left_set in tree.categories]] = 2
     return kinds
 
 
-def _left_to_right(tree: Tree) -> tuple[list[int], list[int]]:
-    """Position of each leaf, from left to right, and for each split the leaves not on its left."""
+def _leaf_masks(tree: Tree) -> tuple[list[int], list[int]]:
+    """Return each leaf's position from left to right, and each split's mask of kept leaves."""
     splits = len(tree.split_feature)
-    # Splits first, then leaves: a child that is negative counts from the end.
+    # Splits first, then leaves backwards, so that negative children index from the end.
     size = [1] * (splits + tree.n_leaves)
     for j in reversed(range(splits)):
         size[j] = size[tree.left[j]] + size[tree.right[j]]
@@ -474,49 +479,49 @@ def _left_to_right(tree: Tree) -> tuple[list[int], list[int]]:
     for j in range(splits):
         first[tree.left[j]] = first[j]
         first[tree.right[j]] = first[j] + size[tree.left[j]]
-        masks.append((1 << WORD) - 1 - (1 << first[tree.right[j]]) + (1 << first[j]))
+        masks.append((1 << MASK_BITS) - 1 - (1 << first[tree.right[j]]) + (1 << first[j]))
     return first[: -tree.n_leaves - 1 : -1], masks
 
 
-def _rounded_down(threshold: Floats) -> NDArray[np.float32]:
-    """Thresholds that tell numbers of single precision apart as the given ones do."""
+def _round_down(threshold: Floats) -> NDArray[np.float32]:
+    """Return float32 thresholds that compare with float32 values as the given ones do."""
     with np.errstate(all="ignore"):
         rounded = threshold.astype(np.float32)
         return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
 
 
-# -- from others -----------------------------------------------------------------------------
+# -- conversion from other libraries ---------------------------------------------------------
 
 
 def tree_from_lightgbm(structure: dict[str, Any]) -> Tree:
-    """Turn LightGBM's dump of a tree (``tree_info[t]["tree_structure"]``) into a `Tree`.
+    """Convert LightGBM's dump of a tree (``tree_info[t]["tree_structure"]``) to a `Tree`.
 
-    Where training saw no missing value LightGBM takes a missing one for 0, and so do we.
+    Like LightGBM, treats missing values as 0 if there were none in training.
 
     >>> tree_from_lightgbm({"leaf_value": 0.5}).value
     (0.5,)
     """
     splits: dict[int, dict[str, Any]] = {}
     leaves: dict[int, dict[str, Any]] = {}
-    waiting = [structure]
-    while waiting:
-        node = waiting.pop()
+    stack = [structure]
+    while stack:
+        node = stack.pop()
         if "split_index" in node:
             splits[node["split_index"]] = node
-            waiting += [node["left_child"], node["right_child"]]
+            stack += [node["left_child"], node["right_child"]]
         else:
             leaves[node.get("leaf_index", 0)] = node
     inner = [splits[j] for j in sorted(splits)]
-    loser_weight = [leaves[j] for j in sorted(leaves)]
-    sets = tuple(_categories_of(node) for node in inner)
+    outer = [leaves[j] for j in sorted(leaves)]
+    sets = tuple(_left_categories(node) for node in inner)
     return Tree(
         split_feature=tuple(node["split_feature"] for node in inner),
         threshold=tuple(0.0 if sets[j] else node["threshold"] for j, node in enumerate(inner)),
         missing_left=tuple(_missing_left(node) for node in inner),
         left=tuple(_child(node["left_child"]) for node in inner),
         right=tuple(_child(node["right_child"]) for node in inner),
-        value=tuple(float(node["leaf_value"]) for node in loser_weight),
-        count=tuple(int(node.get("leaf_count", 0)) for node in loser_weight),
+        value=tuple(float(node["leaf_value"]) for node in outer),
+        count=tuple(int(node.get("leaf_count", 0)) for node in outer),
         gain=tuple(float(node["split_gain"]) for node in inner),
         categories=sets if any(sets) else (),
     )
@@ -526,7 +531,7 @@ def _child(node: dict[str, Any]) -> int:
     return node["split_index"] if "split_index" in node else -1 - node["leaf_index"]
 
 
-def _categories_of(node: dict[str, Any]) -> tuple[int, ...]:
+def _left_categories(node: dict[str, Any]) -> tuple[int, ...]:
     if node["decision_type"] != "==":
         return ()
     return tuple(sorted(int(category) for category in str(node["threshold"]).split("||")))
@@ -543,30 +548,30 @@ def _missing_left(node: dict[str, Any]) -> bool:
 
 
 def tree_from_sklearn(regressor: Any) -> Tree:
-    """Turn a fitted scikit-learn `DecisionTreeRegressor` into a `Tree`.
+    """Convert a fitted scikit-learn `DecisionTreeRegressor` to a `Tree`.
 
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> fitted = DecisionTreeRegressor(max_depth=1).fit([[0.0], [1.0]], [5.0, 7.0])
     >>> tree_from_sklearn(fitted)(np.array([[0.2], [0.8]]))
     array([5., 7.])
     """
-    grown = regressor.tree_
-    inner = np.flatnonzero(grown.children_left >= 0)
-    loser_weight = np.flatnonzero(grown.children_left < 0)
-    number = np.empty(grown.node_count, np.int64)
-    number[inner], number[loser_weight] = np.arange(inner.size), -1 - np.arange(loser_weight.size)
-    weight = grown.weighted_n_node_samples * grown.impurity
-    left, right = grown.children_left[inner], grown.children_right[inner]
+    nodes = regressor.tree_
+    inner = np.flatnonzero(nodes.children_left >= 0)
+    leaves = np.flatnonzero(nodes.children_left < 0)
+    number = np.empty(nodes.node_count, np.int64)
+    number[inner], number[leaves] = np.arange(inner.size), -1 - np.arange(leaves.size)
+    impurity = nodes.weighted_n_node_samples * nodes.impurity
+    left, right = nodes.children_left[inner], nodes.children_right[inner]
     return Tree(
-        split_feature=tuple(grown.feature[inner].tolist()),
-        # scikit-learn compares float32 values; ours are compared as they are.
-        threshold=tuple(grown.threshold[inner].tolist()),
-        missing_left=tuple(grown.missing_go_to_left[inner].astype(bool).tolist()),
+        split_feature=tuple(nodes.feature[inner].tolist()),
+        # scikit-learn rounds values to float32 before the comparison; a `Tree` does not.
+        threshold=tuple(nodes.threshold[inner].tolist()),
+        missing_left=tuple(nodes.missing_go_to_left[inner].astype(bool).tolist()),
         left=tuple(number[left].tolist()),
         right=tuple(number[right].tolist()),
-        value=tuple(grown.value[loser_weight, 0, 0].tolist()),
-        count=tuple(grown.n_node_samples[loser_weight].tolist()),
-        gain=tuple((weight[inner] - weight[left] - weight[right]).tolist()),
+        value=tuple(nodes.value[leaves, 0, 0].tolist()),
+        count=tuple(nodes.n_node_samples[leaves].tolist()),
+        gain=tuple((impurity[inner] - impurity[left] - impurity[right]).tolist()),
     )
 
 
@@ -578,7 +583,7 @@ def _goes_right(
     x: float, threshold: float, missing_right: bool, set_first: int, set_last: int,
     bits: NDArray[np.uint32],
 ) -> int:  # fmt: skip
-    """Which way a value goes; a split with bits sends the categories in them left."""
+    """Return 1 if a value goes right, else 0; a split with bits sends their categories left."""
     if set_first < set_last:
         if not x >= 0.0 or x >= 32.0 * (set_last - set_first):
             return 1
@@ -591,7 +596,7 @@ def _goes_right(
 
 
 @njit(cache=True, nogil=True)
-def _values_of_rows(
+def _predict_rows(
     X: Array, order: Integers, values: Floats, feature: Integers, threshold: Floats,
     missing_left: Flags, child: Integers, value: Floats, set_start: Integers,
     bits: NDArray[np.uint32],
@@ -608,7 +613,7 @@ def _values_of_rows(
 
 
 @njit(cache=True, nogil=True)
-def _values_of_codes(
+def _predict_codes(
     low: int, high: int, codes: Bytes, feature: Integers,
     sides: Flags, child: Integers, value: Floats, values: Floats,
 ) -> None:  # fmt: skip
@@ -626,16 +631,16 @@ def _score_by_masks(
     feature: NDArray[np.int32], threshold: Array, mask: NDArray[np.uint64], value: Floats,
     set_start: Integers, bits: NDArray[np.uint32], scores: Floats,
 ) -> None:  # fmt: skip
-    """Block of rows by block of rows, tree by tree."""
-    x = np.empty((fmax(features.size, 1), BLOCK), threshold.dtype)
-    alive = np.empty(BLOCK, np.uint64)  # the leaves that no split has ruled out yet
-    for first in range(low, high, BLOCK):
-        rows = fmin(BLOCK, high - first)
+    """Score blocks of rows, tree by tree, with the layout `_MaskLayout`."""
+    x = np.empty((fmax(features.size, 1), ROWS_PER_BLOCK), threshold.dtype)
+    alive = np.empty(ROWS_PER_BLOCK, np.uint64)  # leaves that no split has excluded yet
+    for first in range(low, high, ROWS_PER_BLOCK):
+        rows = fmin(ROWS_PER_BLOCK, high - first)
         for row in range(rows):
             for j in range(features.size):
                 x[j, row] = X[first + row, features[j]]
         for tree in range(start.shape[0]):
-            _rule_out(x, rows, start[tree], feature, threshold, mask, alive)
+            _exclude_leaves(x, rows, start[tree], feature, threshold, mask, alive)
             for at in range(start[tree, 2], start[tree, 3]):
                 for row in range(rows):
                     if _goes_right(
@@ -646,20 +651,21 @@ def _score_by_masks(
             leaf = value[tree]
             for row in range(rows):
                 lowest = alive[row] & (~alive[row] + np.uint64(1))
-                scores[first + row] += leaf[(lowest * np.uint64(DE_BRUIJN)) >> np.uint64(WORD - 6)]
+                scores[first + row] += leaf[
+                    (lowest * np.uint64(DE_BRUIJN)) >> np.uint64(MASK_BITS - 6)
+                ]
 
 
 @njit(**INNER)
-def _rule_out(
+def _exclude_leaves(
     x: Array, rows: int, start: Integers, feature: NDArray[np.int32],
     threshold: Array, mask: NDArray[np.uint64], alive: NDArray[np.uint64],
 ) -> None:  # fmt: skip
-    """Leaves that the splits by threshold of one tree leave over; four splits at a time."""
+    """Set `alive` to the leaves kept by all threshold splits of a tree, four splits at a time."""
     every = ~np.uint64(0)
     for row in range(rows):
         alive[row] = every
-    # Names for all that the inner loops read: only then does the compiler see that they may run
-    # several rows at a time.
+    # The inner loops vectorize only if everything they read is a local variable.
     for at in range(start[0], start[1], 4):  # NaN > t is false: missing values go left
         x0, x1, x2, x3 = x[feature[at]], x[feature[at + 1]], x[feature[at + 2]], x[feature[at + 3]]
         t0, t1, t2, t3 = threshold[at], threshold[at + 1], threshold[at + 2], threshold[at + 3]
@@ -670,7 +676,7 @@ def _rule_out(
             c = m2 if x2[row] > t2 else every
             d = m3 if x3[row] > t3 else every
             alive[row] &= (a & b) & (c & d)
-    for at in range(start[1], start[2], 4):  # NaN <= t is false too: here they go right
+    for at in range(start[1], start[2], 4):  # NaN <= t is false: missing values go right
         x0, x1, x2, x3 = x[feature[at]], x[feature[at + 1]], x[feature[at + 2]], x[feature[at + 3]]
         t0, t1, t2, t3 = threshold[at], threshold[at + 1], threshold[at + 2], threshold[at + 3]
         m0, m1, m2, m3 = mask[at], mask[at + 1], mask[at + 2], mask[at + 3]
@@ -683,17 +689,17 @@ def _rule_out(
 
 
 @njit(cache=True, nogil=True)
-def _score_by_walks(
+def _score_by_descent(
     low: int, high: int, X: Array, features: Integers, start: Integers, depth: Integers,
     feature: NDArray[np.int32], threshold: Array, child: NDArray[np.int32],
-    missing: Bytes, value: Floats, any_set: bool, set_start: Integers,
+    missing_right: Bytes, value: Floats, any_set: bool, set_start: Integers,
     bits: NDArray[np.uint32], scores: Floats,
 ) -> None:  # fmt: skip
-    """Block of rows by block of rows, tree by tree, level by level."""
-    x = np.empty((fmax(features.size, 1), BLOCK), threshold.dtype)
-    node = np.empty(BLOCK, np.int32)
-    for first in range(low, high, BLOCK):
-        rows = fmin(BLOCK, high - first)
+    """Score blocks of rows, tree by tree and level by level, with the layout `_NodeLayout`."""
+    x = np.empty((fmax(features.size, 1), ROWS_PER_BLOCK), threshold.dtype)
+    node = np.empty(ROWS_PER_BLOCK, np.int32)
+    for first in range(low, high, ROWS_PER_BLOCK):
+        rows = fmin(ROWS_PER_BLOCK, high - first)
         plain = not any_set
         for row in range(rows):
             for j in range(features.size):
@@ -708,22 +714,24 @@ def _score_by_walks(
                     break
                 steps = fmin(8, depth[tree] - taken)
                 if plain:
-                    _walk(x, rows, steps, feature[begin:], threshold[begin:], child[begin:], node)
+                    _descend(
+                        x, rows, steps, feature[begin:], threshold[begin:], child[begin:], node
+                    )
                 else:
-                    _walk_any(
+                    _descend_any(
                         x, rows, steps, feature[begin:], threshold[begin:], child[begin:],
-                        missing[begin:], set_start[begin:], bits, node,
+                        missing_right[begin:], set_start[begin:], bits, node,
                     )  # fmt: skip
             for row in range(rows):
                 scores[first + row] += value[begin + node[row]]
 
 
 @njit(**INNER)
-def _walk(
+def _descend(
     x: Array, rows: int, steps: int, feature: NDArray[np.int32], threshold: Array,
     child: NDArray[np.int32], node: NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """Some steps down for every row; no value is missing."""
+    """Descend `steps` levels for every row; without missing values and categorical splits."""
     for _ in range(steps):
         for row in range(rows):
             at = node[row]
@@ -731,16 +739,17 @@ def _walk(
 
 
 @njit(**INNER)
-def _walk_any(
+def _descend_any(
     x: Array, rows: int, steps: int, feature: NDArray[np.int32], threshold: Array,
-    child: NDArray[np.int32], missing: Bytes, set_start: Integers,
+    child: NDArray[np.int32], missing_right: Bytes, set_start: Integers,
     bits: NDArray[np.uint32], node: NDArray[np.int32],
 ) -> None:  # fmt: skip
+    """Descend `steps` levels for every row; for all kinds of values and splits."""
     for _ in range(steps):
         for row in range(rows):
             at = node[row]
             side = _goes_right(
-                np.float64(x[feature[at], row]), threshold[at], missing[at] == 1, set_start[at],
-                set_start[at + 1], bits,
+                np.float64(x[feature[at], row]), threshold[at], missing_right[at] == 1,
+                set_start[at], set_start[at + 1], bits,
             )  # fmt: skip
             node[row] = child[at, side]

@@ -1,4 +1,4 @@
-"""The logistic regression behind the odds."""
+"""The logistic regression of outcomes on scores."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def sample(n=500, seed=0, scale=1.0):
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e9])
-def test_it_is_the_maximum_of_the_likelihood(scale):
+def test_the_fit_maximizes_the_likelihood(scale):
     score, y = sample(scale=scale)
     found = fit_log_odds(score, y)
     z = (score - score.mean()) / score.std()
@@ -58,6 +58,6 @@ def test_the_good_label_may_be_the_smaller():
         ),
     ],
 )
-def test_what_has_no_odds_is_refused(scores, y, message):
+def test_invalid_inputs_are_rejected(scores, y, message):
     with pytest.raises(ValueError, match=message):
         fit_log_odds(scores, y)

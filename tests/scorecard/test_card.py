@@ -48,7 +48,7 @@ def made():
 
 
 def test_points_are_the_scale_of_the_log_odds(made):
-    """Each term, and the base, is rounded: no sum is further off than half a point for each."""
+    """Each term and the base are rounded, which changes a sum by at most half a point each."""
     model, X, y, card = made
     log_odds = fit_log_odds(model.predict(X), y)
     exact = 600 + 20 / math.log(2) * (log_odds(model.predict(X)) - math.log(50))
@@ -169,8 +169,8 @@ def test_models_of_stumps_and_of_trees_of_one_feature():
         assert np.corrcoef(card.points(X), model.predict(X))[0, 1] > 0.99
 
 
-def test_bad_ones_ranked_first():
-    """A model of defaults: the good label is the smaller, and gets more points."""
+def test_a_model_that_ranks_bad_rows_first():
+    """In a model of defaults the smaller label is good and gets more points."""
     X, y = borrowers()
     model = RankBoost(n_estimators=20).fit(X[["income", "age"]][:300], 1 - y[:300])
     rows, default = X[["income", "age"]][300:], 1 - y[300:]
@@ -182,8 +182,8 @@ def test_bad_ones_ranked_first():
         Scorecard.of(model, rows, 1 - default, good=1)
 
 
-def test_which_rows_are_good_is_asked(made):
-    """1 may stand for a loan repaid or for a default; the points would be reversed."""
+def test_the_good_label_must_be_given(made):
+    """1 may stand for a loan repaid or for a default, which reverses the points."""
     model, X, y, _ = made
     asked = "use good=1 if 1 stands for the rows that should get more points.*good=0 if 1 stands"
     with pytest.raises(ValueError, match=asked):
@@ -192,7 +192,7 @@ def test_which_rows_are_good_is_asked(made):
         cut_offs(model.predict(X), y, cost_of_bad=1, cost_of_good=1)
 
 
-def test_what_has_no_scorecard_is_refused(made, tmp_path):
+def test_invalid_models_and_options_are_rejected(made, tmp_path):
     _, X, y, card = made
     numbers = X[["income", "age"]].fillna(0)
     trees = BoostedRanker(n_estimators=3, num_leaves=4).fit(numbers, y)
@@ -217,14 +217,14 @@ def test_what_has_no_scorecard_is_refused(made, tmp_path):
 
 
 def late_payers():
-    """Nobody lacks a number of late payments, and the fewer the better."""
+    """Return rows without missing values, in which fewer late payments are better."""
     rng = np.random.default_rng(1)
     X = pd.DataFrame({"late": rng.integers(0, 4, 400).astype(float), "age": rng.normal(size=400)})
     return X, (rng.random(400) < 1 / (1 + np.exp(X["late"].to_numpy() - 1.5))).astype(int)
 
 
 def missing_and_stated(card):
-    """Points of a missing number of late payments, and of 0, 1, 2 and 3 of them."""
+    """Return the points of a missing value, and of 0, 1, 2 and 3 late payments."""
     X = pd.DataFrame({"late": [np.nan, 0.0, 1.0, 2.0, 3.0], "age": 0.0})
     missing, *stated = card.points(X).tolist()
     return missing, stated
@@ -257,7 +257,7 @@ def test_a_missing_value_that_no_row_had_is_not_rewarded(model):
         )
 
 
-def test_the_default_says_that_it_does_not_reward_missing_values():
+def test_the_default_warns_that_missing_values_get_no_points():
     X, y = late_payers()
     model = RankBoost(n_estimators=20).fit(-X[:200], y[:200])  # missing is below all: the best
     rest = -X[200:], y[200:]
@@ -274,7 +274,7 @@ def test_the_default_says_that_it_does_not_reward_missing_values():
 
 
 def test_missing_values_that_rows_had_keep_their_points(made):
-    """Of the rows of the scorecard or, where the model counts them, of the fit."""
+    """Rows of the scorecard count and, if the model has counts, training rows."""
     model, X, y, card = made
     as_modeled = Scorecard.of(model, X, y, unseen="model", good=1)
     gap = pd.DataFrame({"income": [np.nan], "age": [30.0], "home": ["rent"]})

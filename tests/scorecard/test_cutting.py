@@ -1,4 +1,4 @@
-"""Cut-offs against their definition."""
+"""Cut-offs, compared with their definition."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_costs_are_those_of_the_definition(rows):
 
 
 def test_intervals_cover_the_cost():
-    """The cost of a fixed cut-off, over samples of a population in which it is known."""
+    """Coverage of the cost of a fixed cut-off, over samples of a known population."""
     rng = np.random.default_rng(0)
     inside = 0
     for _ in range(200):
@@ -40,7 +40,7 @@ def test_intervals_cover_the_cost():
     assert 0.90 < inside / 200 < 0.99
 
 
-def test_a_sample_gives_the_same_cut_off_again():
+def test_the_bootstrap_is_reproducible():
     rng = np.random.default_rng(1)
     points = rng.integers(0, 50, 2000)
     goods = rng.random(2000) < points / 50
@@ -69,6 +69,6 @@ def test_a_sample_gives_the_same_cut_off_again():
         ([1, 2], [0, 1], {"resamples": 0}, "resamples=0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(points, y, options, message):
+def test_invalid_inputs_are_rejected(points, y, options, message):
     with pytest.raises(ValueError, match=message):
         cut_offs(points, y, **{"good": 1, "cost_of_bad": 1, "cost_of_good": 1} | options)

@@ -1,4 +1,4 @@
-"""Pairs that change their order, counted without listing them."""
+"""Counts of pairs that change their order."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ FEW = st.sampled_from([0.0, 0.25, 0.5, 1.0, -1.5, 3.0])
 
 
 @given(st.lists(st.tuples(FEW, st.integers(-2, 2), st.integers(0, 2)), max_size=25), st.booleans())
-def test_counts_are_those_of_all_pairs(rows, labeled):
+def test_counts_equal_those_of_a_loop_over_pairs(rows, labeled):
     before, after, y = (
         (np.array(each) for each in zip(*rows, strict=True)) if rows else ([], [], [])
     )
@@ -34,7 +34,7 @@ def test_many_rows_are_counted_at_once():
     assert "pairs (2." in str(found)
 
 
-def test_scores_that_do_not_fit_are_refused():
+def test_invalid_scores_are_rejected():
     with pytest.raises(ValueError, match="after has 2 values for 1 rows"):
         order_changes([1.0], [1.0, 2.0])
     with pytest.raises(ValueError, match=r"before\[0\] is nan"):

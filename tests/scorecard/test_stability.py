@@ -1,4 +1,4 @@
-"""Population stability against its definition."""
+"""Population stability, compared with its definition."""
 
 import numpy as np
 import pandas as pd
@@ -46,8 +46,8 @@ def test_numbers_fall_into_bins_of_the_reference(one, other):
     assert found.to_frame()["psi"].sum() == pytest.approx(found.psi)
 
 
-def test_what_is_chance_is_not_called_a_shift():
-    """Samples of one distribution exceed the limit as often as it says."""
+def test_chance_is_not_reported_as_a_shift():
+    """Samples of one distribution exceed the limit with the nominal probability."""
     rng = np.random.default_rng(0)
     found = [
         population_stability(rng.normal(size=400), rng.normal(size=300))[0] for _ in range(300)
@@ -67,7 +67,7 @@ def test_frames_of_several_columns():
     assert str(a).startswith("a: PSI ")
 
 
-def test_what_cannot_be_compared_is_refused():
+def test_invalid_inputs_are_rejected():
     with pytest.raises(ValueError, match="different columns: a and b"):
         population_stability(pd.DataFrame({"a": [1]}), pd.DataFrame({"b": [1]}))
     with pytest.raises(ValueError, match="no rows"):

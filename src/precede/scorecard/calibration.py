@@ -1,4 +1,4 @@
-"""From ranking scores to odds: a logistic regression with one slope."""
+"""Calibration of ranking scores to log-odds by a logistic regression with one slope."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from precede.judgments import check_column, check_labels, to_numbers
 
 __all__ = ["LogOdds", "fit_log_odds", "is_good"]
 
-MOST_STEPS = 100
-# Beyond this slope times the spread of the scores the classes are as good as separated.
-MOST_SPREAD = 1e4
+MAX_NEWTON_STEPS = 100
+# With a larger slope (per standard deviation of the scores) the classes are nearly separated.
+MAX_STANDARDIZED_SLOPE = 1e4
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class LogOdds:
 
     Attributes
     ----------
-    intercept, slope : the two numbers
+    intercept, slope : coefficients
     slope_error : standard error of the slope
-    rows, goods : number of rows of the fit, and of good ones among them
+    rows, goods : number of rows, and of good rows, in the fit
     """
 
     intercept: float
@@ -38,12 +38,12 @@ class LogOdds:
     goods: int
 
     def __call__(self, scores: Any) -> Floats:
-        """Log-odds of scores."""
+        """Return the log-odds of scores."""
         return self.intercept + self.slope * to_numbers(scores, "scores")
 
 
 def is_good(y: Any, good: Any) -> Flags:
-    """Which rows are good: those of the label `good`; ValueError if it is None or not a label."""
+    """Return which rows have the label `good`; raise ValueError if it is None or not a label."""
     labels = check_labels(y, "y")
     classes = np.unique(labels).tolist()
     if len(classes) != 2:
@@ -63,15 +63,15 @@ def is_good(y: Any, good: Any) -> Flags:
 def fit_log_odds(scores: Any, y: Any, *, good: Any = None) -> LogOdds:
     """Fit a logistic regression of the outcome on a score, by maximum likelihood.
 
-    A score of a ranker orders rows, and is not a log-odds: its scale depends on the loss and the
-    number of rounds. This gives it one, with a single slope, so that the order is kept. Fit it on
-    rows that the model was not fitted on. Newton's method; O(n) for each of about ten steps.
+    The scale of a ranking score depends on the loss and the number of rounds. A regression with a
+    single slope converts it to log-odds and keeps the order. Use held-out rows. Newton's method:
+    O(n) for each of about ten steps.
 
     Parameters
     ----------
     scores : scores of the rows
     y : labels of two classes
-    good : the label of good rows; by default the larger of two numbers, which a ranker ranks first
+    good : label of the good rows; for numbers by default the larger, which a ranker ranks first
 
     Examples
     --------
@@ -94,24 +94,24 @@ def fit_log_odds(scores: Any, y: Any, *, good: Any = None) -> LogOdds:
             "the scores separate the two classes, so their odds cannot be estimated (or all scores "
             "are equal); give more rows, not those of the fit"
         )
-    mean, spread = _moments(s)
-    intercept, slope, error = _newton((s - mean) / spread, goods)
-    if abs(slope) > MOST_SPREAD:
+    mean, deviation = _moments(s)
+    intercept, slope, error = _newton((s - mean) / deviation, goods)
+    if abs(slope) > MAX_STANDARDIZED_SLOPE:
         raise ValueError("the scores almost separate the two classes; give more rows")
-    slope, error = slope / spread, error / spread
+    slope, error = slope / deviation, error / deviation
     return LogOdds(intercept - slope * mean, slope, error, goods.size, int(goods.sum()))
 
 
 def _moments(s: Floats) -> tuple[float, float]:
     mean = exact_sums([s])[0] / s.size
-    spread = math.sqrt(exact_sums([(s - mean) ** 2])[0] / s.size)
-    return mean, spread
+    deviation = math.sqrt(exact_sums([(s - mean) ** 2])[0] / s.size)
+    return mean, deviation
 
 
 def _newton(z: Floats, goods: Flags) -> tuple[float, float, float]:
-    """Intercept, slope and its standard error for standardized scores.
+    """Return intercept, slope and the slope's standard error for standardized scores.
 
-    The negative log-likelihood is convex; steps that would raise it are halved.
+    The negative log-likelihood is convex; steps that would increase it are halved.
     """
     sign = np.where(goods, 1.0, -1.0)
     share = goods.mean()
@@ -122,7 +122,7 @@ def _newton(z: Floats, goods: Flags) -> tuple[float, float, float]:
 
     value = loss(a, b)
     determinant = haa = 1.0
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_NEWTON_STEPS):
         p = expit(a + b * z)
         w = p * (1 - p)
         r = goods - p

@@ -1,4 +1,4 @@
-"""A scorecard: integer points for every bin of an additive model."""
+"""Scorecard: integer points for each bin of an additive model."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ MISSING, OTHER = "missing", "other or missing"
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a row has fewer points than the reference.
+    """A term that explains why a row has fewer points than the reference.
 
     Attributes
     ----------
     name : the feature, or the two features of a pair
-    bin : the bin that the row falls into
-    points : how many points it has less than the reference
-    text : what to print
+    bin : label of the row's bin
+    points : points lost compared with the reference
+    text : text to print
     """
 
     name: str
@@ -62,17 +62,17 @@ class Reason:
 
 @dataclass(frozen=True, eq=False)
 class Scorecard:
-    """Integer points for every bin of a model, which add up to a score with a scale.
+    """Integer points for each bin of a model, whose sum is a score on a scale of odds.
 
-    A row has ``points = base + sum over terms of the points of its bin``. They are rounded from
-    ``base_score + pdo / log(2) · (log-odds - log(base_odds))``: a row whose odds of being good are
-    `base_odds` to 1 has `base_score` points, and `points_to_double_odds` (pdo) more points are
-    twice the odds. The log-odds come from a logistic regression of the outcome on the score of
-    the model (`log_odds`), since a ranking score has no scale of its own. The worst bin of each
-    term has 0 points, and so has a bin for missing values that no row has reached (see `of`).
+    A row has ``points = base + sum over terms of the points of its bin``, rounded from
+    ``base_score + pdo / log(2) · (log-odds - log(base_odds))``: odds of `base_odds` to 1 of being
+    good are `base_score` points, and `points_to_double_odds` (pdo) more points double the odds.
+    The log-odds come from a logistic regression of the outcome on the score of the model
+    (`log_odds`), because a ranking score has no scale. The worst bin of each term has 0 points, and
+    by default so has a bin for missing values without rows (see `of`).
 
-    Made by `of`. Attributes: `base`, `terms` (tables of points), `log_odds`, `rounding` (how many
-    pairs of rows change their order by rounding: of all rows, and of good and bad ones).
+    Created by `of`. Attributes: `base`, `terms` (tables of points), `log_odds`, `rounding` (pairs
+    of rows whose order is changed by rounding: of all pairs, and of pairs of a good and a bad row).
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Scorecard:
     points_to_double_odds: float
     texts: Mapping[str, str] = field(repr=False)
     mean_points: tuple[float, ...] = field(repr=False)
-    cells: tuple[tuple[Integers, Integers], ...] = field(repr=False)  # rows and good ones
+    cells: tuple[tuple[Integers, Integers], ...] = field(repr=False)  # counts of all and good rows
     rounding: tuple[OrderChanges, OrderChanges] = field(repr=False)
 
     @classmethod
@@ -117,23 +117,22 @@ class Scorecard:
         texts: Mapping[str, str] | None = None,
         unseen: str | None = None,
     ) -> Scorecard:
-        """Make a scorecard of a fitted model, with the odds of some rows.
+        """Create a scorecard from a fitted model, calibrated on labeled rows.
 
         Parameters
         ----------
         model : fitted `GlassBoxRanker`, or any model of stumps or of trees of one feature
-        X, y : rows and labels of two classes, best other than those of the fit
-        good : the label of good rows, which get more points; required, because 1 may stand for a
+        X, y : rows and labels of two classes, preferably held-out
+        good : label of the good rows, which get more points; required, because 1 may stand for a
             loan repaid or for a default
-        base_score, base_odds, points_to_double_odds : the scale
-        texts : what to print as a reason, for the name of a feature or pair ("age x income")
+        base_score, base_odds, points_to_double_odds : scale of the points
+        texts : text of a reason by the name of the feature or pair ("age x income")
         unseen : {"worst", "mean", "model"}, optional
-            Points of a bin for missing values, or for categories that are not listed, if neither
-            a training row (where the model has counts) nor a row of X is in it, so that its value
-            in the model is no evidence: 0 points as in the worst bin, the mean points of the
-            term over the rows of X, or what the model says. Bins that `GlassBoxRanker.set_value`
-            has set always keep their value. The default is "worst", with a warning where the
-            model gives more than the mean.
+            Points of a bin for missing values or unlisted categories that has no training row
+            (if the model has counts) and no row of X, so that no data support its value in the
+            model: 0 as in the worst bin, the mean points of the term over X, or the value of the
+            model. Bins set by `GlassBoxRanker.set_value` always keep their value. The default is
+            "worst", with a warning if the model gives such a bin more than the mean.
         """
         check_is_fitted(model)
         check_choice("unseen", unseen or "worst", ("worst", "mean", "model"))
@@ -145,95 +144,95 @@ class Scorecard:
         rows = model._validated(X, reset=False)
         scores = model.ensemble_.predict(rows)
         log_odds = fit_log_odds(scores, goods)
-        _refuse_reversed(log_odds, y, goods)
+        _check_direction(log_odds, y, goods)
         factor = points_to_double_odds / math.log(2)
-        items = [_positions(term, rows) for term in tables]
-        counted = [_counted(*each, goods) for each in zip(tables, items, strict=True)]
-        names = [_name(model, term) for term in tables]
+        cells = [_cell_indices(term, rows) for term in tables]
+        counts = [_count_cells(*each, goods) for each in zip(tables, cells, strict=True)]
+        names = [_term_name(model, term) for term in tables]
         unknown = [name for name in texts or {} if name not in names]
         if unknown:
             raise ValueError(f"texts= names {unknown[0]!r}; the terms are {', '.join(names)}")
-        rounded, favored, rest = [], [], constant
-        for name, term, item, (count, _) in zip(names, tables, items, counted, strict=True):
-            gain = log_odds.slope * term.table
-            free = _without_rows(model, name, term, count)
-            mean = float(gain[item].mean())
-            if (factor * (gain[free] - mean) >= 1).any():
+        rounded, favored, base_value = [], [], constant
+        for name, term, cell, (count, _) in zip(names, tables, cells, counts, strict=True):
+            log_odds_part = log_odds.slope * term.table
+            empty = _empty_cells(model, name, term, count)
+            mean = float(log_odds_part[cell].mean())
+            if (factor * (log_odds_part[empty] - mean) >= 1).any():
                 favored.append(name)
-            least = float(gain.min() if unseen == "model" else gain[~free].min())
+            seen = log_odds_part if unseen == "model" else log_odds_part[~empty]
+            worst = float(seen.min())
             if unseen != "model":
-                gain[free] = mean if unseen == "mean" else least
-            rest += least / log_odds.slope
-            rounded.append(term.with_values(np.rint(factor * (gain - least))))
+                log_odds_part[empty] = mean if unseen == "mean" else worst
+            base_value += worst / log_odds.slope
+            rounded.append(term.with_values(np.rint(factor * (log_odds_part - worst))))
         if favored and unseen is None:
             _warn_of_unseen(favored)
-        base = int(np.rint(base_score + factor * (log_odds(rest) - math.log(base_odds))))
-        points = [term.table[row] for term, row in zip(rounded, items, strict=True)]
+        base = int(np.rint(base_score + factor * (log_odds(base_value) - math.log(base_odds))))
+        points = [term.table[cell] for term, cell in zip(rounded, cells, strict=True)]
         total = base + np.sum([*points, np.zeros(len(goods))], axis=0)
-        upwards = np.sign(log_odds.slope) * scores
+        exact = np.sign(log_odds.slope) * scores
         return cls(
             model, tuple(rounded), base, log_odds, base_score, base_odds, points_to_double_odds,
             dict(texts or {}), tuple(float(each.mean()) for each in points),
-            tuple(counted), (order_changes(upwards, total), order_changes(upwards, total, goods)),
+            tuple(counts), (order_changes(exact, total), order_changes(exact, total, goods)),
         )  # fmt: skip
 
     # -- scoring ---------------------------------------------------------------------------
 
     def points(self, X: Any) -> Integers:
-        """Points of each row. O(terms) for a row."""
-        return self.base + self._parts(X).sum(axis=1).astype(np.int64)
+        """Return the points of each row. O(terms) per row."""
+        return self.base + self._term_points(X).sum(axis=1).astype(np.int64)
 
     def probability(self, points: Any) -> Floats:
-        """Probability of being good that points stand for."""
+        """Return the probability of being good for a number of points."""
         factor = self.points_to_double_odds / math.log(2)
-        away = (np.asarray(points, np.float64) - self.base_score) / factor
-        return expit(away + math.log(self.base_odds))
+        relative = (np.asarray(points, np.float64) - self.base_score) / factor
+        return expit(relative + math.log(self.base_odds))
 
     def reasons(self, X: Any, n: int = 4, *, reference: str = "best") -> list[list[Reason]]:
-        """The terms that cost each row most points, at most n, the most expensive first.
+        """Return the terms by which each row loses most points, at most n in decreasing order.
 
-        `reference` is what a row is compared with: "best", the most points that a term gives, or
-        "mean", its mean over the rows that the scorecard was made with. Terms that cost nothing
-        are left out; terms that cost the same come in the order of the scorecard.
+        `reference` is the maximum of each term ("best") or its mean over the rows of the scorecard
+        ("mean"). Terms without a loss are left out; ties are in the order of the scorecard.
         """
         whole_number("n", n, least=1)
         check_choice("reference", reference, ("best", "mean"))
-        most = [float(term.table.max()) for term in self.terms]
-        against = np.array(most if reference == "best" else self.mean_points)
-        parts, rows = self._parts(X), self._rows(X)
-        cost = against - parts
-        order = np.argsort(-cost, axis=1, kind="stable")[:, :n]
-        names = [_name(self.model, term) for term in self.terms]
-        labels = [self._labels(term) for term in self.terms]
+        best_points = [float(term.table.max()) for term in self.terms]
+        reference_points = np.array(best_points if reference == "best" else self.mean_points)
+        term_points, rows = self._term_points(X), self._validate(X)
+        loss = reference_points - term_points
+        order = np.argsort(-loss, axis=1, kind="stable")[:, :n]
+        names = [_term_name(self.model, term) for term in self.terms]
+        labels = [self._cell_labels(term) for term in self.terms]
         cells = np.stack(
-            [*(np.ravel_multi_index(_positions(term, rows), term.shape) for term in self.terms),
-             np.zeros(len(cost), np.int64)], axis=1,
+            [*(np.ravel_multi_index(_cell_indices(term, rows), term.shape) for term in self.terms),
+             np.zeros(len(loss), np.int64)], axis=1,
         )  # fmt: skip
 
         def reason(row: int, t: int) -> Reason:
             label = labels[t][cells[row, t]]
             text = self.texts.get(names[t], f"{names[t]}: {label}")
-            return Reason(names[t], label, float(cost[row, t]), text)
+            return Reason(names[t], label, float(loss[row, t]), text)
 
         return [
-            [reason(row, t) for t in listed if cost[row, t] > 0]
-            for row, listed in enumerate(order.tolist())
+            [reason(row, t) for t in largest if loss[row, t] > 0]
+            for row, largest in enumerate(order.tolist())
         ]
 
-    def _labels(self, term: Term) -> list[str]:
-        """Text of every cell, cells that the table shows as one having one text."""
-        found = [""] * math.prod(term.shape)
-        for run in _runs(term):
-            text = self._label(term, run[0], run[-1])
-            for cell in run:
-                found[int(np.ravel_multi_index(cell, term.shape))] = text
-        return found
+    def _cell_labels(self, term: Term) -> list[str]:
+        """Return the label of each cell; cells merged in `rows` have the same label."""
+        labels = [""] * math.prod(term.shape)
+        for merged in _merge_cells(term):
+            label = self._label(term, merged[0], merged[-1])
+            for cell in merged:
+                labels[int(np.ravel_multi_index(cell, term.shape))] = label
+        return labels
 
-    def _rows(self, X: Any) -> Array:
+    def _validate(self, X: Any) -> Array:
         return self.model._validated(X, reset=False)
 
-    def _parts(self, X: Any) -> Floats:
-        rows = self._rows(X)
+    def _term_points(self, X: Any) -> Floats:
+        rows = self._validate(X)
         return np.stack([*(term(rows) for term in self.terms), np.zeros(rows.shape[0])], axis=1)[
             :, : len(self.terms)
         ]
@@ -241,83 +240,83 @@ class Scorecard:
     # -- reading ---------------------------------------------------------------------------
 
     def rows(self) -> list[dict[str, Any]]:
-        """The scorecard as a list: a base, and for every bin its points, rows and share of good.
+        """Return the base, and points, row count and share of good rows of each bin.
 
-        Neighboring bins of a feature that have the same points are one.
+        Neighboring bins of a feature with the same points are merged.
         """
-        listed: list[dict[str, Any]] = [
+        table: list[dict[str, Any]] = [
             {"term": "base", "bin": "", "points": self.base, "rows": self.log_odds.rows,
              "good_rate": self.log_odds.goods / self.log_odds.rows}
         ]  # fmt: skip
         for term, (count, goods) in zip(self.terms, self.cells, strict=True):
-            for cells in _runs(term):
+            for cells in _merge_cells(term):
                 rows = sum(int(count[cell]) for cell in cells)
                 good = sum(int(goods[cell]) for cell in cells)
-                listed.append({
-                    "term": _name(self.model, term),
+                table.append({
+                    "term": _term_name(self.model, term),
                     "bin": self._label(term, cells[0], cells[-1]),
                     "points": int(term.table[cells[0]]),
                     "rows": rows,
                     "good_rate": good / rows if rows else math.nan,
                 })  # fmt: skip
-        return listed
+        return table
 
     def to_frame(self) -> Any:
-        """The scorecard as a pandas data frame; see `rows`."""
+        """Return `rows` as a pandas data frame."""
         return pandas_frame(self.rows())
 
     def _label(
         self, term: Term, first: tuple[int, ...], last: tuple[int, ...] | None = None
     ) -> str:
-        """Text of a bin, or of the bins from one to another."""
-        names = _names(self.model)
-        parts = []
+        """Return the label of a cell, or of the merged cells from `first` to `last`."""
+        names = _feature_names(self.model)
+        labels = []
         for axis, feature in enumerate(term.features):
             low, high = first[axis], (last or first)[axis]
-            text = _bin_label(term, axis, low, high, self.categories_.get(names[feature]))
-            parts.append(text if len(term.features) == 1 else f"{names[feature]} {text}")
-        return "; ".join(parts)
+            label = _bin_label(term, axis, low, high, self.categories_.get(names[feature]))
+            labels.append(label if len(term.features) == 1 else f"{names[feature]} {label}")
+        return "; ".join(labels)
 
     def __str__(self) -> str:
         low = self.base + sum(int(term.table.min()) for term in self.terms)
         high = self.base + sum(int(term.table.max()) for term in self.terms)
-        slope = self.log_odds
+        fit = self.log_odds
         return (
             f"scorecard of {len(self.terms)} terms, {low} to {high} points\n"
             f"  {self.base_score:g} points are odds of {self.base_odds:g} to 1; "
             f"{self.points_to_double_odds:g} more double them\n"
-            f"  log-odds = {slope.intercept:.4g} {'-' if slope.slope < 0 else '+'} "
-            f"{abs(slope.slope):.4g} (± {slope.slope_error:.2g}) · score, from {slope.rows:,} "
-            f"rows, {slope.goods:,} of them good\n"
+            f"  log-odds = {fit.intercept:.4g} {'-' if fit.slope < 0 else '+'} "
+            f"{abs(fit.slope):.4g} (± {fit.slope_error:.2g}) · score, from {fit.rows:,} "
+            f"rows, {fit.goods:,} of them good\n"
             f"  rounding: {self.rounding[1]}"
         )
 
     # -- files -----------------------------------------------------------------------------
 
-    # What exports ask of a model: a scorecard is a model of terms whose values are its points.
+    # Exports take a scorecard as a model whose terms have points as values.
 
     @property
     def ensemble_(self) -> Ensemble:
-        """The points as a model of terms and a constant."""
+        """Model of the terms and a constant that predicts points."""
         weights = [*([1.0] * len(self.terms)), float(self.base)]
         return Ensemble([*self.terms, Constant()], weights, self.model.ensemble_.n_features)
 
     @property
     def feature_names_in_(self) -> list[str]:
         """Names of the features."""
-        return _names(self.model)
+        return _feature_names(self.model)
 
     @property
     def categories_(self) -> dict[str, list[Any]]:
-        """Categories that were text in the fit."""
+        """Categories of each categorical feature that was given as text."""
         return dict(self.model.categories_)
 
     def export(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Write the scorecard, atomically: ``.csv``, ``.sql`` or ``.py`` by the suffix.
+        """Write the scorecard atomically to a ``.csv``, ``.sql`` or ``.py`` file.
 
-        CSV holds `rows`. SQL is a SELECT statement that gives every row of a table its points
-        (options as for ``precede.export(..., "sql")``; the column is called points). Python is a
-        module that needs no package: ``score(row)`` gives points, ``reasons(row, n)`` texts.
+        CSV has the contents of `rows`. SQL is a SELECT statement that computes the column "points"
+        (options as for ``precede.export(..., "sql")``). Python is a module without dependencies:
+        ``score(row)`` returns points, ``reasons(row, n)`` texts.
         """
         suffix = PurePath(path).suffix.lower()
         if suffix not in (".csv", ".sql", ".py"):
@@ -333,28 +332,32 @@ class Scorecard:
         write_file(path, text.encode("utf-8"))
 
     def _csv(self) -> str:
-        written = io.StringIO()
+        text = io.StringIO()
         rows = self.rows()
-        writer = csv.DictWriter(written, [*rows[0]], lineterminator="\n")
+        writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-        return written.getvalue()
+        return text.getvalue()
 
     def _python_reasons(self) -> str:
-        names = [_name(self.model, term) for term in self.terms]
+        """Return the Python source of the reason codes.
+
+        For each term a list of texts, and a tree that returns the number of the row's text.
+        """
+        names = [_term_name(self.model, term) for term in self.terms]
         best = [float(term.table.max()) for term in self.terms]
         texts, trees = [], []
         for name, term in zip(names, self.terms, strict=True):
-            found, numbers = [self.texts.get(name, "")], np.zeros(term.shape)
+            term_texts, text_number = [self.texts.get(name, "")], np.zeros(term.shape)
             if name not in self.texts:  # as in `reasons`: the name and the bin
-                runs = _runs(term)
-                found = [f"{name}: {self._label(term, run[0], run[-1])}" for run in runs]
-                for number, run in enumerate(runs):
-                    for cell in run:
-                        numbers[cell] = number
-            texts.append(found)
+                bins = _merge_cells(term)
+                term_texts = [f"{name}: {self._label(term, b[0], b[-1])}" for b in bins]
+                for number, cells in enumerate(bins):
+                    for cell in cells:
+                        text_number[cell] = number
+            texts.append(term_texts)
             trees.append(
-                python_tree(term_nodes(replace(term, values=tuple(numbers.ravel().tolist()))))
+                python_tree(term_nodes(replace(term, values=tuple(text_number.ravel().tolist()))))
             )
         return REASONS.format(names=names, texts=texts, bins=f"[{', '.join(trees)}]", best=best)
 
@@ -384,12 +387,12 @@ def reasons(row, n=4):
 '''
 
 
-def _refuse_reversed(log_odds: LogOdds, y: Any, goods: Array) -> None:
-    """A ranker ranks the larger label first; the odds must agree with it."""
+def _check_direction(log_odds: LogOdds, y: Any, goods: Array) -> None:
+    """Raise ValueError unless the larger label, which a ranker ranks first, has higher scores."""
     given = check_labels(y, "y")
     labels = np.unique(given).tolist()
-    upwards = bool(given[goods][0] == labels[1])
-    if (log_odds.slope > 0) != upwards:
+    larger_is_good = bool(given[goods][0] == labels[1])
+    if (log_odds.slope > 0) != larger_is_good:
         raise ValueError(
             f"on these rows a higher score is less often {labels[1]!r} (slope of the log-odds "
             f"{log_odds.slope:.3g}), but the model ranks {labels[1]!r} first; check the "
@@ -397,15 +400,15 @@ def _refuse_reversed(log_odds: LogOdds, y: Any, goods: Array) -> None:
         )
 
 
-def _without_rows(model: BaseRanker, name: str, term: Term, count: Integers) -> Array:
-    """Cells for missing values that no row has reached, less those that were set by hand."""
-    last = [np.arange(size) == size - 1 for size in term.shape]
-    missing = np.logical_or.outer(*last) if len(last) == 2 else last[0]
-    found = missing & (count == 0) & (term.count == 0)
+def _empty_cells(model: BaseRanker, name: str, term: Term, count: Integers) -> Array:
+    """Return which cells for missing values have no rows and were not set by hand."""
+    is_last = [np.arange(size) == size - 1 for size in term.shape]
+    missing = np.logical_or.outer(*is_last) if len(is_last) == 2 else is_last[0]
+    empty = missing & (count == 0) & (term.count == 0)
     for edit in getattr(model, "edits_", ()):
         if edit["term"] == name and edit["edit"] == "set_value":
-            found[tuple(edit["bin"])] = False
-    return found
+            empty[tuple(edit["bin"])] = False
+    return empty
 
 
 def _warn_of_unseen(names: Sequence[str]) -> None:
@@ -418,23 +421,26 @@ def _warn_of_unseen(names: Sequence[str]) -> None:
     )
 
 
-def _names(model: BaseRanker) -> list[str]:
+def _feature_names(model: BaseRanker) -> list[str]:
     return feature_names(getattr(model, "feature_names_in_", None), model.ensemble_.n_features)
 
 
-def _name(model: BaseRanker, term: Term) -> str:
-    names = _names(model)
+def _term_name(model: BaseRanker, term: Term) -> str:
+    names = _feature_names(model)
     return PAIR.join(names[feature] for feature in term.features)
 
 
-def _positions(term: Term, X: Array) -> tuple[Integers, ...]:
+def _cell_indices(term: Term, X: Array) -> tuple[Integers, ...]:
+    """Return the bin of each row along each axis of a term."""
     dense = X.toarray() if hasattr(X, "toarray") else X
     return tuple(term.bins(axis, dense[:, f]) for axis, f in enumerate(term.features))
 
 
-def _counted(term: Term, row: tuple[Integers, ...], goods: Array) -> tuple[Integers, Integers]:
-    """Rows, and good ones, in every cell."""
-    flat = np.ravel_multi_index(row, term.shape)
+def _count_cells(
+    term: Term, cells: tuple[Integers, ...], goods: Array
+) -> tuple[Integers, Integers]:
+    """Return the number of rows, and of good rows, in each cell."""
+    flat = np.ravel_multi_index(cells, term.shape)
     size = math.prod(term.shape)
     return (
         np.bincount(flat, minlength=size).reshape(term.shape),
@@ -442,18 +448,18 @@ def _counted(term: Term, row: tuple[Integers, ...], goods: Array) -> tuple[Integ
     )
 
 
-def _runs(term: Term) -> list[list[tuple[int, ...]]]:
-    """Cells of a term; neighbors of an ordered feature with the same points together."""
+def _merge_cells(term: Term) -> list[list[tuple[int, ...]]]:
+    """Return the cells of a term, with neighbors of equal points of a numeric feature grouped."""
     cells = [cell for cell in np.ndindex(*term.shape)]
     if len(term.shape) == 2 or term.categorical[0]:
         return [[cell] for cell in cells]
-    runs: list[list[tuple[int, ...]]] = []
+    groups: list[list[tuple[int, ...]]] = []
     for cell in cells[:-1]:
-        if runs and term.table[runs[-1][-1]] == term.table[cell]:
-            runs[-1].append(cell)
+        if groups and term.table[groups[-1][-1]] == term.table[cell]:
+            groups[-1].append(cell)
         else:
-            runs.append([cell])
-    return [*runs, [cells[-1]]]
+            groups.append([cell])
+    return [*groups, [cells[-1]]]
 
 
 def _bin_label(term: Term, axis: int, low: int, high: int, categories: Sequence[Any] | None) -> str:

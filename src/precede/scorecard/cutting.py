@@ -1,4 +1,4 @@
-"""Where to cut a list off, by what mistakes cost."""
+"""Cut-offs that minimize the cost of wrong decisions."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from precede.scorecard.calibration import is_good
 
 __all__ = ["CutOffs", "cut_offs"]
 
-CELLS = 1 << 22  # of resamples held at a time
+MAX_RESAMPLED_COUNTS = 1 << 22  # in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
 class CutOffs:
-    """What every cut-off costs, and the cheapest.
+    """Costs of all cut-offs, and the cut-off with the lowest cost.
 
     Rows with at least `cut` points are accepted. Costs are means over all rows. Intervals are
-    percentiles of bootstrap samples, in each of which the cheapest cut-off is chosen again for
-    `cut_interval`.
+    bootstrap percentile intervals; for `cut_interval` the best cut-off of each sample is found.
 
     Attributes
     ----------
-    cut, cost : the cheapest cut-off, and its cost
-    cut_interval, cost_interval : intervals of both
-    accept_all, reject_all : what it costs to accept or to reject everyone
-    level : of the intervals
-    cuts, costs, lower, upper, accepted, bad_rate : for every cut-off its cost, the interval of the
-        cost, the share of rows accepted, and the share of bad rows among them
+    cut, cost : best cut-off and its cost
+    cut_interval, cost_interval : confidence intervals of both
+    accept_all, reject_all : cost of accepting or rejecting all rows
+    level : confidence level
+    cuts, costs, lower, upper : all cut-offs, their costs and the confidence intervals of the costs
+    accepted, bad_rate : share of rows accepted by each cut-off, and of bad rows among them
     """
 
     cut: float
@@ -52,7 +51,7 @@ class CutOffs:
     bad_rate: Floats
 
     def to_frame(self) -> Any:
-        """A pandas data frame with a row for each cut-off."""
+        """Return a pandas data frame with one row per cut-off."""
         return pandas_frame({
             "cut": self.cuts, "cost": self.costs, "lower": self.lower, "upper": self.upper,
             "accepted": self.accepted, "bad_rate": self.bad_rate,
@@ -79,19 +78,20 @@ def cut_offs(
     resamples: int = 1000,
     random_state: Any = 0,
 ) -> CutOffs:
-    """Find the cut-off with the lowest cost, with intervals.
+    """Find the cut-off with the lowest cost, with bootstrap confidence intervals.
 
     The cost of a cut-off is ``(cost_of_bad · bad rows accepted + cost_of_good · good rows
-    rejected) / rows``. Use rows that neither the model nor the scorecard was fitted on: the lowest
-    of many costs is a little too low even so. O(n log n + resamples · different points).
+    rejected) / rows``. Use rows that neither the model nor the scorecard was fitted on; even then
+    the minimum of many costs is slightly optimistic. O(n log n + resamples · distinct points).
 
     Parameters
     ----------
     points : points, or any score that is higher for better rows
     y : labels of two classes
-    cost_of_bad, cost_of_good : of a bad row accepted, and of a good row rejected
-    good : the label of good rows; required
-    level, resamples, random_state : of the bootstrap
+    cost_of_bad, cost_of_good : cost of an accepted bad row and of a rejected good row
+    good : label of the good rows; required
+    level : confidence level
+    resamples, random_state : number of bootstrap samples, and seed
 
     Examples
     --------
@@ -105,48 +105,53 @@ def cut_offs(
         in_range(name, value, 0, np.finfo(float).max)
     tail = upper_tail(level)
     whole_number("resamples", resamples, least=1)
-    values, row = np.unique(x, return_inverse=True)
-    counts = np.stack([np.bincount(row[~goods], minlength=values.size),
-                       np.bincount(row[goods], minlength=values.size)])  # fmt: skip
-    price = float(cost_of_bad), float(cost_of_good)
+    values, position = np.unique(x, return_inverse=True)
+    counts = np.stack([np.bincount(position[~goods], minlength=values.size),
+                       np.bincount(position[goods], minlength=values.size)])  # fmt: skip
+    unit_costs = float(cost_of_bad), float(cost_of_good)
     cuts = np.append(values, np.nextafter(values[-1], np.inf))
-    costs = _costs(counts, price)
+    costs = _costs(counts, unit_costs)
     best = int(np.argmin(costs))
-    drawn, chosen = _bootstrap(counts, price, resamples, check_random_state(random_state))
-    ends = [tail, 1 - tail]
-    left = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
-    left = np.append(left, [[0], [0]], axis=1)
-    accepted = left.sum(axis=0)
-    low, high = np.quantile(cuts[chosen], ends, method="inverted_cdf")
-    lower, upper = np.quantile(drawn, ends, axis=0)
+    random = check_random_state(random_state)
+    sampled_costs, sampled_best = _bootstrap(counts, unit_costs, resamples, random)
+    tails = [tail, 1 - tail]
+    accepted_counts = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
+    accepted_counts = np.append(accepted_counts, [[0], [0]], axis=1)
+    accepted = accepted_counts.sum(axis=0)
+    low, high = np.quantile(cuts[sampled_best], tails, method="inverted_cdf")
+    lower, upper = np.quantile(sampled_costs, tails, axis=0)
     return CutOffs(
         float(cuts[best]), float(costs[best]), (float(low), float(high)),
         (float(lower[best]), float(upper[best])), float(costs[0]), float(costs[-1]), level,
         cuts, costs, lower, upper, accepted / x.size,
-        np.divide(left[0], accepted, out=np.zeros(cuts.size), where=accepted > 0),
+        np.divide(accepted_counts[0], accepted, out=np.zeros(cuts.size), where=accepted > 0),
     )  # fmt: skip
 
 
-def _costs(counts: Integers, price: tuple[float, float]) -> Array:
-    """Cost of every cut-off, the last of which rejects all; of one sample or of several."""
+def _costs(counts: Integers, unit_costs: tuple[float, float]) -> Array:
+    """Return the cost of each cut-off, the last of which rejects all, for one or more samples.
+
+    `counts` has shape (..., 2, values): bad and good rows with each number of points.
+    """
     bad, good = counts[..., 0, :], counts[..., 1, :]
-    nothing = np.zeros((*bad.shape[:-1], 1), np.int64)
-    accepted = np.concatenate([np.cumsum(bad[..., ::-1], axis=-1)[..., ::-1], nothing], axis=-1)
-    rejected = np.concatenate([nothing, np.cumsum(good, axis=-1)], axis=-1)
+    zero = np.zeros((*bad.shape[:-1], 1), np.int64)
+    bad_accepted = np.concatenate([np.cumsum(bad[..., ::-1], axis=-1)[..., ::-1], zero], axis=-1)
+    good_rejected = np.concatenate([zero, np.cumsum(good, axis=-1)], axis=-1)
     rows = counts.sum(axis=(-2, -1))[..., None]
-    return (price[0] * accepted + price[1] * rejected) / rows
+    return (unit_costs[0] * bad_accepted + unit_costs[1] * good_rejected) / rows
 
 
 def _bootstrap(
-    counts: Integers, price: tuple[float, float], resamples: int, random: np.random.RandomState
+    counts: Integers, unit_costs: tuple[float, float], resamples: int, random: np.random.RandomState
 ) -> tuple[Floats, Integers]:
-    """Costs of all cut-offs in every resample, and the cheapest of each."""
+    """Return the costs of all cut-offs in each bootstrap sample, and the best cut-off of each."""
     rows = int(counts.sum())
-    share = counts.ravel() / rows
-    drawn = []
-    step = max(1, CELLS // share.size)
+    probability = counts.ravel() / rows
+    batches = []
+    step = max(1, MAX_RESAMPLED_COUNTS // probability.size)
     for first in range(0, resamples, step):
         size = min(step, resamples - first)
-        drawn.append(_costs(random.multinomial(rows, share, size).reshape(size, 2, -1), price))
-    costs = np.concatenate(drawn)
+        sampled = random.multinomial(rows, probability, size).reshape(size, 2, -1)
+        batches.append(_costs(sampled, unit_costs))
+    costs = np.concatenate(batches)
     return costs, np.argmin(costs, axis=1)

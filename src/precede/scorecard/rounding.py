@@ -1,4 +1,4 @@
-"""What rounding does to an order: pairs reversed, tied and split, without listing them."""
+"""Changes of order between two scores, counted in O(n log n): pairs reversed, tied and split."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["OrderChanges", "order_changes"]
 
 @dataclass(frozen=True)
 class OrderChanges:
-    """How the order of pairs of rows changes from one score to another.
+    """Number of pairs of rows whose order differs between two scores.
 
     Attributes
     ----------
-    pairs : number of pairs (of different labels, if labels were given)
-    reversed : pairs in the opposite order
-    tied : pairs in some order that are tied now
-    split : tied pairs that are in some order now
+    pairs : number of pairs (with different labels, if labels were given)
+    reversed : pairs in opposite orders
+    tied : ordered pairs that became tied
+    split : tied pairs that became ordered
     """
 
     pairs: int
@@ -33,7 +33,7 @@ class OrderChanges:
 
     @property
     def changed(self) -> int:
-        """All of them."""
+        """Number of pairs whose order changed in any way."""
         return self.reversed + self.tied + self.split
 
     def __str__(self) -> str:
@@ -47,32 +47,32 @@ class OrderChanges:
 def order_changes(before: Any, after: Any, y: Any = None) -> OrderChanges:
     """Count the pairs of rows whose order differs between two scores, exactly.
 
-    With labels `y` only pairs of different labels count. O(n log n) for each label.
+    With labels `y` only pairs with different labels are counted. O(n log n) per label.
 
     Examples
     --------
     >>> order_changes([1.4, 1.3, 0.2, 0.2], [1, 1, 0, 1])
     OrderChanges(pairs=6, reversed=0, tied=3, split=1)
     """
-    one = check_column(before, "before", infinite=True, empty=True)
-    other = check_column(after, "after", one.size, infinite=True, empty=True)
-    total = _changes(one, other)
+    old = check_column(before, "before", infinite=True, empty=True)
+    new = check_column(after, "after", old.size, infinite=True, empty=True)
+    total = _changes(old, new)
     if y is not None:
-        labels = check_labels(y, "y", one.size)
+        labels = check_labels(y, "y", old.size)
         for label in np.unique(labels):
-            total = total - _changes(one[labels == label], other[labels == label])
+            total = total - _changes(old[labels == label], new[labels == label])
     return OrderChanges(*map(int, total))
 
 
-def _changes(one: Floats, other: Floats) -> Integers:
-    """Pairs in all, reversed, tied and split."""
-    order = np.lexsort((other, one))
-    _, group = np.unique(one[order], return_inverse=True)
-    _, row = np.unique(other[order], return_inverse=True)
-    size = int(row.max(initial=0)) + 1
+def _changes(old: Floats, new: Floats) -> Integers:
+    """Return the number of all pairs, and of reversed, tied and split pairs."""
+    order = np.lexsort((new, old))
+    _, group = np.unique(old[order], return_inverse=True)
+    _, rank = np.unique(new[order], return_inverse=True)
+    size = int(rank.max(initial=0)) + 1
     counts = np.zeros(3, np.int64)
-    _count(group.astype(np.int64), row.astype(np.int64), np.zeros(size + 1, np.int64), counts)
-    return np.concatenate([[one.size * (one.size - 1) // 2], counts])
+    _count(group.astype(np.int64), rank.astype(np.int64), np.zeros(size + 1, np.int64), counts)
+    return np.concatenate([[old.size * (old.size - 1) // 2], counts])
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -80,9 +80,10 @@ def _changes(one: Floats, other: Floats) -> Integers:
 
 @njit(cache=True, nogil=True)
 def _count(group: Integers, rank: Integers, tree: Integers, counts: Integers) -> None:
-    """Rows in rising order of the first score; `tree` holds how many rows below have each rank.
+    """Count reversed, tied and split pairs.
 
-    A binary indexed tree: entry k is the sum over the ranks of one block that ends at k.
+    Rows are sorted by the old score (equal ones have the same `group`), then by the new one, whose
+    rank is `rank`. `tree` is a Fenwick tree of the ranks of the rows of lower groups.
     """
     first = 0
     while first < group.size:
@@ -90,23 +91,23 @@ def _count(group: Integers, rank: Integers, tree: Integers, counts: Integers) ->
         while last < group.size and group[last] == group[first]:
             last += 1
         for row in range(first, last):
-            upto = 0  # rows below whose rank is at most that of this one
+            at_most = 0  # rows of lower groups whose rank is at most that of this row
             k = rank[row] + 1
             while k > 0:
-                upto += tree[k]
+                at_most += tree[k]
                 k -= k & -k
-            under = 0
+            below = 0
             k = rank[row]
             while k > 0:
-                under += tree[k]
+                below += tree[k]
                 k -= k & -k
-            counts[0] += first - upto
-            counts[1] += upto - under
-        run = first
-        for row in range(first, last):  # in a group rows are in the order of their ranks
-            if rank[row] != rank[run]:
-                run = row
-            counts[2] += run - first
+            counts[0] += first - at_most
+            counts[1] += at_most - below
+        first_tied = first
+        for row in range(first, last):  # rows of a group are sorted by rank
+            if rank[row] != rank[first_tied]:
+                first_tied = row
+            counts[2] += first_tied - first
         for row in range(first, last):
             k = rank[row] + 1
             while k < tree.size:

@@ -1,4 +1,4 @@
-"""Population stability: how far a distribution has moved since the model was made."""
+"""Population stability index: the shift of a distribution since the model was fitted."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Stability:
 
     Attributes
     ----------
-    name : of the variable
-    psi : the index
-    by_chance : the index that two samples of one distribution exceed with probability 1 - `level`
-    p : probability of an index as large by chance
+    name : name of the variable
+    psi : population stability index
+    by_chance : index that two samples of one distribution exceed with probability 1 - `level`
+    p : p-value of the index under equal distributions
     bins : labels of the bins
-    expected, actual : shares of the rows in each bin
+    expected, actual : shares of the reference rows and of the current rows in each bin
     """
 
     name: str
@@ -41,10 +41,10 @@ class Stability:
     actual: tuple[float, ...]
 
     def to_frame(self) -> Any:
-        """A pandas data frame with a row for each bin."""
-        parts = [(a - e) * np.log(a / e) for e, a in zip(self.expected, self.actual, strict=True)]
+        """Return a pandas data frame with one row per bin."""
+        psi = [(a - e) * np.log(a / e) for e, a in zip(self.expected, self.actual, strict=True)]
         return pandas_frame({
-            "bin": self.bins, "expected": self.expected, "actual": self.actual, "psi": parts,
+            "bin": self.bins, "expected": self.expected, "actual": self.actual, "psi": psi,
         })  # fmt: skip
 
     def __str__(self) -> str:
@@ -58,18 +58,17 @@ def population_stability(
     """Compare the distributions of variables in two data sets.
 
     ``PSI = sum over bins of (a - e) log(a / e)``, where e and a are the shares of the rows of
-    `reference` and `current` in a bin. Bins are those between quantiles of `reference`, and one of
-    missing values; categories are bins of their own. A share is ``(count + 1/2) / (rows + bins /
-    2)``, so that empty bins have a logarithm. Where nothing has changed, PSI / (1/n + 1/m) follows
-    a chi-squared distribution with one degree of freedom less than bins (Yurdakul 2018): the usual
-    limits 0.1 and 0.25 say much in small samples that is chance, and miss much in large ones.
-    O(n log n) for each variable.
+    `reference` and `current` in a bin. The bins are quantiles of `reference`, or categories, and
+    one bin for missing values. A share is ``(count + 1/2) / (rows + bins / 2)``, so that logarithms
+    of empty bins are finite. Under equal distributions PSI / (1/n + 1/m) follows a chi-squared
+    distribution with bins - 1 degrees of freedom (Yurdakul 2018): the usual limits 0.1 and 0.25
+    raise false alarms in small samples and miss shifts in large ones. O(n log n) per variable.
 
     Parameters
     ----------
     reference, current : scores, an array of features, or data frames with the same columns
-    bins : number of bins of a numeric variable, apart from missing values
-    level : of `by_chance`
+    bins : number of bins of a numeric variable, not counting missing values
+    level : confidence level of `by_chance`
 
     Examples
     --------
@@ -85,13 +84,13 @@ def population_stability(
     """
     whole_number("bins", bins, least=2)
     in_range("level", level, 0, 1)
-    one, other = _columns(reference), _columns(current)
-    if [*one] != [*other]:
+    old, new = _columns(reference), _columns(current)
+    if [*old] != [*new]:
         raise ValueError(
-            f"the data sets have different columns: {', '.join([*one][:5])} and "
-            f"{', '.join([*other][:5])}; give the same columns in the same order"
+            f"the data sets have different columns: {', '.join([*old][:5])} and "
+            f"{', '.join([*new][:5])}; give the same columns in the same order"
         )
-    return [_compared(name, one[name], other[name], bins, level) for name in one]
+    return [_compare(name, old[name], new[name], bins, level) for name in old]
 
 
 def _columns(X: Any) -> Mapping[str, Array]:
@@ -107,59 +106,63 @@ def _columns(X: Any) -> Mapping[str, Array]:
 
 
 def _column(values: list[Any]) -> Array:
-    """Numbers, missing ones NaN; or objects."""
+    """Return an array of floats with NaN for missing values, or of objects."""
     known = [value for value in values if not is_missing(value)]
     if all(isinstance(value, int | float | np.number) for value in known):
         return np.array([np.nan if is_missing(v) else float(v) for v in values])
-    made = np.empty(len(values), object)
-    made[:] = values
-    return made
+    column = np.empty(len(values), object)
+    column[:] = values
+    return column
 
 
-def _compared(name: str, one: Array, other: Array, bins: int, level: float) -> Stability:
-    if not one.size or not other.size:
+def _compare(name: str, old: Array, new: Array, bins: int, level: float) -> Stability:
+    if not old.size or not new.size:
         raise ValueError("a data set has no rows")
-    numeric = all(np.issubdtype(each.dtype, np.number) or each.dtype == bool
-                  for each in (one, other))  # fmt: skip
-    binned = _by_quantiles if numeric else _by_category
-    labels, counts, more = binned(one, other, bins)
+    numeric = all(np.issubdtype(values.dtype, np.number) or values.dtype == bool
+                  for values in (old, new))  # fmt: skip
+    count = _count_quantiles if numeric else _count_categories
+    labels, old_counts, new_counts = count(old, new, bins)
     half = len(labels) / 2
-    e, a = (counts + 0.5) / (one.size + half), (more + 0.5) / (other.size + half)
+    e, a = (old_counts + 0.5) / (old.size + half), (new_counts + 0.5) / (new.size + half)
     psi = float(np.sum((a - e) * np.log(a / e)))
-    unit = 1 / one.size + 1 / other.size
+    scale = 1 / old.size + 1 / new.size
     freedom = max(1, len(labels) - 1)
     return Stability(
-        name, psi, float(unit * chi2.ppf(level, freedom)), float(chi2.sf(psi / unit, freedom)),
+        name, psi, float(scale * chi2.ppf(level, freedom)), float(chi2.sf(psi / scale, freedom)),
         tuple(labels), tuple(e.tolist()), tuple(a.tolist()),
     )  # fmt: skip
 
 
-def _by_quantiles(one: Array, other: Array, bins: int) -> tuple[list[str], Integers, Integers]:
-    x, z = one.astype(np.float64), other.astype(np.float64)
+def _count_quantiles(old: Array, new: Array, bins: int) -> tuple[list[str], Integers, Integers]:
+    """Return labels and both counts of bins between quantiles of the old values."""
+    x, z = old.astype(np.float64), new.astype(np.float64)
     known = np.sort(x[~np.isnan(x)])
     cuts: Floats = np.zeros(0)
     if known.size:
-        at = np.ceil(np.arange(1, bins) * known.size / bins).astype(int) - 1
-        cuts = np.unique(known[at])
+        position = np.ceil(np.arange(1, bins) * known.size / bins).astype(int) - 1
+        cuts = np.unique(known[position])
         cuts = cuts[cuts < known[-1]]
 
-    def counted(values: Floats) -> Integers:
-        row = np.where(np.isnan(values), cuts.size + 1, np.searchsorted(cuts, values, "left"))
-        return np.bincount(row, minlength=cuts.size + 2)
+    def count(values: Floats) -> Integers:
+        bin_ = np.where(np.isnan(values), cuts.size + 1, np.searchsorted(cuts, values, "left"))
+        return np.bincount(bin_, minlength=cuts.size + 2)
 
-    ends = [f"{cut:.6g}" for cut in cuts]
-    labels = [f"up to {ends[0]}", *(f"{a} to {b}" for a, b in pairwise(ends)),
-              f"above {ends[-1]}"] if ends else ["any"]  # fmt: skip
-    counts, more = counted(x), counted(z)
-    if counts[-1] or more[-1]:
-        return [*labels, "missing"], counts, more
-    return labels, counts[:-1], more[:-1]
+    edges = [f"{cut:.6g}" for cut in cuts]
+    labels = [f"up to {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges)),
+              f"above {edges[-1]}"] if edges else ["any"]  # fmt: skip
+    old_counts, new_counts = count(x), count(z)
+    if old_counts[-1] or new_counts[-1]:
+        return [*labels, "missing"], old_counts, new_counts
+    return labels, old_counts[:-1], new_counts[:-1]
 
 
-def _by_category(one: Array, other: Array, bins: int) -> tuple[list[str], Integers, Integers]:  # noqa: ARG001
-    lists = [["missing" if is_missing(v) else str(v) for v in each.tolist()]
-             for each in (one, other)]  # fmt: skip
-    labels = sorted({*lists[0], *lists[1]})
-    row = {label: j for j, label in enumerate(labels)}
-    first, second = (np.bincount([row[v] for v in each], minlength=len(labels)) for each in lists)
-    return labels, first, second
+def _count_categories(old: Array, new: Array, bins: int) -> tuple[list[str], Integers, Integers]:  # noqa: ARG001
+    """Return labels and both counts of categories."""
+    names = [["missing" if is_missing(v) else str(v) for v in values.tolist()]
+             for values in (old, new)]  # fmt: skip
+    labels = sorted({*names[0], *names[1]})
+    bin_of = {label: j for j, label in enumerate(labels)}
+    old_counts, new_counts = (
+        np.bincount([bin_of[v] for v in values], minlength=len(labels)) for values in names
+    )
+    return labels, old_counts, new_counts

@@ -528,8 +528,8 @@ def _query_keys(keys: Keys, pull: Pull) -> Keys:
 @njit(cache=True, nogil=True)
 def _sum_leaves(
     low: int, high: int, leaves: Rows, ends: Integers, source: Integers, rows0: Rows, rows1: Rows,
-    pull: Floats, weight: Floats, pull_factor0: float, pull_factor1: float, weight_factor0: float,
-    weight_factor1: float, sums: Integers,
+    pull: Floats, weight: Floats, pull_one: float, pull_other: float, weight_one: float,
+    weight_other: float, sums: Integers,
 ) -> None:  # fmt: skip
     """Add pull and weight of the rows at positions low..high to the sums of their leaves."""
     start = low
@@ -539,8 +539,8 @@ def _sum_leaves(
         end = ends[k] if ends[k] < high else high
         for i in range(np.uint64(start), np.uint64(end if end > start else start)):
             row = np.uint64(rows[i])
-            sum_pull += np.int64(np.rint(pull[row] * pull_factor0 * pull_factor1))
-            sum_weight += np.int64(np.rint(weight[row] * weight_factor0 * weight_factor1))
+            sum_pull += np.int64(np.rint(pull[row] * pull_one * pull_other))
+            sum_weight += np.int64(np.rint(weight[row] * weight_one * weight_other))
         sums[leaves[k], 0] += sum_pull
         sums[leaves[k], 1] += sum_weight
         start = end if end > start else start

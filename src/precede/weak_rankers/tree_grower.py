@@ -273,7 +273,7 @@ class TreeGrower:
         else:
             self._start_helpers(node)
             form = self._histograms.form(quantized, size)
-            # No rows to partition; the root takes the place of the smaller child.
+            # No rows to partition; the root is passed as the smaller child.
             children = (
                 (histogram_id, True, node.sums, (node.least, node.most)),
                 (-1, False, (0, 0), (0.0, 0.0)),

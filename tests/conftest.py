@@ -53,11 +53,11 @@ def pytest_runtest_setup():
 
 @pytest.fixture
 def tiny_thresholds(monkeypatch):
-    """Use threads and pieces however small the work is."""
+    """Use threads and chunks however small the work is."""
     from precede.engine.execution import LEAST_SHARED
-    from precede.risks import pair_weights, pieces
+    from precede.risks import level_chunks, pair_weights
 
     for kind in LEAST_SHARED:
         monkeypatch.setitem(LEAST_SHARED, kind, 1)
-    for module in (pieces, pair_weights):
-        monkeypatch.setattr(module, "PIECE", 16)
+    monkeypatch.setattr(level_chunks, "MAX_ROWS_PER_CHUNK", 16)
+    monkeypatch.setattr(pair_weights, "MAX_PAIRS_PER_CHUNK", 16)

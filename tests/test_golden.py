@@ -36,7 +36,7 @@ def counts(ranker):
     edge_weights = PairRisk("exponential").edge_weights(BY_INCLUSION, np.zeros(8), ranker)
     return [
         round(19 * share, 9)
-        for share in (edge_weights.right, edge_weights.wrong, edge_weights.tied)
+        for share in (edge_weights.correct, edge_weights.wrong, edge_weights.tied)
     ]
 
 

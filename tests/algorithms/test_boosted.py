@@ -295,7 +295,7 @@ def test_the_step_does_not_depend_on_the_scale_of_the_ranker():
     zero = risk.state(np.zeros(risk.layout.n_used_rows))
     noise = np.random.default_rng(0).normal(0, 1, zero.pull.size)
     values = SAMPLE.truth[risk.layout.order] + noise
-    best, _ = risk.line_search(zero, values)
+    best, _ = risk.brent_line_search(zero, values)
     for scale in (1e-4, 0.01, 1.0, 30.0, 1e4):
         edge = risk.edge(zero, scale * values)
         step = SecantStep().step(risk, zero, SearchResult(None, edge), scale * values).size

@@ -245,7 +245,7 @@ def test_the_number_of_threads_leaves_no_trace(options):
 def test_pieces_of_a_query_change_nothing_but_rounding(monkeypatch):
     X, y, _ = some_data()
     whole = fitted(X, Judgments(y), 20)
-    monkeypatch.setattr("precede.risks.pair_weights.PIECE", 50)
+    monkeypatch.setattr("precede.risks.pair_weights.MAX_PAIRS_PER_CHUNK", 50)
     cut = fitted(X, Judgments(y), 20)
     assert cut.ensemble_.weak_rankers == whole.ensemble_.weak_rankers
     assert_allclose(cut.ensemble_.weights, whole.ensemble_.weights, rtol=1e-10)

@@ -20,7 +20,7 @@ def assert_same(judgments, scores, balance="pairs", device=None):
     here, there = risk.bind(layout).state(at), bound.state(device.put(at))
     assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
-    np.testing.assert_array_equal(device.get(there.parts), here.parts)
+    np.testing.assert_array_equal(device.get(there.cache), here.cache)
     return device
 
 

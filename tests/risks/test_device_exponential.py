@@ -32,7 +32,7 @@ def assert_same(risk, scores, values):
     assert risk.log_value(device.put(scores)) == cpu.log_value
     np.testing.assert_array_equal(gpu.pull.get(), cpu.pull)
     for name in ("terms", "levels", "words", "extremes"):
-        one, other = getattr(cpu.parts, name), getattr(gpu.parts, name)
+        one, other = getattr(cpu.cache, name), getattr(gpu.cache, name)
         np.testing.assert_array_equal(other.get(), one, err_msg=name)
     np.testing.assert_array_equal(risk.curvature(gpu).get(), risk.curvature(cpu))
     for kind in ("newton", "bound", "uniform"):

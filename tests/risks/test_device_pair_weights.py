@@ -35,7 +35,7 @@ def judged(seed, rows=260, grades=4, queries=5, weighted=False):
 )
 @pytest.mark.parametrize("piece", [200, 1 << 18])
 def test_sums(monkeypatch, kept, given, piece):
-    monkeypatch.setattr(pair_weights, "PIECE", piece)
+    monkeypatch.setattr(pair_weights, "MAX_PAIRS_PER_CHUNK", piece)
     layout = judged(1, **given).to_layout("queries")
     device, rng = EmulatedDevice(), np.random.default_rng(2)
     here = PairWeights(layout, Context(1))

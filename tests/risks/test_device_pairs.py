@@ -55,7 +55,7 @@ def test_listed_pairs(loss, graded, asked, spread):
     here, there = risk.state(scores), risk.state(device.put(scores))
     assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(here.pull, there.pull.get())
-    np.testing.assert_array_equal(here.parts, there.parts.get())
+    np.testing.assert_array_equal(here.cache, there.cache.get())
     assert "listed_rows" in device.launched
 
 
@@ -69,7 +69,7 @@ def test_states_here_and_there(loss, spread):
     assert device.holds(there.pull)
     assert here.log_value == there.log_value
     np.testing.assert_array_equal(here.pull, there.pull.get())
-    np.testing.assert_array_equal(here.parts, there.parts.get())
+    np.testing.assert_array_equal(here.cache, there.cache.get())
     for kind in ("newton", "bound", "terms", "uniform"):
         weight = risk.pull_of(there).hessian(kind)
         np.testing.assert_array_equal(device.get(weight), risk.pull_of(here).hessian(kind))

@@ -59,7 +59,7 @@ def assert_same(judgments, rule, scores, later, values, *, balance="items", rate
                 np.testing.assert_array_equal(device.get(weight), here.pull_of(one).hessian(kind))
             assert here.begin_round(scores[order])
             assert there.begin_round(at)
-    np.testing.assert_array_equal(there.totals(other).get(), here.totals(one))
+    np.testing.assert_array_equal(there.pair_totals(other).get(), here.pair_totals(one))
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
@@ -123,8 +123,8 @@ def test_a_line_is_searched_on_the_cpu(rule):
     scores, values = rng.normal(size=(2, layout.n_used_rows))
     here.begin_round(scores)
     there.begin_round(device.put(scores))
-    found = there.search_line(there.state(device.put(scores)), device.put(values))
-    assert found == here.search_line(here.state(scores), values)
+    found = there.line_search(there.state(device.put(scores)), device.put(values))
+    assert found == here.line_search(here.state(scores), values)
     assert there.exact_step(there.state(device.put(scores)), device.put(values)) == found
     good = device.put(layout.grade)
     assert there.least_margin(good) == here.least_margin(layout.grade) == 1
@@ -147,7 +147,7 @@ def test_what_stays_on_the_cpu(monkeypatch):
         plain.state(state.scores), values
     )
     assert bound.log_value(state.scores) == state.log_value
-    assert bound.search_line(state, values) == plain.search_line(state, values)
+    assert bound.line_search(state, values) == plain.line_search(state, values)
 
 
 FITS = [

@@ -41,7 +41,7 @@ def assert_same(judgments, rule, scores, later, **given):
             np.testing.assert_array_equal(one.log_value, other.log_value)
             assert one.log_gradient_sum == other.log_gradient_sum
             np.testing.assert_array_equal(one.pull, other.pull.get())
-            np.testing.assert_array_equal(one.parts, other.parts.get())
+            np.testing.assert_array_equal(one.cache, other.cache.get())
         assert here.log_value(end) == there.log_value(device.put(end))
         for kind in ("newton", "bound", "terms", "uniform"):
             weight = there.pull_of(other).hessian(kind)

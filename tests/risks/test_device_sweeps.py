@@ -24,7 +24,7 @@ def assert_same(judgments, scores, loss, balance="pairs"):
     here, there = risk.bind(layout).state(at), bound.state(device.put(at))
     assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
-    np.testing.assert_array_equal(device.get(there.parts), here.parts)
+    np.testing.assert_array_equal(device.get(there.cache), here.cache)
     for kind in ("newton", "bound", "terms", "uniform"):
         weight = bound.pull_of(there).hessian(kind)
         np.testing.assert_array_equal(device.get(weight), bound.pull_of(here).hessian(kind))

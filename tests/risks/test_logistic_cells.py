@@ -237,4 +237,4 @@ def test_masses_of_a_ranker_on_a_long_list():
     mass = (grade[:, None] > grade[None, :]) / (1 + np.exp(margin))
     ahead = values[:, None] - values[None, :]
     expected = [mass[ahead == a].sum() / mass.sum() for a in (1, -1, 0)]
-    assert_allclose([found.right, found.wrong, found.tied], expected, rtol=1e-10)
+    assert_allclose([found.correct, found.wrong, found.tied], expected, rtol=1e-10)

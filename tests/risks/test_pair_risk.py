@@ -165,7 +165,7 @@ def test_masses_are_those_of_enumeration(loss, price):
         wanted = naive.edge_weights(
             made, scores, ranker, twin, twin_price, gap=gap, balance=balance
         )
-        assert_allclose([found.right, found.wrong, found.tied], wanted, atol=1e-12)
+        assert_allclose([found.correct, found.wrong, found.tied], wanted, atol=1e-12)
         assert_allclose(found.edge, wanted[0] - wanted[1], atol=1e-12)
 
     check()
@@ -179,7 +179,7 @@ def test_mass_of_reversed_pairs_is_exactly_zero_where_there_are_none(made, data)
     size = len(made)
     ranker = np.array(data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size)))
     found = PairRisk("exponential").edge_weights(made, scores, ranker)
-    assert (found.right == 0) == all(ranker[p.winner] <= ranker[p.loser] for p in pairs)
+    assert (found.correct == 0) == all(ranker[p.winner] <= ranker[p.loser] for p in pairs)
     assert (found.wrong == 0) == all(ranker[p.winner] >= ranker[p.loser] for p in pairs)
 
 
@@ -327,7 +327,7 @@ def test_line_search_ends_where_the_slope_vanishes(loss, price, data):
         or abs(bound.edge(state, values)) < 1e-9
     ):
         return
-    step, smoothed = bound.line_search(state, values, smoothing=0.01)
+    step, smoothed = bound.brent_line_search(state, values, smoothing=0.01)
     after = bound.state(state.scores + step * values)
     assert after.log_value <= state.log_value
     assert np.sign(step) == np.sign(bound.edge(state, values))
@@ -346,10 +346,10 @@ def test_line_search_over_binary_values_is_the_closed_form(made, data):
     edge_weights = bound.edge_weights(state, values)
     if abs(edge_weights.edge) < 1e-9:
         return
-    smoothing = 0.0 if min(edge_weights.right, edge_weights.wrong) > 0 else 0.02
-    step, smoothed = bound.line_search(state, values.astype(float), smoothing=0.02)
+    smoothing = 0.0 if min(edge_weights.correct, edge_weights.wrong) > 0 else 0.02
+    step, smoothed = bound.brent_line_search(state, values.astype(float), smoothing=0.02)
     assert smoothed == (smoothing > 0)
-    wanted = 0.5 * math.log((edge_weights.right + smoothing) / (edge_weights.wrong + smoothing))
+    wanted = 0.5 * math.log((edge_weights.correct + smoothing) / (edge_weights.wrong + smoothing))
     assert step == pytest.approx(wanted, rel=1e-9)
 
 
@@ -358,7 +358,7 @@ def test_line_search_goes_as_far_as_the_least_risk():
     made = Judgments.preferences([0, 2, 4, 6, 8], [1, 3, 5, 7, 9])
     bound = PairRisk("exponential").bind(made)
     values = np.array([0.01, 0, 0.01, 0, 0.01, 0, 0, 0.01, 1, 0])[bound.layout.order]
-    step, smoothed = bound.line_search(bound.state(np.zeros(10)), values, smoothing=0.1)
+    step, smoothed = bound.brent_line_search(bound.state(np.zeros(10)), values, smoothing=0.1)
     assert step == pytest.approx(50 * math.log(3), rel=1e-9)
     assert not smoothed
 
@@ -375,7 +375,7 @@ def test_line_search_never_raises_the_risk_even_from_kink_to_kink(loss):
         state = bound.state(scores)
         if state.log_gradient_sum == -np.inf or bound.edge(state, values) == 0:
             continue
-        step, _ = bound.line_search(state, values, smoothing=0.01)
+        step, _ = bound.brent_line_search(state, values, smoothing=0.01)
         scores = scores + step * values
         assert bound.log_value(scores) <= state.log_value + 1e-12
 

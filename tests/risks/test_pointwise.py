@@ -29,5 +29,7 @@ def test_the_point_risk_is_a_sum_over_rows(made, data):
     assert PairRisk().value(made, scores) == pytest.approx(plus * minus)  # RS09 eq. (14)
     values = np.arange(len(y)) % 2
     edge_weights = PointRisk().edge_weights(made, scores, values)
-    assert edge_weights.right == pytest.approx(terms[(values == 1) & (y == 1)].sum() / terms.sum())
+    assert edge_weights.correct == pytest.approx(
+        terms[(values == 1) & (y == 1)].sum() / terms.sum()
+    )
     assert edge_weights.wrong == pytest.approx(terms[(values == 1) & (y == -1)].sum() / terms.sum())

@@ -107,7 +107,7 @@ def test_weights_stay_those_of_the_scores_at_which_the_round_began(
     for i, k, weight in pairs:
         totals[[i, k]] += weight
     np.testing.assert_allclose(
-        bound.to_rows(bound.totals(state)), totals, rtol=1e-9, atol=1e-12 * total
+        bound.to_rows(bound.pair_totals(state)), totals, rtol=1e-9, atol=1e-12 * total
     )
 
 
@@ -129,7 +129,7 @@ def test_masses_equal_enumeration(monkeypatch, max_ties, data, rule, name):
     assume(sum(expected) > 1e-200)
     edge_weights = PairRisk(name, rank_weight=rule).edge_weights(judgments, scores, ranker)
     np.testing.assert_allclose(
-        [edge_weights.right, edge_weights.wrong, edge_weights.tied],
+        [edge_weights.correct, edge_weights.wrong, edge_weights.tied],
         np.array(expected) / sum(expected),
         atol=1e-9,
     )
@@ -445,4 +445,4 @@ def test_without_any_weight_there_are_no_masses(rule):
     edge_weights = PairRisk("exponential", rank_weight=rule).edge_weights(
         Judgments.graded([*grade, 0.0], [0, 0, 1]), np.zeros(3), [1, 0, 1]
     )
-    assert (edge_weights.right, edge_weights.wrong, edge_weights.tied) == (0, 0, 0)
+    assert (edge_weights.correct, edge_weights.wrong, edge_weights.tied) == (0, 0, 0)

@@ -29,7 +29,7 @@ def test_points_stand_for_rows_on_the_line_of_a_smooth_loss(levels, power, weigh
     state, at = bound.state(scores[order]), values[order]
     assert ChebyshevLineSearch.applies(bound, state)
     step = ChebyshevLineSearch(bound, state, at).minimize()
-    expected, smoothed = bound.line_search(state, at)
+    expected, smoothed = bound.brent_line_search(state, at)
     assert not smoothed
     assert step == pytest.approx(expected, abs=1e-9)
 

@@ -41,7 +41,7 @@ def test_one_query_far_apart_leaves_the_others_alone(spread):
             expected[values[k]] += weight * np.exp(scores[k] - scores[i])
     edge_weights = bound.edge_weights(state, values[bound.layout.order])
     np.testing.assert_allclose(
-        [edge_weights.right, edge_weights.wrong], np.array(expected) / mass, rtol=1e-9
+        [edge_weights.correct, edge_weights.wrong], np.array(expected) / mass, rtol=1e-9
     )
 
 

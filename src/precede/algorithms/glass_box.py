@@ -395,7 +395,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
         def risk(each: Fitted) -> float:
             log_value = bound.log_value(scores_of(each.model, training))
-            return float(np.exp(bound.log_mean_payment(log_value)))
+            return float(np.exp(bound.log_mean_loss(log_value)))
 
         self.sparsity_cost_ = {
             "terms_before": len(found.model.terms),

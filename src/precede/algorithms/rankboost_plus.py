@@ -22,7 +22,7 @@ from precede.engine.portable import exp, tanh
 from precede.engine.ties import TIE, first_tied
 from precede.estimator import BaseRanker, FitContext
 from precede.model import Ensemble
-from precede.risks.base import bound_step, smoothing_mass
+from precede.risks.base import bound_step, default_smoothing
 from precede.risks.device_pair_weights import DevicePairWeights
 from precede.risks.links import ADABOOST, Link
 from precede.risks.pair_risk import PairRisk
@@ -539,7 +539,7 @@ class _Descent(Trainer):
         index = move.used
         if move.rest is not None:
             index = self._enter(move.new, move.rest)
-        size, infinite = bound_step(move.edge, smoothing_mass(self._training.layout))
+        size, infinite = bound_step(move.edge, default_smoothing(self._training.layout))
         step = rate * size
         values = self._values(index)
         # A pair that is tied or reversed may weigh too little to be seen in the slope.
@@ -635,7 +635,7 @@ class _Descent(Trainer):
         values = [self._values(int(index)) for index in indices]
         before = self._used.eta[indices]
         direction = move.combination[indices] * np.sign(move.edge)
-        smoothing = smoothing_mass(self._training.layout)
+        smoothing = default_smoothing(self._training.layout)
 
         def slope(step: float, smoothed: bool) -> float:
             rising = weights.along(values, before, direction, step)[1]

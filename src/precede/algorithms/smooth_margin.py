@@ -28,7 +28,7 @@ from precede.estimator.saving import part_of
 from precede.judgments import Judgments
 from precede.margin import net_weights, refuse_ties, smooth_step, weight_norm
 from precede.model import Ensemble, number
-from precede.risks.base import BoundRisk, State, ends_of_levels, least_margin
+from precede.risks.base import BoundRisk, State, least_margin, level_extrema
 from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import (
     Family,
@@ -393,8 +393,8 @@ class SmoothMarginStep(StepRule):
         edge_weights = risk.edge_weights(state, values)
         sign = 1.0 if edge_weights.edge > 0 else -1.0
         right, wrong = (
-            max(edge_weights.right, edge_weights.wrong),
-            min(edge_weights.right, edge_weights.wrong),
+            max(edge_weights.correct, edge_weights.wrong),
+            min(edge_weights.correct, edge_weights.wrong),
         )
         tied, edge = edge_weights.tied, right - wrong
         if wrong == 0 and smooth * tied == 0:  # nothing is tied or reversed: G rises for ever
@@ -459,8 +459,8 @@ def _is_power_of_two(number: int) -> bool:
 def _log_scale(layout: QueryLayout, context: Context) -> float:
     """Logarithm of the factor that brings the least pair weight to 1, if it is below 1."""
     if layout.shared:
-        lightest = ends_of_levels(layout, layout.weight, context)[0]
-        below = np.minimum.accumulate(ends_of_levels(layout, layout.loser_weight, context)[0])
+        lightest = level_extrema(layout, layout.weight, context)[0]
+        below = np.minimum.accumulate(level_extrema(layout, layout.loser_weight, context)[0])
         return -log_of(min(1.0, float((lightest[1:] * below[:-1]).min())))
     least = float(
         _least_pair_weight(

@@ -195,7 +195,7 @@ class CoordinateDescent(Trainer):
         return Step(size, perfect=True, unshrunk=True)
 
     def _log_risk(self) -> float:
-        return self.risk.log_mean_payment(self.state.log_value)
+        return self.risk.log_mean_loss(self.state.log_value)
 
     def _choose_weak_ranker(self) -> SearchResult | None:
         if self.state.log_gradient_sum == -np.inf:  # every pair is beyond its margin
@@ -260,12 +260,12 @@ class CoordinateDescent(Trainer):
             "smoothed": step.smoothed,
             "perfect": step.perfect,
         }
-        more = self.risk.observed(self.state) | self.plan.step.record(self.risk, self.state)
+        more = self.risk.extra_history(self.state) | self.plan.step.record(self.risk, self.state)
         return Round(columns, more, PERFECT if step.perfect else "")
 
     def _is_stalled(self, step: Step, found: SearchResult) -> bool:
         """Return whether further rounds would repeat this one; warn of steps that end at a kink."""
-        if not (self.risk.kinked and self.plan.step.is_line_minimum):
+        if not (self.risk.is_nonsmooth and self.plan.step.is_line_minimum):
             return False
         size, edge = abs(step.size), abs(found.edge)
         self._longest_step, self._largest_edge = (

@@ -12,7 +12,7 @@ from precede.engine.arrays import Array, Floats
 from precede.engine.exact import all_reduce_sum, exact_sum
 from precede.engine.portable import exp_of, expm1_of
 from precede.model import Ensemble
-from precede.risks.base import BoundRisk, State, bound_step, smoothing_mass
+from precede.risks.base import BoundRisk, State, bound_step, default_smoothing
 from precede.weak_rankers.base import Search, SearchResult, WeakRanker
 
 __all__ = [
@@ -123,7 +123,7 @@ class BoundStep(StepRule):
                 f"values from {float(values.min()):g} to {float(values.max()):g}; use step='exact' "
                 "or weak_rankers='features'"
             )
-        size, infinite = bound_step(risk.edge(state, values), smoothing_mass(risk.layout))
+        size, infinite = bound_step(risk.edge(state, values), default_smoothing(risk.layout))
         return _finite_step(risk, size, values) if infinite else Step(size)
 
 
@@ -134,7 +134,7 @@ class LineSearch(StepRule):
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
         """Search on a few points that represent many rows, or on all rows."""
-        size, smoothed = risk.search_line(state, values)
+        size, smoothed = risk.line_search(state, values)
         return _finite_step(risk, size, values) if smoothed else Step(size)
 
 
@@ -287,7 +287,7 @@ def _has_no_minimum(risk: BoundRisk, values: Array) -> bool:
     device = risk.context.device
     if device is not None and device.holds(values):
         values = device.get(values)
-    return risk.falls_for_ever(values)
+    return risk.has_infinite_minimizer(values)
 
 
 def _smoothed_step(risk: BoundRisk, state: State, edge: float, values: Array) -> Step:

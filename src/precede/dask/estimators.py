@@ -265,7 +265,7 @@ class _DaskRanker(BaseRanker):
 
     def _splits_a_list(self) -> bool:
         """Whether a single list may be split between workers."""
-        return self._risk().splits_a_list
+        return self._risk().can_split_queries
 
     def predict(self, X: Any, *, num_iteration: int | None = None) -> Any:
         """Return the score of every row: a dask array for a dask collection, else an array."""

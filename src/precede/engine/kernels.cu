@@ -2035,7 +2035,7 @@ extern "C" __global__ void level_ends(int pieces, const i64* start, const i64* l
   }
 }
 
-// A term as two integers, multiples of 2^-31 and of 2^-62: see `_sums_of_pieces`.
+// A term as two integers, multiples of 2^-31 and of 2^-62: see `_sum_chunk_terms`.
 __device__ __forceinline__ void add_term(double term, i64& high, i64& low) {
   double coarse = (term + 3145728.0) - 3145728.0;
   high += (i64)(coarse * 2147483648.0);

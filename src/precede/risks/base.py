@@ -46,11 +46,11 @@ __all__ = [
     "State",
     "bound_step",
     "decay_rate",
-    "ends_of_levels",
+    "default_smoothing",
+    "find_root",
     "least_margin",
+    "level_extrema",
     "pair_totals",
-    "smoothing_mass",
-    "zero_between",
 ]
 
 
@@ -70,14 +70,14 @@ class EdgeWeights:
     The weight of a pair is its share of the gradient sum, so the three sum to 1.
     """
 
-    right: float
+    correct: float
     wrong: float
     tied: float
 
     @property
     def edge(self) -> float:
-        """``right - wrong``, minus the slope of the risk over the gradient sum."""
-        return self.right - self.wrong
+        """``correct - wrong``, minus the slope of the risk over the gradient sum."""
+        return self.correct - self.wrong
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class State:
     """A bound risk at some scores; arrays are in the order of the layout.
 
     `log_value` is log R and `log_gradient_sum` log M. `pull` is ``-dR/ds / M``: over all pairs, the
-    contributions of the winners sum to 1 and those of the losers to -1. `parts` holds intermediate
+    contributions of the winners sum to 1 and those of the losers to -1. `cache` holds intermediate
     results that other methods of the same risk reuse.
     """
 
@@ -93,7 +93,7 @@ class State:
     log_value: float
     log_gradient_sum: float
     pull: Floats
-    parts: Any = field(default=None, repr=False)
+    cache: Any = field(default=None, repr=False)
 
 
 class Risk:
@@ -115,7 +115,7 @@ class Risk:
         return None
 
     @property
-    def splits_a_list(self) -> bool:
+    def can_split_queries(self) -> bool:
         """Whether the rows of one query may be distributed over several machines."""
         return False
 
@@ -134,12 +134,12 @@ class BoundRisk:
     # Whether the risk may become constant along a direction, as a sum of hinges does.
     has_flat_tail: bool = False
     # Whether the risk has kinks, at which coordinate descent can stall above the minimum.
-    kinked: bool = False
+    is_nonsmooth: bool = False
     # Rate ``-l'(0) / l(0)`` at which the loss of a pair decays.
     decay: float = 1.0
     # Whether scores may be on the device, where pulls are then computed.
     on_device: bool = False
-    # Whether `exact_step` and `search_line` accept scores on the device; otherwise step rules that
+    # Whether `exact_step` and `line_search` accept scores on the device; otherwise step rules that
     # call them keep the scores on the CPU.
     steps_on_device: bool = False
     # A line search gives up where the slope falls below this share of the initial slope; negative:
@@ -151,9 +151,9 @@ class BoundRisk:
         self.context = context or Context(1)
         queries = layout.query_start.size - 1
         # Over all machines. A shared query is present on each of them and counted once.
-        self.queries = queries
+        self.n_queries = queries
         if not layout.shared:
-            self.queries = all_reduce_sum(lambda: queries, self.context)
+            self.n_queries = all_reduce_sum(lambda: queries, self.context)
         self._item_weight_total: float | None = None
 
     def begin_round(self, scores: Floats) -> bool:  # noqa: ARG002
@@ -204,7 +204,7 @@ class BoundRisk:
         """Return the initial constant score; 0 for pairs, which do not depend on it."""
         return 0.0
 
-    def observed(self, state: State) -> dict[str, float]:  # noqa: ARG002
+    def extra_history(self, state: State) -> dict[str, float]:  # noqa: ARG002
         """Return additional entries of `history_` for a round."""
         return {}
 
@@ -247,7 +247,7 @@ class BoundRisk:
         """Return the logarithm of the risk."""
         return self.state(scores).log_value
 
-    def log_mean_payment(self, log_value: float) -> float:
+    def log_mean_loss(self, log_value: float) -> float:
         """Convert the logarithm of the risk to the scale of `history_`; unchanged by default."""
         return log_value
 
@@ -258,22 +258,22 @@ class BoundRisk:
     @property
     def smoothing(self) -> float:
         """Smoothing weight, half a pair; see `smoothed_step`."""
-        return smoothing_mass(self.layout)
+        return default_smoothing(self.layout)
 
     def least_margin(self, values: Array) -> float:
         """Return the least margin of any term of the risk when scored by the values alone. O(n)."""
         return least_margin(self.layout, values, self.context)
 
-    def falls_for_ever(self, values: Array) -> bool:  # noqa: ARG002
+    def has_infinite_minimizer(self, values: Array) -> bool:  # noqa: ARG002
         """Return whether the risk is known to decrease along the values for any step."""
         return False
 
-    def growth(self, state: State) -> float:
+    def growth_rate(self, state: State) -> float:
         """Return the gradient sum over the risk: ``p·rate`` for ``exp(-rate·m)`` and ``u^p``."""
         return exp_of(state.log_gradient_sum - state.log_value)
 
     def smoothed_step(
-        self, state: State, right: float, wrong: float, *, width: float = 1.0,
+        self, state: State, correct: float, wrong: float, *, width: float = 1.0,
         smoothing: float | None = None,
     ) -> float:  # fmt: skip
         """Return a finite step along a weak ranker with no wrong or no correct pair.
@@ -286,8 +286,8 @@ class BoundRisk:
         step is at most ``log(1 + 1/e) / (c width)`` for any loss and price.
         """
         smoothing = self.smoothing if smoothing is None else smoothing
-        logarithm = log_of((right + smoothing) / (wrong + smoothing))
-        size = logarithm / (self.decay + self.growth(state))
+        logarithm = log_of((correct + smoothing) / (wrong + smoothing))
+        size = logarithm / (self.decay + self.growth_rate(state))
         # With subnormal values the quotient would overflow.
         return size / width if abs(size) < MAX_STEP * width else math.copysign(MAX_STEP, size)
 
@@ -314,15 +314,15 @@ class BoundRisk:
     def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
         """Return the step along `values` that minimizes the risk, and whether it was smoothed.
 
-        By a closed form if the risk has one, otherwise by `search_line`.
+        By a closed form if the risk has one, otherwise by `line_search`.
         """
-        return self.search_line(state, values)
-
-    def search_line(self, state: State, values: Array) -> tuple[float, bool]:
-        """Return the result of `line_search`; subclasses may have a faster method."""
         return self.line_search(state, values)
 
-    def line_search(
+    def line_search(self, state: State, values: Array) -> tuple[float, bool]:
+        """Return the result of `brent_line_search`; subclasses may have a faster method."""
+        return self.brent_line_search(state, values)
+
+    def brent_line_search(
         self, state: State, values: Array, *, smoothing: float | None = None
     ) -> tuple[float, bool]:
         """Return the step along `values` that minimizes the risk, and whether it was smoothed.
@@ -342,7 +342,7 @@ class BoundRisk:
             return sign * self.edge(at, values) if at.log_gradient_sum > -np.inf else 0.0
 
         size = None
-        if not self.falls_for_ever(sign * values):
+        if not self.has_infinite_minimizer(sign * values):
             with np.errstate(over="ignore", invalid="ignore"):  # steep prices may overflow
                 size = _find_zero_beyond(
                     minus_slope,
@@ -397,15 +397,15 @@ class BoundLossRisk(BoundRisk):
         self.loss = loss
         self.price = cost
         self.decay, self.has_flat_tail = decay_rate(loss)
-        self.kinked = loss.smoothed(1.0) is not None
+        self.is_nonsmooth = loss.smoothed(1.0) is not None
         self.mean = mean and cost.power != 1  # no difference for a linear price
         self._mean_loss_scale: tuple[float, float] | None = None
 
-    def totals(self, state: State) -> Floats:  # noqa: ARG002
+    def pair_totals(self, state: State) -> Floats:  # noqa: ARG002
         """Return the total weight of the pairs of each row; see the function `pair_totals`."""
         return pair_totals(self.layout)
 
-    def falls_for_ever(self, values: Array) -> bool:
+    def has_infinite_minimizer(self, values: Array) -> bool:
         """Return whether the risk decreases along the values for any step. O(n).
 
         True if the values order no pair wrongly, which is decided by comparing values rather than
@@ -428,13 +428,13 @@ class BoundLossRisk(BoundRisk):
         if self.loss.most_curvature is None:
             return factor * self.curvature(state)
         most = self.loss.most_curvature
-        return factor * most * self.totals(state) * exp_of(-state.log_gradient_sum)
+        return factor * most * self.pair_totals(state) * exp_of(-state.log_gradient_sum)
 
     def half_curvature_bound(self, state: State) -> Floats:
         """Return half of `curvature_bound` for a price other than linear."""
         raise NotImplementedError(f"{type(self).__name__} must define half_bound(state)")
 
-    def log_mean_payment(self, log_value: float) -> float:
+    def log_mean_loss(self, log_value: float) -> float:
         """Convert the logarithm of the risk to that of a mean loss per pair, without overflow.
 
         The generalized mean ``g⁻¹(sum v_k g(u_k) / sum v_k)`` of the loss sums of the losers,
@@ -495,7 +495,7 @@ def pair_totals(layout: QueryLayout) -> Floats:
     return total
 
 
-def smoothing_mass(layout: QueryLayout) -> float:
+def default_smoothing(layout: QueryLayout) -> float:
     """Return the weight added to d+ and d- to keep a step finite: half a pair.
 
     Pairs are counted by weight: a row of weight 2 counts as two rows. The alternatives (halting, an
@@ -546,18 +546,18 @@ def least_margin(layout: QueryLayout, scores: Array, context: Context | None = N
     """
     context = context or Context(1)
     if layout.shared:
-        low, high = ends_of_levels(layout, scores, context)
+        low, high = level_extrema(layout, scores, context)
         return float((low[1:] - np.maximum.accumulate(high)[:-1]).min())
     pairs = layout.level_start, layout.query_start, layout.winner, layout.loser
     return -float(all_reduce_max(lambda: -_least_margin(*pairs, scores), context))
 
 
-def ends_of_levels(layout: QueryLayout, values: Array, context: Context) -> tuple[Floats, Floats]:
+def level_extrema(layout: QueryLayout, values: Array, context: Context) -> tuple[Floats, Floats]:
     """Return the least and the greatest value of each level, over all machines.
 
     >>> import numpy as np
     >>> from precede import Judgments
-    >>> ends_of_levels(Judgments([0, 1, 1]).to_layout(), np.array([0.5, 1.0, 3.0]), Context(1))
+    >>> level_extrema(Judgments([0, 1, 1]).to_layout(), np.array([0.5, 1.0, 3.0]), Context(1))
     (array([0.5, 1. ]), array([0.5, 3. ]))
     """
 
@@ -581,7 +581,7 @@ def _find_zero_beyond(
     for _ in range(MAX_DOUBLINGS):
         value = function(step)
         if value < -1e-15:
-            return zero_between(function, 0.0, step, 1e-15 * step)
+            return find_root(function, 0.0, step, 1e-15 * step)
         if abs(value) <= 1e-15 and flat_is_zero:
             return step
         if abs(value) <= tolerance:
@@ -590,13 +590,13 @@ def _find_zero_beyond(
     return None
 
 
-def zero_between(function: Callable[[float], float], low: float, high: float, xtol: float) -> float:
+def find_root(function: Callable[[float], float], low: float, high: float, xtol: float) -> float:
     """Return the root of a function that changes sign between two points.
 
     By Brent's method, or by bisection if that does not converge, as near a triple root: the slope
     of a squared hinge to the power of two.
 
-    >>> round(zero_between(lambda x: (x - 2.0) ** 3, 0.0, 3.0, 1e-12), 3)
+    >>> round(find_root(lambda x: (x - 2.0) ** 3, 0.0, 3.0, 1e-12), 3)
     2.0
     """
     root, search = scipy.optimize.brentq(

@@ -21,7 +21,7 @@ from precede.losses import PairLoss, Price
 from precede.risks.base import EdgeWeights, State
 from precede.risks.exponential import SeparableCache, SeparableRisk
 from precede.risks.exponential_line import MIN_WEIGHT_AT_LEVEL_SCALE, PushLine
-from precede.risks.pieces import Pieces
+from precede.risks.level_chunks import LevelChunks
 
 __all__ = ["DeviceSeparableRisk"]
 
@@ -62,7 +62,7 @@ class DeviceSeparableRisk(SeparableRisk):
         put, layout = self._device.put, self.layout
         needed = BYTES_PER_ROW * layout.n_used_rows + BYTES_PER_LEVEL * self._level_query.size
         self._device.check_room(needed, "the pulls of all rows")
-        chunks = Pieces.cut(layout, MAX_ROWS_PER_CHUNK)
+        chunks = LevelChunks.cut(layout, MAX_ROWS_PER_CHUNK)
         self._device_chunks = chunks.count, put(chunks.start), put(chunks.level)
         self._blocks = -(-chunks.count // WARPS_PER_BLOCK)
         self._counts = layout.query_start.size - 1, self._level_query.size
@@ -89,13 +89,13 @@ class DeviceSeparableRisk(SeparableRisk):
         if not self._device.holds(scores):
             return super().state(scores)
         device, rows = self._device, np.int64(self.layout.n_used_rows)
-        parts, log_value = self._compute_sums_on_device(scores)
+        cache, log_value = self._compute_sums_on_device(scores)
         pull = device.arrays.empty(int(rows), np.float64)
         levels = np.int64(self._counts[1])
-        self._run_on_chunks("level_pulls", levels, parts.levels, rows, parts.terms, pull)
+        self._run_on_chunks("level_pulls", levels, cache.levels, rows, cache.terms, pull)
         value = float(device.get(log_value)[0])
         log_gradient_sum = value + log_of(self.power * self.rate)
-        return State(scores, value, log_gradient_sum, pull, parts)
+        return State(scores, value, log_gradient_sum, pull, cache)
 
     def _compute_sums_on_device(self, scores: Any) -> tuple[SeparableCache, Any]:
         """Return terms and sums by level, and the logarithm of the risk, all on the device."""
@@ -132,11 +132,11 @@ class DeviceSeparableRisk(SeparableRisk):
         """Return the diagonal of the Hessian over the gradient sum, on the device if scores are."""
         if not self._device.holds(state.scores):
             return super().curvature(state)
-        parts, levels, device = state.parts, self._counts[1], self._device
+        cache, levels, device = state.cache, self._counts[1], self._device
         price_curvature = device.zeros(levels)
         if self.power != 1:
             self._run_on_queries(
-                "price_curvatures", np.int64(levels), parts.levels, parts.extremes,
+                "price_curvatures", np.int64(levels), cache.levels, cache.extremes,
                 float(self.power), self._balance, float(state.log_value), device.zeros(levels),
                 price_curvature,
             )  # fmt: skip
@@ -151,10 +151,10 @@ class DeviceSeparableRisk(SeparableRisk):
     def _hessian(self, state: State, price_curvature: Any, power: float) -> Any:
         if not self._device.holds(state.scores):
             return super()._hessian(state, price_curvature, power)
-        rows, parts = self.layout.n_used_rows, state.parts
+        rows, cache = self.layout.n_used_rows, state.cache
         hessian = self._device.arrays.empty(rows, np.float64)
         self._run_on_chunks(
-            "level_hessians", np.int64(self._counts[1]), parts.levels, np.int64(rows), parts.terms,
+            "level_hessians", np.int64(self._counts[1]), cache.levels, np.int64(rows), cache.terms,
             price_curvature, float(power), float(self.rate), hessian,
         )  # fmt: skip
         return hessian
@@ -174,19 +174,19 @@ class DeviceSeparableRisk(SeparableRisk):
         if not self._device.holds(state.scores):
             return super().edge_weights(state, values)
         queries, levels = self._counts
-        right, wrong = self._device.arrays.empty((2, queries), np.float64)
+        correct, wrong = self._device.arrays.empty((2, queries), np.float64)
         self._run_on_queries(
-            "query_masses", self._sums_where_one_on_device(state, values), state.parts.words,
+            "query_masses", self._sums_where_one_on_device(state, values), state.cache.words,
             np.int64(levels),
-            state.parts.levels, right, wrong,
+            state.cache.levels, correct, wrong,
         )  # fmt: skip
-        correct_sum, wrong_sum = self._device.exact_sums([right, wrong])
+        correct_sum, wrong_sum = self._device.exact_sums([correct, wrong])
         return EdgeWeights(correct_sum, wrong_sum, max(0.0, 1.0 - correct_sum - wrong_sum))
 
     def _sums_where_one_on_device(self, state: State, values: Any) -> Any:
         ones = self._device.zeros(self._counts[1], 4, dtype=np.int64)
         rows, values = np.int64(self.layout.n_used_rows), self._device.put(values)
-        self._run_on_chunks("split_levels", rows, state.parts.terms, values, ones)
+        self._run_on_chunks("split_levels", rows, state.cache.terms, values, ones)
         return ones
 
     def sums_where_one(self, state: State, values: Any) -> Array:
@@ -199,25 +199,25 @@ class DeviceSeparableRisk(SeparableRisk):
         """Return the line for a search on the CPU, from sums by level computed on the device."""
         if not self._device.holds(state.scores):
             return super()._line(state, values, edge_weights)
-        get, parts = self._device.get, state.parts
-        if min(edge_weights.right, edge_weights.wrong) < MIN_WEIGHT_AT_LEVEL_SCALE:
+        get, cache = self._device.get, state.cache
+        if min(edge_weights.correct, edge_weights.wrong) < MIN_WEIGHT_AT_LEVEL_SCALE:
             return super()._line(
                 replace(state, scores=get(state.scores)), get(values), edge_weights
             )
-        on_cpu = replace(parts, words=get(parts.words), extremes=get(parts.extremes))
-        return super()._line(replace(state, parts=on_cpu), values, edge_weights)
+        on_cpu = replace(cache, words=get(cache.words), extremes=get(cache.extremes))
+        return super()._line(replace(state, cache=on_cpu), values, edge_weights)
 
-    def search_line(self, state: State, values: Any) -> tuple[float, bool]:
+    def line_search(self, state: State, values: Any) -> tuple[float, bool]:
         """Search on the CPU."""
         if self._device.holds(state.scores):
             state = super().state(self._device.get(state.scores))
-        return super().search_line(state, self._device.get(values))
+        return super().line_search(state, self._device.get(values))
 
     def least_margin(self, values: Any) -> float:
         """Return the least margin of any pair when scored by the values alone. O(n)."""
         return super().least_margin(self._device.get(values))
 
-    def totals(self, state: State) -> Floats:
+    def pair_totals(self, state: State) -> Floats:
         """Return the total weight of the pairs of each row."""
-        totals = super().totals(state)
+        totals = super().pair_totals(state)
         return self._device.put(totals) if self._device.holds(state.scores) else totals

@@ -72,11 +72,11 @@ class DevicePairWeights(PairWeights):
         needed = PairWeights.bytes_needed(layout)
         return needed <= min(limit, device.free())
 
-    def _multiply(self, values: Any, right: float, wrong: float, tied: float) -> None:
+    def _multiply(self, values: Any, correct: float, wrong: float, tied: float) -> None:
         """Multiply the weights and update the sums."""
         if not self._kept:
-            self._record_round(values, [tied, wrong, right, tied])
-        self._update_sums(values, (tied, wrong, right), 3 if self._kept else 0)
+            self._record_round(values, [tied, wrong, correct, tied])
+        self._update_sums(values, (tied, wrong, correct), 3 if self._kept else 0)
 
     def _record_round(self, values: Any, factors: list[float]) -> None:
         """Record the values and factors of this round."""

@@ -72,12 +72,12 @@ class DevicePull(BoundLossRisk):
             self._device_terms = self._device.put(self.terms())
         return self._device_terms
 
-    def totals(self, state: State) -> Floats:
+    def pair_totals(self, state: State) -> Floats:
         """Return the total weight of the pairs of every row."""
         if not self._device.holds(state.scores):
-            return super().totals(state)
+            return super().pair_totals(state)
         if self._totals_on_device is None:
-            self._totals_on_device = self._device.put(super().totals(state))
+            self._totals_on_device = self._device.put(super().pair_totals(state))
         return self._totals_on_device
 
 

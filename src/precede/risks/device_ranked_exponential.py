@@ -112,7 +112,7 @@ class _DeviceExponential(DeviceRanks, RankedExponentialRisk):
             return super().curvature(state)
         if state.log_value == -np.inf:
             return self._device.zeros(self.layout.n_used_rows)
-        return self._spread_on_device(state.parts, state.log_value, curved=True)
+        return self._spread_on_device(state.cache, state.log_value, curved=True)
 
     def edge_weights(self, state: State, values: Any) -> EdgeWeights:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
@@ -121,22 +121,22 @@ class _DeviceExponential(DeviceRanks, RankedExponentialRisk):
         if state.log_value == -np.inf:
             return EdgeWeights(0.0, 0.0, 0.0)
         values = self._device.put(values)
-        sums, _ = self._sums_on_device(state.scores, state.parts.weights, values, losers=False)
+        sums, _ = self._sums_on_device(state.scores, state.cache.weights, values, losers=False)
         parts = self._masses_on_device(sums, values, state.log_value)
         right, wrong = self._device.exact_sums([*parts])
         return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
 
-    def search_line(self, state: State, values: Any) -> tuple[float, bool]:
+    def line_search(self, state: State, values: Any) -> tuple[float, bool]:
         """As on the CPU, and there, with the weights of this round."""
         if self._device.holds(state.scores):
             get, kept = self._device.get, self._round
             if self._round_on_device is not None:
                 self._round = self.weights.at(get(self._round_on_device.scores))
             try:
-                return super().search_line(super().state(get(state.scores)), get(values))
+                return super().line_search(super().state(get(state.scores)), get(values))
             finally:
                 self._round = kept
-        return super().search_line(state, values)
+        return super().line_search(state, values)
 
     def least_margin(self, values: Any) -> float:
         """Least margin that the values alone give to any term of the risk: O(n)."""

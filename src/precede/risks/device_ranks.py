@@ -166,10 +166,10 @@ class DeviceRanks(DevicePull, RankWeightedRisk):
             int(losers), sums, row_sums, totals,
         )  # fmt: skip
 
-    def totals(self, state: State) -> Floats:
+    def pair_totals(self, state: State) -> Floats:
         """Return the total weight of the pairs of every row in this round."""
         if not self._device.holds(state.scores):
-            return super().totals(state)
+            return super().pair_totals(state)
         totals = np.zeros(self.layout.n_used_rows)
         weights = self.weights.at(self._device.get(self._weights_at(state.scores).scores))
         totals[: self.layout.n_graded] = self.weights.pair_weights(weights)
@@ -232,7 +232,7 @@ class DeviceRankedPairsRisk(DeviceRanks, RankedPairsRisk):
             return super().first_state(scores, value=value)
         if self._needs_cpu(scores):
             state = super().first_state(self._device.get(scores), value=value)
-            gradients = self._device.put(state.pull), self._device.put(state.parts)
+            gradients = self._device.put(state.pull), self._device.put(state.cache)
             return State(scores, state.log_value, state.log_gradient_sum, *gradients)
         rows = self.layout.n_used_rows
         pull, hessian = self._device.zeros(rows), self._device.zeros(rows)

@@ -31,7 +31,7 @@ from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, EdgeWeights, State, bound_step
 from precede.risks.exponential_line import PushLine
-from precede.risks.pieces import Pieces
+from precede.risks.level_chunks import LevelChunks
 
 __all__ = ["Factors", "SeparableCache", "SeparableRisk"]
 
@@ -97,7 +97,7 @@ class SeparableRisk(BoundLossRisk):
             raise ValueError("SeparableRisk needs a separable loss and a power as price")
         self.rate = loss.form.rate
         self.power = cost.power
-        self.chunks = Pieces.cut(layout)
+        self.chunks = LevelChunks.cut(layout)
         self.small = is_small("exponentials", layout.n_graded)
         weight = layout.weight[: layout.n_graded]
         # Weights are added to the exponents, so that a light item with a large term keeps its
@@ -124,24 +124,24 @@ class SeparableRisk(BoundLossRisk):
 
     def state(self, scores: Floats) -> State:
         """Return risk and pull at these scores, in two passes over the rows."""
-        parts, log_value = self._compute_sums(self._scaled(scores))
+        cache, log_value = self._compute_sums(self._scaled(scores))
         pull = np.empty(self.layout.n_used_rows)
         pull[self.layout.n_graded :] = 0.0
         chunks = self.chunks
         self.context.run(
-            _chunk_pulls, chunks.count, chunks.start, chunks.level, parts.terms, parts.levels,
+            _chunk_pulls, chunks.count, chunks.start, chunks.level, cache.terms, cache.levels,
             pull, small=self.small,
         )  # fmt: skip
-        if parts.pair_mass.size:
+        if cache.pair_mass.size:
             integers = np.zeros(pull.size, np.int64)
-            mass = to_integers(parts.pair_mass)
+            mass = to_integers(cache.pair_mass)
             np.add.at(integers, self.layout.winner, mass)
             np.subtract.at(integers, self.layout.loser, mass)
             pull += integers / SCALE
         log_gradient_sum = log_value + log_of(self.power * self.rate)
-        return State(scores, log_value, log_gradient_sum, pull, parts)
+        return State(scores, log_value, log_gradient_sum, pull, cache)
 
-    def growth(self, state: State) -> float:  # noqa: ARG002
+    def growth_rate(self, state: State) -> float:  # noqa: ARG002
         """Return the gradient sum over the risk, a constant: ``p·rate``."""
         return self.power * self.rate
 
@@ -159,42 +159,42 @@ class SeparableRisk(BoundLossRisk):
         wins, plus, because the price is curved,
         ``p (p - 1) a_i² sum_{l below} A(l)^(p-2) sum_{k in l} b_k^p``.
         """
-        parts, query_start = state.parts, self.layout.query_start
-        price_curvature = np.zeros(parts.levels.shape[1])
+        cache, query_start = state.cache, self.layout.query_start
+        price_curvature = np.zeros(cache.levels.shape[1])
         if self.power != 1:
             self.context.run(
-                _price_curvatures_of_queries, query_start.size - 1, query_start, parts.levels,
-                *parts.extremes, self.power, self.log_balance, state.log_value, price_curvature,
+                _price_curvatures_of_queries, query_start.size - 1, query_start, cache.levels,
+                *cache.extremes, self.power, self.log_balance, state.log_value, price_curvature,
                 small=self.small,
             )  # fmt: skip
         return self._hessian(state, price_curvature, self.power)
 
     def half_curvature_bound(self, state: State) -> Floats:
         """Return ``p`` times the pair gradients of each row: ``G'' S`` is ``(p - 1) G'``."""
-        return self.power * self._hessian(state, np.zeros(state.parts.levels.shape[1]), 1.0)
+        return self.power * self._hessian(state, np.zeros(state.cache.levels.shape[1]), 1.0)
 
     def _hessian(self, state: State, price_curvature: Floats, power: float) -> Floats:
         """Return each row's gradient as winner, plus `power` times as loser, plus price terms."""
-        parts, chunks = state.parts, self.chunks
+        cache, chunks = state.cache, self.chunks
         hessian = np.zeros(self.layout.n_used_rows)
         self.context.run(
-            _chunk_hessians, chunks.count, chunks.start, chunks.level, parts.terms, parts.levels,
+            _chunk_hessians, chunks.count, chunks.start, chunks.level, cache.terms, cache.levels,
             price_curvature, power, hessian, small=self.small,
         )  # fmt: skip
         for side in (self.layout.winner, self.layout.loser):
-            hessian += sums_at(side, parts.pair_mass, hessian.size)
+            hessian += sums_at(side, cache.pair_mass, hessian.size)
         return self.rate * hessian
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Return the weights of the pairs ordered correctly, wrongly or tied, in O(n)."""
-        parts = state.parts
-        right, wrong = self._ordered_weights(parts, self.sums_where_one(state, values))
-        if parts.pair_mass.size:
+        cache = state.cache
+        correct, wrong = self._ordered_weights(cache, self.sums_where_one(state, values))
+        if cache.pair_mass.size:
             winner, loser = self.layout.winner, self.layout.loser
             listed = values[winner].astype(np.int8) - values[loser]
-            right = np.append(right, parts.pair_mass[listed > 0])
-            wrong = np.append(wrong, parts.pair_mass[listed < 0])
-        correct_sum, wrong_sum = exact_sums([right, wrong], self.query_context, few=True)
+            correct = np.append(correct, cache.pair_mass[listed > 0])
+            wrong = np.append(wrong, cache.pair_mass[listed < 0])
+        correct_sum, wrong_sum = exact_sums([correct, wrong], self.query_context, few=True)
         return EdgeWeights(correct_sum, wrong_sum, max(0.0, 1.0 - correct_sum - wrong_sum))
 
     def sums_where_one(self, state: State, values: Bytes) -> Array:
@@ -202,7 +202,7 @@ class SeparableRisk(BoundLossRisk):
         chunks = self.chunks
         words = np.zeros((chunks.count, 4), np.int64)
         self.context.run(
-            _sum_chunk_terms_where_one, chunks.count, chunks.start, state.parts.terms, values,
+            _sum_chunk_terms_where_one, chunks.count, chunks.start, state.cache.terms, values,
             words, small=self.small,
         )  # fmt: skip
         return self.sum_over_chunks(words)
@@ -224,29 +224,29 @@ class SeparableRisk(BoundLossRisk):
     def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
         """Use a closed form, or a search over sums by level, for a weak ranker with values 0, 1."""
         if values.dtype != np.uint8:
-            return self.search_line(state, values)
+            return self.line_search(state, values)
         edge_weights = self.edge_weights(state, values)
-        right, wrong = edge_weights.right, edge_weights.wrong
+        correct, wrong = edge_weights.correct, edge_weights.wrong
         if self.power > 1:
             line = self._line(state, values, edge_weights)
             if line.has_minimum:
                 return line.argmin(), False
-            right, wrong = (right, 0.0) if right > wrong else (0.0, wrong)
-        if min(right, wrong) > 0:
-            return log_of(right / wrong) / (1 + self.power) / self.rate, False
-        return self.smoothed_step(state, right, wrong), True
+            correct, wrong = (correct, 0.0) if correct > wrong else (0.0, wrong)
+        if min(correct, wrong) > 0:
+            return log_of(correct / wrong) / (1 + self.power) / self.rate, False
+        return self.smoothed_step(state, correct, wrong), True
 
     def _line(self, state: State, values: Bytes, edge_weights: EdgeWeights) -> PushLine:
         return PushLine(self, state, values, edge_weights)
 
-    def _ordered_weights(self, parts: SeparableCache, words: Integers) -> tuple[Floats, Floats]:
+    def _ordered_weights(self, cache: SeparableCache, words: Integers) -> tuple[Floats, Floats]:
         queries = self.layout.query_start.size - 1
-        right, wrong = np.zeros(queries), np.zeros(queries)
+        correct, wrong = np.zeros(queries), np.zeros(queries)
         self.context.run(
             _ordered_weights_of_queries, queries, self.layout.query_start, words,
-            parts.words - words, parts.levels, right, wrong, small=self.small,
+            cache.words - words, cache.levels, correct, wrong, small=self.small,
         )  # fmt: skip
-        return right, wrong
+        return correct, wrong
 
     def _compute_sums(self, scores: Floats) -> tuple[SeparableCache, float]:
         chunks, run, power = self.chunks, self.context.run, self.power
@@ -285,8 +285,8 @@ class SeparableRisk(BoundLossRisk):
         log_value = log_total(log_all, self.query_context)
         levels[2:4] *= exp(log_query - log_value)[self._level_query]
         extremes = np.stack([low, high])
-        parts = SeparableCache(terms, levels, words, exp(log_pair - log_value), extremes)
-        return parts, log_value
+        cache = SeparableCache(terms, levels, words, exp(log_pair - log_value), extremes)
+        return cache, log_value
 
 
 class Factors:
@@ -307,9 +307,9 @@ class Factors:
         self.level_start = risk.layout.level_start
         self.query_start = risk.layout.query_start
         self.pairs = np.stack([risk.layout.winner, risk.layout.loser])
-        self.terms = state.parts.terms
-        self.levels = state.parts.levels
-        self.pair_mass = state.parts.pair_mass
+        self.terms = state.cache.terms
+        self.levels = state.cache.levels
+        self.pair_mass = state.cache.pair_mass
         self.smoothing = risk.smoothing
 
     def decrease(self, values: Array) -> tuple[float, float]:
@@ -317,7 +317,7 @@ class Factors:
         if values.dtype == np.uint8:
             edge_weights = self._risk.edge_weights(self._state, values)
             share = decreases(
-                edge_weights.right, edge_weights.wrong, self.smoothing, bound=self.bound
+                edge_weights.correct, edge_weights.wrong, self.smoothing, bound=self.bound
             )
             return edge_weights.edge, float(share)
         edge = self._risk.edge(self._state, values)
@@ -326,7 +326,7 @@ class Factors:
         if self.bound:  # values are from 0 to 1, so edges beyond 1 are rounding
             step, _ = bound_step(min(max(edge, -1.0), 1.0), self.smoothing)
         else:
-            step, _ = self._risk.line_search(self._state, values)
+            step, _ = self._risk.brent_line_search(self._state, values)
         log_value = self._risk.log_value(self._state.scores + step * values)
         return edge, -expm1_of(log_value - self._state.log_value)
 
@@ -627,7 +627,7 @@ def _sum_chunk_terms_where_one(
 @njit(cache=True, nogil=True, error_model="numpy")
 def _ordered_weights_of_queries(
     begin: int, end: int, query_start: Integers, ones: Integers, zeros: Integers, levels: Floats,
-    right: Floats, wrong: Floats,
+    correct: Floats, wrong: Floats,
 ) -> None:  # fmt: skip
     """Sum the weights of correctly (1 above 0) and wrongly (0 above 1) ordered pairs by query.
 
@@ -651,5 +651,5 @@ def _ordered_weights_of_queries(
             zero = _words_to_float(zeros, level, 0)
             correct_sum += winner_weight[level] * one / (one + zero) * zeros_below
             wrong_sum += winner_weight[level] * zero / (one + zero) * ones_below
-        right[query] = correct_sum
+        correct[query] = correct_sum
         wrong[query] = wrong_sum

@@ -55,7 +55,7 @@ class PushLine:
     def __init__(self, risk: SeparableRisk, state: State, values: Bytes, edge_weights: EdgeWeights):
         self._risk = risk
         self._query_start = risk.layout.query_start
-        low_weight = min(edge_weights.right, edge_weights.wrong) < MIN_WEIGHT_AT_LEVEL_SCALE
+        low_weight = min(edge_weights.correct, edge_weights.wrong) < MIN_WEIGHT_AT_LEVEL_SCALE
         self._log_sums = (
             _log_sums_at_own_scale(risk, state, values)
             if low_weight
@@ -79,7 +79,7 @@ class PushLine:
 
     def argmin(self) -> float:
         """Return the step that minimizes the risk."""
-        if self._risk.queries == 1 and self._query_start[-1] == 2:
+        if self._risk.n_queries == 1 and self._query_start[-1] == 2:
             # Level 0 holds the losers, level 1 the winners.
             (lose0, lose1), (win0, win1) = self._log_sums[2:, 0], self._log_sums[:2, 1]
             step = float(win1 + lose0 - win0 - lose1) / (self._risk.power + 1)
@@ -130,12 +130,12 @@ class PushLine:
 def _log_sums_at_level_scale(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
     """Return the logarithms of A0, A1, B0, B1 (rows) by level, from the terms of the state."""
     ones = risk.sums_where_one(state, values)
-    parts = state.parts
-    logs = np.empty((4, parts.extremes.shape[1]))
-    for row, words in enumerate((parts.words - ones, ones)):
+    cache = state.cache
+    logs = np.empty((4, cache.extremes.shape[1]))
+    for row, words in enumerate((cache.words - ones, ones)):
         sums = from_words((words[:, 0::2], words[:, 1::2]))
         logs[[row, row + 2]] = log(sums.T)
-    return _add_scales(risk, logs, parts.extremes[[0, 0, 1, 1]])
+    return _add_scales(risk, logs, cache.extremes[[0, 0, 1, 1]])
 
 
 def _log_sums_at_own_scale(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
@@ -243,12 +243,12 @@ def _log_terms_and_derivatives(
 @njit(cache=True, nogil=True)
 def _has_correct_and_wrong(logs: Floats, query_start: Integers) -> tuple[bool, bool]:
     """Return whether any pair is ordered correctly (h 1 above 0), and whether any wrongly."""
-    right, wrong = False, False
+    correct, wrong = False, False
     for query in range(query_start.size - 1):
         above0, above1 = False, False
         for level in range(query_start[query + 1] - 1, query_start[query] - 1, -1):
-            right |= above1 and logs[2, level] > -np.inf
+            correct |= above1 and logs[2, level] > -np.inf
             wrong |= above0 and logs[3, level] > -np.inf
             above0 |= logs[0, level] > -np.inf
             above1 |= logs[1, level] > -np.inf
-    return right, wrong
+    return correct, wrong

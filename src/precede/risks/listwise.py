@@ -100,7 +100,7 @@ class ListRisk(Risk):
 class BoundListRisk(BoundRisk):
     """`ListRisk` bound to a layout; its gradient sum is half the sum of absolute pulls.
 
-    `State.parts` holds the curvature, divided by the gradient sum.
+    `State.cache` holds the curvature, divided by the gradient sum.
     """
 
     slope_tolerance = 1e-12
@@ -151,7 +151,7 @@ class BoundListRisk(BoundRisk):
         """Return the grades as probabilities; two classes of a single list become 0 and 1."""
         grade = self.layout.grade[: self.layout.n_graded]
         wrong = grade[(grade < 0) | (grade > 1)]
-        if wrong.size and self.queries == 1 and self.layout.level_start.size == 3:
+        if wrong.size and self.n_queries == 1 and self.layout.level_start.size == 3:
             return (grade == grade[-1]).astype(np.float64)
         if wrong.size:
             raise ValueError(
@@ -186,14 +186,14 @@ class BoundListRisk(BoundRisk):
 
     def curvature(self, state: State) -> Floats:
         """Return the diagonal of the Hessian over the gradient sum, stored in the state."""
-        hessian: Floats = state.parts
+        hessian: Floats = state.cache
         return hessian
 
     def terms(self) -> Floats:
         """Return 1 for each row."""
         return np.ones(self.layout.n_used_rows)
 
-    def log_mean_payment(self, log_value: float) -> float:
+    def log_mean_loss(self, log_value: float) -> float:
         """Return the logarithm of the weighted mean loss of a query."""
         return log_value - self._log_query_weight_sum
 

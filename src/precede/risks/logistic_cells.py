@@ -102,10 +102,10 @@ class LogisticRisk(EnumeratedRisk):
             sums.append(nodes.add_gradients(scores, weight, pull, hessian, self.context))
         return np.concatenate(sums)
 
-    def search_line(self, state: State, values: Array) -> tuple[float, bool]:
+    def line_search(self, state: State, values: Array) -> tuple[float, bool]:
         """Search on Chebyshev points that replace the rows, where applicable and faster."""
         step = least_on_points(self, state, values)
-        return self.line_search(state, values) if step is None else (step, False)
+        return self.brent_line_search(state, values) if step is None else (step, False)
 
 
 # -- nodes -----------------------------------------------------------------------------------

@@ -112,13 +112,13 @@ class MixtureRisk(BoundLossRisk):
             pairs,
         )
 
-    def log_mean_payment(self, log_value: float) -> float:
+    def log_mean_loss(self, log_value: float) -> float:
         """Return the logarithm of the risk over the total weight of its terms."""
         return log_value - self._log_total_weight
 
     def curvature(self, state: State) -> Floats:
         """Return the diagonal of the Hessian over the gradient sum."""
-        pairs, hessian = state.parts, self._labels_for(state.scores).weight.copy()
+        pairs, hessian = state.cache, self._labels_for(state.scores).weight.copy()
         if pairs.log_gradient_sum > -np.inf:
             hessian += (
                 0.5
@@ -134,7 +134,7 @@ class MixtureRisk(BoundLossRisk):
         With 2 it is the paper's ``diag(2, 2)``, which bounds the Hessian; with 1, the weights of
         algorithm 2.
         """
-        totals, labels = self._pairs.totals(state.parts), self._labels_for(state.scores)
+        totals, labels = self._pairs.pair_totals(state.cache), self._labels_for(state.scores)
         return (factor * self._pair_share * totals + labels.weight) * exp_of(
             -state.log_gradient_sum
         )

@@ -78,7 +78,7 @@ class PairRisk(Risk):
         self.rank_weight = rank_weight
 
     @property
-    def splits_a_list(self) -> bool:
+    def can_split_queries(self) -> bool:
         """Whether the rows of one query may be distributed: sums by level suffice for the risk."""
         loss, cost = pair_loss(self.loss), price(self.price)
         separable = loss.form is not None and loss.form.kind == "separable" and not loss.gap

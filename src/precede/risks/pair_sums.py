@@ -157,10 +157,10 @@ class GeneralRisk(BoundLossRisk):
         self.context.run(chunk, values.size, small=self._small)
         return result
 
-    def search_line(self, state: State, values: Array) -> tuple[float, bool]:
+    def line_search(self, state: State, values: Array) -> tuple[float, bool]:
         """Minimize along the line by interpolation if that applies and is faster."""
         least = least_on_points(self, state, values)
-        return self.line_search(state, values) if least is None else (least, False)
+        return self.brent_line_search(state, values) if least is None else (least, False)
 
     def curvature(self, state: State) -> Floats:
         """Return the diagonal of the Hessian over the gradient sum.
@@ -229,7 +229,7 @@ class GeneralRisk(BoundLossRisk):
         if state.log_gradient_sum == -np.inf:
             return EdgeWeights(0.0, 0.0, 0.0)
         # With a linear price `state` may come from another risk with the same pairs.
-        log_price_slope = self._log_weight_of_losers if self.price.power == 1 else state.parts[1]
+        log_price_slope = self._log_weight_of_losers if self.price.power == 1 else state.cache[1]
         log_weight_of_ones = np.where(values == 1, self._log_weight, -np.inf)
         log_weight_of_zeros = np.where(values == 0, self._log_weight, -np.inf)
         (log_slope_ones,) = self._sums.over_winners(state.scores, log_weight_of_ones, ("slope",))
@@ -238,10 +238,10 @@ class GeneralRisk(BoundLossRisk):
             log_price_slope + log_slope_ones - state.log_gradient_sum,
             log_price_slope + log_slope_zeros - state.log_gradient_sum,
         )
-        right, wrong = exact_sums(
+        correct, wrong = exact_sums(
             [np.exp(log_correct[values == 0]), np.exp(log_wrong[values == 1])], self.context
         )
-        return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
+        return EdgeWeights(correct, wrong, max(0.0, 1.0 - correct - wrong))
 
 
 # -- kernels ---------------------------------------------------------------------------------

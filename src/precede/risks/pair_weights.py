@@ -30,7 +30,7 @@ __all__ = ["PairWeights", "free_memory", "pair_factors"]
 
 # Pairs of a chunk; small enough for one query of millions of pairs to keep all threads busy. Chunks
 # do not depend on the number of threads.
-PIECE = 1 << 18
+MAX_PAIRS_PER_CHUNK = 1 << 18
 # Weak rankers whose ties are summed in one pass: eight numbers fill one or two vector registers.
 RANKERS_PER_PASS = 8
 
@@ -127,7 +127,7 @@ class PairWeights:
         self._multiply(values, *factors.tolist())
         self.log_risk += float(np.log(self._weight_sum))
 
-    def _multiply(self, values: Bytes, right: float, wrong: float, tied: float) -> None:
+    def _multiply(self, values: Bytes, correct: float, wrong: float, tied: float) -> None:
         """Multiply the weights and update the sums."""
         layout, chunks = self._layout, self._chunks
         row = np.zeros(layout.n_used_rows)
@@ -135,7 +135,7 @@ class PairWeights:
         sums = np.zeros((2, len(chunks)))
         one = values.astype(np.float64)
         # Factor of a pair by the value of the winner (row) and the loser (column).
-        by_loser = np.stack([np.where(values, wrong, tied), np.where(values, tied, right)])
+        by_loser = np.stack([np.where(values, wrong, tied), np.where(values, tied, correct)])
         self._run_on_chunks(
             _multiply_and_sum, chunks, self._column_start, self._count, self._start, values, one,
             by_loser, self._weights, row, self._columns, sums,
@@ -149,7 +149,7 @@ class PairWeights:
         if self._explicit_weights.size:
             above, below = values[layout.winner], values[layout.loser]
             self._explicit_weights *= np.where(
-                above == below, tied, np.where(above > below, right, wrong)
+                above == below, tied, np.where(above > below, correct, wrong)
             )
             total += exact_sum(self._explicit_weights)
             ties += exact_sum(self._explicit_weights[above == below])
@@ -237,7 +237,7 @@ def _make_chunks(
     low = layout.level_start[layout.query_start[:-1] + 1]
     one_chunk_each = np.stack([bottom, low, top, count[top - 1]], axis=1).reshape(-1, 4)
     # Each chunk has separate column sums, which must stay few compared with its pairs.
-    size = np.maximum(PIECE, 16 * one_chunk_each[:, 3])
+    size = np.maximum(MAX_PAIRS_PER_CHUNK, 16 * one_chunk_each[:, 3])
     large = start[top] - start[bottom] > size
     if not large.any():
         return one_chunk_each, np.arange(bottom.size + 1)

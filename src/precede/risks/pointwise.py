@@ -48,7 +48,7 @@ class PointRisk(PairRisk):
     """
 
     distributable = False
-    splits_a_list = False
+    can_split_queries = False
 
     def __init__(self) -> None:
         super().__init__("exponential", "linear", balance="pairs")
@@ -107,8 +107,8 @@ class BoundPointRisk(BoundLossRisk):
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Return the weights of rows with y = 1 and value 1, y = -1 and value 1, and value 0."""
         covered = state.pull[values == 1]
-        right, wrong = exact_sum(covered[covered > 0]), -exact_sum(covered[covered < 0])
-        return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
+        correct, wrong = exact_sum(covered[covered > 0]), -exact_sum(covered[covered < 0])
+        return EdgeWeights(correct, wrong, max(0.0, 1.0 - correct - wrong))
 
     @property
     def smoothing(self) -> float:
@@ -129,11 +129,11 @@ class BoundPointRisk(BoundLossRisk):
         """Return the greatest absolute value, the largest change of a margin by a step of 1."""
         return float(np.abs(values).max())
 
-    def log_mean_payment(self, log_value: float) -> float:
+    def log_mean_loss(self, log_value: float) -> float:
         """Return the logarithm of the mean loss of a row."""
         return log_value - self._log_total_weight
 
-    def observed(self, state: State) -> dict[str, float]:
+    def extra_history(self, state: State) -> dict[str, float]:
         """Return the F-skew and the weighted classification error."""
         return {"f_skew": self.skew(state), "error": self.error(state)}
 

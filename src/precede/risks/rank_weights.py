@@ -441,7 +441,7 @@ class RankWeightedRisk(BoundLossRisk):
         """Return the weights of this round, or outside of rounds those of the scores."""
         return self.weights.at(scores) if self._round is None else self._round
 
-    def totals(self, state: State) -> Floats:
+    def pair_totals(self, state: State) -> Floats:
         """Return the total weight of the pairs of every row in this round."""
         totals = np.zeros(self.layout.n_used_rows)
         totals[: self.layout.n_graded] = self.weights.pair_weights(self.at(state.scores))
@@ -452,7 +452,7 @@ class RankedExponentialRisk(RankWeightedRisk):
     """Exponential loss with weights by rank: O(n log(grades)), and a sort in every round.
 
     With ``a_i = exp(-s_i)`` and ``b_k = exp(s_k)`` the sums over pairs are those of
-    `RankWeights.meet`. `State.parts` holds the mass of every row as winner and as loser.
+    `RankWeights.meet`. `State.cache` holds the mass of every row as winner and as loser.
     """
 
     def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
@@ -525,20 +525,20 @@ class RankedExponentialRisk(RankWeightedRisk):
         """What turns sums of rows into shares of the risk."""
         return np.repeat(exp(lift - log_value), np.diff(self.weights.first))
 
-    def growth(self, state: State) -> float:  # noqa: ARG002
+    def growth_rate(self, state: State) -> float:  # noqa: ARG002
         """Pair mass over risk, which is the same at all scores."""
         return self.rate
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the pair mass: the masses of a row's pairs."""
-        parts: Floats = state.parts[1]
+        parts: Floats = state.cache[1]
         return self.rate * (parts[0] + parts[1])
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
         if state.log_value == -np.inf:  # no pair has any weight
             return EdgeWeights(0.0, 0.0, 0.0)
-        up, _, lift, _ = self._sums(state.parts[0], state.scores, values, losers=False)
+        up, _, lift, _ = self._sums(state.cache[0], state.scores, values, losers=False)
         up *= self._share(lift, state.log_value)
         above = values[: up.size] == 1
         right, wrong = exact_sums([up[above], up[~above]], self.context)
@@ -547,11 +547,11 @@ class RankedExponentialRisk(RankWeightedRisk):
     def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
         """For values 0 and 1 ``log(d+ / d-) / 2``, by the masses of this round."""
         if values.dtype != np.uint8:
-            return self.search_line(state, values)
+            return self.line_search(state, values)
         edge_weights = self.edge_weights(state, values)
-        if min(edge_weights.right, edge_weights.wrong) > 0:
-            return 0.5 * log_of(edge_weights.right / edge_weights.wrong) / self.rate, False
-        return self.smoothed_step(state, edge_weights.right, edge_weights.wrong), True
+        if min(edge_weights.correct, edge_weights.wrong) > 0:
+            return 0.5 * log_of(edge_weights.correct / edge_weights.wrong) / self.rate, False
+        return self.smoothed_step(state, edge_weights.correct, edge_weights.wrong), True
 
 
 # -- kernels ---------------------------------------------------------------------------------

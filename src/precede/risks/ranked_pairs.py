@@ -44,7 +44,7 @@ MAX_EXP_RANGE = 80.0  # range of scores up to which logistic losses are computed
 class RankedPairsRisk(RankWeightedRisk):
     """Logistic, hinge or squared hinge loss, linear price, weights by rank: O(pairs), O(n) memory.
 
-    `State.parts` holds the Hessian diagonal, divided by the gradient sum as the pull is.
+    `State.cache` holds the Hessian diagonal, divided by the gradient sum as the pull is.
     """
 
     def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
@@ -192,7 +192,7 @@ class RankedPairsRisk(RankWeightedRisk):
 
     def curvature(self, state: State) -> Floats:
         """Return the Hessian diagonal over the gradient sum, computed with the state."""
-        hessian: Floats = state.parts
+        hessian: Floats = state.cache
         return hessian
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:

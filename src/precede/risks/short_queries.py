@@ -37,7 +37,7 @@ DEGREES = {"logistic": 0, "hinge": 1, "squared_hinge": 2}
 class EnumeratedRisk(BoundLossRisk):
     """Logistic, hinge or squared hinge loss with a linear price: O(pairs) time, O(n) memory.
 
-    `State.parts` holds the Hessian diagonal, divided by the gradient sum as the pull is.
+    `State.cache` holds the Hessian diagonal, divided by the gradient sum as the pull is.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class EnumeratedRisk(BoundLossRisk):
 
     def curvature(self, state: State) -> Floats:
         """Return the Hessian diagonal over the gradient sum, computed with the state."""
-        return state.parts
+        return state.cache
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Return the shares of pair gradients ordered rightly, wrongly and not at all."""

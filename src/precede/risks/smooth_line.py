@@ -17,7 +17,7 @@ from numba import njit
 
 from precede.engine.arrays import Array, Bytes, Floats
 from precede.losses import Smooth
-from precede.risks.base import State, zero_between
+from precede.risks.base import State, find_root
 from precede.risks.sweeps import chebyshev, refine_cells
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class ChebyshevLineSearch:
         if risk.price.power is None or layout.any_listed:
             return False
         levels = layout.level_start.size - 1
-        if risk.queries != 1 or layout.n_graded < MIN_ROWS_PER_LEVEL * levels:
+        if risk.n_queries != 1 or layout.n_graded < MIN_ROWS_PER_LEVEL * levels:
             return False
         span = float(np.ptp(state.scores)) + (float(np.ptp(layout.grade)) if risk.loss.gap else 0.0)
         coarse = _halve_cells(form)
@@ -120,7 +120,7 @@ class ChebyshevLineSearch:
                 return None
             if slope * at_zero < 0:
                 low, high = sorted((0.0, step))
-                return zero_between(self._slope, low, high, 1e-11)
+                return find_root(self._slope, low, high, 1e-11)
             step *= 2
         return None
 
@@ -185,7 +185,7 @@ def least_on_points(risk: BoundLossRisk, state: State, values: Array) -> float |
     if values.dtype != np.uint8 or not ChebyshevLineSearch.applies(risk, state):
         return None
     sign = 1.0 if risk.edge(state, values) > 0 else -1.0
-    if risk.falls_for_ever(sign * values):
+    if risk.has_infinite_minimizer(sign * values):
         return None
     return ChebyshevLineSearch(risk, state, values).minimize()
 

@@ -70,15 +70,15 @@ class TopExponentialRisk(RankedExponentialRisk):
         """Diagonal of the second derivative over the pair mass: the masses of a row's pairs."""
         hessian = np.zeros(self.layout.n_used_rows)
         if state.log_value > -np.inf:
-            scale = self.rate * exp(state.parts.lift - state.log_value)
-            self._spread(state.parts, scale, 1.0, hessian)
+            scale = self.rate * exp(state.cache.lift - state.log_value)
+            self._spread(state.cache, scale, 1.0, hessian)
         return hessian
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
         """Shares of the pair mass ordered rightly, wrongly, not at all."""
         if state.log_value == -np.inf:  # no pair has any weight
             return EdgeWeights(0.0, 0.0, 0.0)
-        parts: _Parts = state.parts
+        parts: _Parts = state.cache
         by_side = self._meet(parts.weights, parts.terms, values).totals
         lift = np.zeros(len(by_side))
         if parts.far.size:

@@ -18,7 +18,7 @@ from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
-from precede.risks.pieces import Pieces
+from precede.risks.level_chunks import LevelChunks
 
 __all__ = ["DEEPEST", "TopRanks", "TopSums", "TopWeights"]
 
@@ -80,7 +80,7 @@ class TopRanks:
         self.first = layout.level_start[layout.query_start]
         sizes = np.minimum(np.diff(self.first), self.by_rank.size)
         self.start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        self.pieces = Pieces.cut(layout)
+        self.pieces = LevelChunks.cut(layout)
         self.gain = gain  # of levels
         levels = np.diff(layout.query_start)
         self.level_query = np.repeat(np.arange(levels.size), levels)

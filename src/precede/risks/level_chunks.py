@@ -9,14 +9,14 @@ import numpy as np
 from precede.engine.arrays import Array, Integers
 from precede.engine.query_layout import QueryLayout
 
-__all__ = ["Pieces"]
+__all__ = ["LevelChunks"]
 
 # Rows of a chunk; small enough for one query of a million rows to keep all threads busy.
-PIECE = 1 << 15
+MAX_ROWS_PER_CHUNK = 1 << 15
 
 
 @dataclass(frozen=True)
-class Pieces:
+class LevelChunks:
     """Levels cut into chunks.
 
     Attributes
@@ -38,9 +38,9 @@ class Pieces:
         return int(self.level.size)
 
     @classmethod
-    def cut(cls, layout: QueryLayout, size: int | None = None) -> Pieces:
+    def cut(cls, layout: QueryLayout, size: int | None = None) -> LevelChunks:
         """Cut the levels of a layout into chunks of at most `size` rows."""
-        size = size or PIECE
+        size = size or MAX_ROWS_PER_CHUNK
         sizes = np.diff(layout.level_start)
         per_level = -(-sizes // size)
         first = np.concatenate([[0], np.cumsum(per_level)]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Weak rankers other than stumps, families, unions, names, and how to write one's own."""
+"""Base classes: weak rankers, families, unions, names, and user-defined families."""
 
 from dataclasses import dataclass
 
@@ -28,11 +28,11 @@ def searches(draw, most=10):
     return draw(some.tables(n)), draw(some.pulls(n))
 
 
-# -- rankers ---------------------------------------------------------------------------------
+# -- weak rankers ----------------------------------------------------------------------------
 
 
 @given(searches())
-def test_a_ranker_means_the_same_on_rows_and_on_a_table(search):
+def test_values_on_rows_and_on_a_table_are_equal(search):
     X, _ = search
     table = Table.build(X)
     for feature in range(X.shape[1]):
@@ -47,7 +47,7 @@ def test_a_ranker_means_the_same_on_rows_and_on_a_table(search):
 @pytest.mark.parametrize(
     "ranker", [Stump(2, 0.1, 1), Feature(1, -2.0, 3.5), Column(0), Constant()], ids=repr
 )
-def test_rankers_survive_the_trip_through_plain_data(ranker):
+def test_weak_rankers_round_trip_through_dicts(ranker):
     assert weak_ranker_from_dict(ranker.to_dict()) == ranker
 
 
@@ -67,7 +67,7 @@ CURVE = Term((0,), ((1.5,),), (False,), (10.0, 20.0, 0.0), (3, 4, 0))
     ],
     ids=str,
 )
-def test_a_ranker_is_one_thing_at_most(ranker, view):
+def test_at_most_one_view_is_not_none(ranker, view):
     views = {
         name: getattr(ranker, name)() for name in ("as_stump", "as_tree", "as_term", "as_linear")
     }
@@ -79,7 +79,7 @@ def test_a_ranker_is_one_thing_at_most(ranker, view):
 
 @dataclass(frozen=True)
 class Band(WeakRanker):
-    """1 between two numbers; the view of a tree is all that the package knows of it."""
+    """1 between two numbers; the package knows it only by `as_tree`."""
 
     feature: int
     low: float
@@ -97,7 +97,7 @@ class Band(WeakRanker):
 
 
 @given(X=some.tables(8))
-def test_a_ranker_of_ones_own_that_equals_a_tree_is_scored_explained_and_exported(X):
+def test_a_user_defined_weak_ranker_that_equals_a_tree_is_scored_explained_and_exported(X):
     bands = [Band(0, -1.0, 2.0), Band(X.shape[1] - 1, 0.0, 0.5), Stump(0, 0.5)]
     model = RankBoost()
     model.ensemble_ = ensemble = Ensemble(bands, [1.5, -2.0, 1.0], X.shape[1])
@@ -118,7 +118,7 @@ def test_a_ranker_of_ones_own_that_equals_a_tree_is_scored_explained_and_exporte
         ({"kind": ["stump"]}, "unknown kind of ranker"),
     ],
 )
-def test_data_that_are_no_ranker_are_refused(fields, told):
+def test_invalid_dicts_are_refused(fields, told):
     with pytest.raises(ValueError, match=told):
         weak_ranker_from_dict(fields)
 
@@ -178,7 +178,7 @@ def test_unknown_families_are_refused(weak_rankers):
         family(weak_rankers)
 
 
-# -- one's own -------------------------------------------------------------------------------
+# -- user-defined weak rankers and families --------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class Squares(Family):
 
 
 @pytest.mark.parametrize("make", [np.asarray, scipy.sparse.csr_array], ids=["dense", "sparse"])
-def test_a_family_of_ones_own_needs_a_search_and_nothing_else(make, tmp_path):
+def test_a_user_defined_family_needs_only_a_search(make, tmp_path):
     """It boosts, predicts, saves and loads."""
     import precede
 
@@ -218,12 +218,12 @@ def test_a_family_of_ones_own_needs_a_search_and_nothing_else(make, tmp_path):
     assert_array_equal(again.predict(make(X)), model.predict(make(X)))
 
 
-def test_a_family_of_ones_own_cannot_be_searched_by_decrease():
+def test_a_user_defined_family_cannot_be_searched_by_decrease():
     with pytest.raises(ValueError, match=r"cannot search by largest decrease.*select='slope'"):
         RankBoost(weak_rankers=Squares(), select="decrease").fit([[0.0], [1.0]], [0, 1])
 
 
-def test_what_a_family_and_a_ranker_have_to_write_is_said():
+def test_missing_methods_raise_not_implemented_error():
     table = Table.build(np.zeros((2, 1)))
     with pytest.raises(NotImplementedError, match=r"Family must define search\(table, pull\)"):
         Family().start(table, Context(1)).best(np.zeros(2))

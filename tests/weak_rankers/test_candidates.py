@@ -1,4 +1,4 @@
-"""Candidates: different rankers, their span over pairs."""
+"""Candidates without duplicates, and their linear span over pairs."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -45,7 +45,7 @@ def test_span_is_that_over_pairs(problem, random, sketched):
     numbers = list(range(len(found)))
     random.shuffle(numbers)
     span, inside = LinearSpan(training.layout, max(len(found), 1)), []
-    span._sketched = sketched  # a sketch must not change an answer
+    span._sketched = sketched  # a sketch must not change the result
     for number in numbers:
         residual = span.residual(span.vector(found.values(number)))
         assert residual.any() == (not naive_plus.in_span(inside, columns[number]))

@@ -1,4 +1,4 @@
-"""Features, columns and the constant: their values, and the best of them."""
+"""Features, columns and the constant: values and search, compared with brute force."""
 
 import math
 
@@ -36,8 +36,8 @@ def test_a_feature_without_a_range_is_refused(ends):
         Feature(0, *ends)
 
 
-def test_a_column_of_zeros_and_ones_says_so():
-    """uint8 tells the loop that a closed form will do."""
+def test_a_binary_column_is_uint8():
+    """uint8 enables closed-form steps."""
     table = Table.build(np.array([[0.0, 0.5], [1.0, 1.0]]))
     assert Column(0).on(table).dtype == np.uint8
     assert Column(1).on(table).dtype == np.float64
@@ -79,7 +79,7 @@ def test_the_best_column_is_the_best_by_brute_force(search):
 
 @pytest.mark.parametrize("value", [3.5, 1.0, -1e30])
 def test_a_constant_column_is_never_chosen(value):
-    """Pulls sum to 0 up to rounding, and a large constant times rounding is no edge."""
+    """Pulls sum to 0 up to rounding, and a large constant times rounding is not an edge."""
     pull = np.array([1.0, -1 / 3, -1 / 3, -1 / 3])
     table = Table.build(np.full((4, 1), value))
     assert Columns().search(table, pull) is None

@@ -1,4 +1,4 @@
-"""Any regressor as a family of weak rankers."""
+"""scikit-learn regressors as weak rankers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Votes: the best is the best of all."""
+"""Signed stumps, compared with brute force."""
 
 import math
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarni
 
 
 @given(some.tables(9), st.data())
-def test_the_best_vote_is_the_best_of_all(X, data):
+def test_the_best_signed_stump_is_the_best_by_brute_force(X, data):
     pull = np.array(data.draw(st.lists(st.integers(-50, 50), min_size=9, max_size=9)), float)
     pull /= max(np.abs(pull).sum(), 1)
     found = SignedStumps().search(Table.build(X), pull)
@@ -34,7 +34,7 @@ def test_the_best_vote_is_the_best_of_all(X, data):
         assert found.edge == pytest.approx(float(pull @ found.weak_ranker(X)), abs=1e-12)
 
 
-def test_families_with_votes():
+def test_families_with_signed_stumps():
     assert signed_stumps(Stumps(), constant=False) == SignedStumps()
     assert signed_stumps(Columns(), constant=True).families == (Columns(), Constants())
     assert SignedStump(0, 1.5)(np.array([[1.0], [2.0], [np.nan]])).tolist() == [-1, 1, -1]

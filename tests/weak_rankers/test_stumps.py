@@ -1,4 +1,4 @@
-"""Stumps and the search for the best of them, against every threshold and side in turn."""
+"""Stumps and the search for the best stump, compared with brute force."""
 
 import json
 import math
@@ -44,7 +44,7 @@ def as_candidate(found):
 
 
 @given(st.integers(3, 12).flatmap(some.tables))
-def test_a_stump_means_the_same_on_rows_and_on_codes(X):
+def test_values_on_rows_and_on_codes_are_equal(X):
     """`Stump(X)` compares raw values, `Stump.on(table)` compares codes: thresholds are cuts."""
     table = Table.build(X)
     for stump in naive.candidates(X, table.bins.cuts, one_way=True):
@@ -54,8 +54,8 @@ def test_a_stump_means_the_same_on_rows_and_on_codes(X):
 
 
 @pytest.mark.parametrize("threshold", [-math.inf, -0.3, 0.0, 0.4999, 1.7, math.inf])
-def test_a_threshold_that_is_no_cut_is_read_from_the_raw_values(threshold):
-    """A model fitted elsewhere has thresholds that this table does not know."""
+def test_a_threshold_that_is_not_a_cut_uses_the_raw_values(threshold):
+    """A model fitted to other rows has thresholds that are not cuts of this table."""
     X = np.array([[0.0], [0.5], [math.nan], [2.0], [-1.0]])
     table = Table.build(X)
     for missing in (0, 1):
@@ -65,8 +65,8 @@ def test_a_threshold_that_is_no_cut_is_read_from_the_raw_values(threshold):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("steps", [0, 1])
-def test_a_cut_between_adjacent_floats_parts_them(dtype, steps):
-    """There is no number halfway in float32, but the cut has twice the digits."""
+def test_a_cut_between_adjacent_floats_separates_them(dtype, steps):
+    """No float32 lies between them, but the cut is a float64."""
     low = dtype(1.0) + dtype(steps) * np.finfo(dtype).eps  # an even last digit, and an odd one
     X = np.array([[low], [np.nextafter(low, dtype(2))]], dtype)
     table = Table.build(X)
@@ -75,7 +75,7 @@ def test_a_cut_between_adjacent_floats_parts_them(dtype, steps):
     assert_array_equal(stump(X), [0, 1])
 
 
-def test_a_stump_survives_the_trip_through_plain_data():
+def test_stumps_round_trip_through_dicts():
     for stump in (Stump(3, -math.inf, 1), Stump(3, math.inf, 1)):
         assert weak_ranker_from_dict(stump.to_dict()) == stump
 
@@ -140,7 +140,7 @@ def test_ties_go_to_the_lowest_feature_then_threshold_then_missing_below(X, pull
 
 
 def test_edges_that_differ_by_rounding_alone_are_tied():
-    """0.1 + 0.2 - 0.3 is not 0 in floating point; the choice must not hang on it."""
+    """0.1 + 0.2 - 0.3 is not 0 in floating point; the choice must not depend on it."""
     X = np.array([[0, 0], [0, 1], [0, 1], [1, 1]], float)
     pull = np.array([-1.0, 0.1 + 0.2, -0.3, 1.0])
     assert Stumps().search(Table.build(X), pull).weak_ranker.feature == 0
@@ -148,11 +148,11 @@ def test_edges_that_differ_by_rounding_alone_are_tied():
 
 
 @pytest.mark.parametrize("X", [[[1.0], [1.0]], [[math.nan], [math.nan]]])
-def test_columns_that_tell_nothing_apart_give_nothing(X):
+def test_constant_columns_have_no_best_stump(X):
     assert Stumps().search(Table.build(np.array(X)), np.array([1.0, -1.0])) is None
 
 
-def test_no_pull_gives_nothing():
+def test_a_zero_pull_has_no_best_stump():
     assert Stumps().search(Table.build(np.array([[1.0], [2.0]])), np.zeros(2)) is None
 
 
@@ -265,8 +265,8 @@ def test_the_largest_decrease_may_be_another_stump_than_the_steepest():
 # -- lazy search -----------------------------------------------------------------------------
 
 
-def a_walk(rng, n, rounds, length):
-    """Pulls of which each is near the one before, as those of a boosting run are."""
+def gradual_pulls(rng, n, rounds, length):
+    """Pulls that change gradually, as in boosting."""
     pull = rng.standard_normal(n)
     for _ in range(rounds):
         pull = pull + length * rng.standard_normal(n) * (rng.random(n) < 0.3)
@@ -277,7 +277,7 @@ def a_walk(rng, n, rounds, length):
 @pytest.mark.parametrize("jobs", [1, 3])
 @pytest.mark.parametrize("length", [0.0, 1e-3, 0.1, 3.0])
 def test_lazy_search_finds_what_full_search_finds(length, jobs, tiny_thresholds):
-    """Round after round, whether the pull stands still, creeps or jumps."""
+    """In every round, for constant, slowly changing and jumping pulls."""
     rng = np.random.default_rng(int(length * 1000))
     X = rng.integers(0, 6, (60, 12)).astype(float)
     X[rng.random(X.shape) < 0.1] = math.nan
@@ -287,15 +287,15 @@ def test_lazy_search_finds_what_full_search_finds(length, jobs, tiny_thresholds)
     with Context(jobs) as context:
         lazy = StumpSearch(table, context, lazy=True)
         full = StumpSearch(table, context, lazy=False)
-        for pull in a_walk(rng, 60, 60, length):
+        for pull in gradual_pulls(rng, 60, 60, length):
             assert lazy.best(pull) == full.best(pull)
 
 
-def test_lazy_search_looks_at_fewer_features():
+def test_lazy_search_evaluates_fewer_features():
     rng = np.random.default_rng(0)
     table = Table.build(rng.standard_normal((200, 30)))
     lazy, full = StumpSearch(table, Context(1)), StumpSearch(table, Context(1), lazy=False)
-    for pull in a_walk(rng, 200, 40, 1e-3):
+    for pull in gradual_pulls(rng, 200, 40, 1e-3):
         lazy.best(pull)
         full.best(pull)
     assert full.evaluated == 40 * 30
@@ -303,11 +303,11 @@ def test_lazy_search_looks_at_fewer_features():
 
 
 def test_lazy_search_with_features_drawn_at_random_finds_what_full_search_finds():
-    """A feature that was not allowed for many rounds has drifted all the while."""
+    """The drift of a feature accumulates while it is not allowed."""
     rng = np.random.default_rng(1)
     table = Table.build(rng.integers(0, 9, (50, 8)).astype(float))
     lazy, full = StumpSearch(table, Context(1)), StumpSearch(table, Context(1), lazy=False)
-    for pull in a_walk(rng, 50, 80, 0.05):
+    for pull in gradual_pulls(rng, 50, 80, 0.05):
         allowed = rng.random(8) < 0.4
         assert lazy.best(pull, allowed) == full.best(pull, allowed)
 
@@ -336,7 +336,7 @@ def edges_of_all_thresholds(X, pull):
 
 @pytest.mark.parametrize("lazy", [True, False])
 def test_all_thresholds_are_searched(lazy):
-    """Features of more values than bins, integers as pulls so that sums are exact."""
+    """Features with more values than bins; integer pulls make the sums exact."""
     rng = np.random.default_rng(0)
     X = np.stack([rng.permutation(900), rng.integers(0, 300, 900), rng.integers(0, 3, 900)], 1)
     X = np.where(rng.random(X.shape) < 0.02, np.nan, X.astype(float))
@@ -387,7 +387,7 @@ def test_algorithms_that_are_made_for_bins_refuse_all_thresholds(model):
 
 @given(st.data())
 def test_constrained_search_is_the_best_of_those_allowed(data):
-    """Against every threshold and side in turn, with the sign that the feature asks for."""
+    """Compared with brute force over the stumps whose edge has the sign of the feature."""
     X = data.draw(st.integers(3, 12).flatmap(some.tables))
     table = Table.build(X)
     signs = data.draw(
@@ -470,7 +470,7 @@ EVERY_USE = [
 @pytest.mark.parametrize("missing_above", [True, False])
 @pytest.mark.parametrize("model", EVERY_USE, ids=lambda model: repr(model).replace("\n", ""))
 def test_every_algorithm_learns_from_missing_values_in_both_directions(model, missing_above):
-    """Also where weights have one sign and where present values must rise or fall."""
+    """Also with weights of one sign and with monotone constraints."""
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (60, 2)).astype(float)
     X[rng.random(60) < 0.4, 0] = math.nan
@@ -486,7 +486,7 @@ def test_every_algorithm_learns_from_missing_values_in_both_directions(model, mi
 
 
 def test_missing_values_alone_are_the_last_of_tied_stumps():
-    """Where pulls leave it open, the lowest threshold comes first, missing values below."""
+    """On ties the lowest threshold wins, with missing values below."""
     X = np.array([[0.0], [1.0], [math.nan], [math.nan]])
     for given_pull, stump in [
         ([-0.5, -0.5, 0.5, 0.5], Stump(0, math.inf, 1)),

@@ -213,8 +213,8 @@ def scatter(
     try:
         scattered = _scatter_rows(client, parts, model, explicit)
     except BaseException as error:
-        # Release instead of cancel: other tasks may still be running, and the scheduler
-        # disconnects a client that cancels the dependencies of running tasks.
+        # Release instead of cancel: other tasks may still be running, and the scheduler loses
+        # a client that cancels the dependencies of running tasks.
         for part in parts:
             part.release()
         clear_frames(error.__traceback__)  # the frames hold further futures

@@ -47,7 +47,7 @@ class RegressionSearch(Search):
         if found is None or found.values is None:
             return None
         # Averages are not the gradient: the risk may increase along the weak ranker that fits them
-        # best. A negative step is no remedy: it would violate monotone constraints.
+        # best. Steps are >= 0 (Zheng et al.): a negative one would violate monotone constraints.
         edge = pull.edge(found.values)
         return replace(found, edge=edge) if edge > 0 else None
 

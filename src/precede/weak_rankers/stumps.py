@@ -576,7 +576,12 @@ def _cumulative_sums(differences: Integers, shifted: bool) -> None:
 
 @njit(**INNER)
 def _add_losers(
-    at_zero: Floats, at_one: Floats, losers: Floats, total: float, carry: float, fresh: float
+    at_zero: Floats,
+    at_one: Floats,
+    losers: Floats,
+    total: float,
+    old_share: float,
+    new_share: float,
 ) -> None:
     """Add the losers of one level to the shares of losers at 0 and 1, for every threshold.
 
@@ -585,11 +590,11 @@ def _add_losers(
     partial_sum = 0.0
     for j in range(losers.size - 1):
         partial_sum += losers[j]
-        at_zero[j] = carry * at_zero[j] + fresh * partial_sum / total
+        at_zero[j] = old_share * at_zero[j] + new_share * partial_sum / total
     partial_sum = 0.0
     for j in range(losers.size - 2, -1, -1):
         partial_sum += losers[j + 1]
-        at_one[j] = carry * at_one[j] + fresh * partial_sum / total
+        at_one[j] = old_share * at_one[j] + new_share * partial_sum / total
 
 
 @njit(**INNER)
@@ -635,7 +640,7 @@ def _pair_masses_of_query(
     such key and the next: the stump is 1 on the keys after the j-th. Levels are visited in
     increasing order; `at_zero` and `at_one` are the shares of the losers below where it is 0 and 1.
     """
-    winner_sum, loser_sum, winner_mass, _, carry, fresh = levels
+    winner_sum, loser_sum, winner_mass, _, old_share, new_share = levels
     slot, key_of_slot, count = _compact_keys(key[level_start[bottom] : level_start[top]])
     if count < 2:
         return
@@ -644,7 +649,9 @@ def _pair_masses_of_query(
     winners, losers = np.zeros(count), np.zeros(count)
     for level in range(bottom, top):
         if level > bottom:  # `losers` still holds the losers of the previous level
-            _add_losers(at_zero, at_one, losers, loser_sum[level - 1], carry[level], fresh[level])
+            _add_losers(
+                at_zero, at_one, losers, loser_sum[level - 1], old_share[level], new_share[level]
+            )
         winners[:] = 0.0
         losers[:] = 0.0
         for row in range(level_start[level], level_start[level + 1]):

@@ -134,8 +134,8 @@ class Candidate:
 class Leaf:
     rows: list
     depth: int = 0
-    least: float = -math.inf
-    most: float = math.inf
+    lower: float = -math.inf
+    upper: float = math.inf
     used: frozenset = frozenset()
     split: Candidate | None = None
 
@@ -166,7 +166,7 @@ class Grower:
     def value(self, pull, curvature, leaf):
         size = max(abs(pull) - self.rules.reg_alpha, 0.0)
         value = math.copysign(size, 1 if pull > 0 else -1) / curvature if curvature > 0 else 0.0
-        return min(max(value, leaf.least), leaf.most)
+        return min(max(value, leaf.lower), leaf.upper)
 
     def value_of(self, rows, leaf):
         pull, weight, _ = self.sums(rows)
@@ -270,11 +270,11 @@ class Grower:
 
     def children(self, leaf, split):
         """Return two leaves; a monotone split bounds them by the midpoint of their values."""
-        bounds = [(leaf.least, leaf.most), (leaf.least, leaf.most)]
+        bounds = [(leaf.lower, leaf.upper), (leaf.lower, leaf.upper)]
         if split.sign:
             values = [self.value_of(rows, leaf) for rows in (split.left_rows, split.right_rows)]
             midpoint = 0.5 * (values[0] + values[1])
-            bounds = [(leaf.least, midpoint), (midpoint, leaf.most)][:: split.sign]
+            bounds = [(leaf.lower, midpoint), (midpoint, leaf.upper)][:: split.sign]
         used = leaf.used | {split.feature}
         sides = zip((split.left_rows, split.right_rows), bounds, strict=True)
         return [Leaf(rows, leaf.depth + 1, *limits, used) for rows, limits in sides]

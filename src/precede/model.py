@@ -27,7 +27,7 @@ from precede.files.streams import is_plain, opened, require_folder, suffix_of, w
 from precede.weak_rankers.base import WeakRanker, declared_field_types, weak_ranker_from_dict
 from precede.weak_rankers.stumps import Stump
 from precede.weak_rankers.terms import Term, TermTables
-from precede.weak_rankers.trees import MOST_FEATURES, Forest, Tree
+from precede.weak_rankers.trees import MAX_FEATURES, Forest, Tree
 
 if TYPE_CHECKING:
     from precede.engine.cuda import Device
@@ -238,8 +238,8 @@ class Ensemble:
             )
         if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
             raise ValueError(f"n_features={shown(n_features)} is not a number of features")
-        if n_features > MOST_FEATURES:
-            raise ValueError(f"n_features is more than {MOST_FEATURES}")
+        if n_features > MAX_FEATURES:
+            raise ValueError(f"n_features is more than {MAX_FEATURES}")
         checked = [number(weight, f"weight {j}") for j, weight in enumerate(weights)]
         infinite = [j for j, weight in enumerate(checked) if not math.isfinite(weight)]
         if infinite:

@@ -73,7 +73,7 @@ def assert_equal(client, on_dask, local):
 )
 def test_models_are_equal_to_the_bit(clients, device, monkeypatch, given, workers):
     # On two workers numbers are packed.
-    monkeypatch.setattr(tree_family, "WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
+    monkeypatch.setattr(tree_family, "MAX_WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
     local = BoostedRanker(**{**ROUNDS, **given})
     here = assert_equal(clients[workers], DaskBoostedRanker, local)
     assert splits_on_categories(here) == ("categorical_features" in given)

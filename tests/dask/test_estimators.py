@@ -385,7 +385,7 @@ WITH_TREES = {
 def test_trees_on_any_workers_and_partitions(clients, monkeypatch, name, workers):
     """With weights, some of them 0; queries scattered, and one list, split where it may be."""
     on_dask, model = WITH_TREES[name]
-    monkeypatch.setattr(tree_family, "WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
+    monkeypatch.setattr(tree_family, "MAX_WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid, seed=workers)
     X[::5, 2] = np.nan
     weight = weights(y.size)

@@ -206,7 +206,7 @@ WITH_TREES = {
 @pytest.mark.parametrize("name", WITH_TREES)
 def test_trees_from_disk_are_those_from_memory(tmp_path, monkeypatch, name, wide):
     if not wide:
-        monkeypatch.setattr(tree_family, "WIDE_CELLS", 0)
+        monkeypatch.setattr(tree_family, "MAX_WIDE_CELLS", 0)
     X, y, qid, weight = sample()
     model = WITH_TREES[name]
     local = clone(model).fit(X, y, qid=qid, sample_weight=weight)
@@ -222,7 +222,7 @@ def test_trees_from_disk_are_those_from_memory(tmp_path, monkeypatch, name, wide
 
 def test_trees_from_disk_go_on_from_models_and_checkpoints(tmp_path, monkeypatch):
     """Earlier trees are read from the codes, some rows at a time."""
-    monkeypatch.setattr(trees, "ROWS_FROM_DISK", 64)
+    monkeypatch.setattr(trees, "DISK_CHUNK_ROWS", 64)
     X, y, qid, _ = sample(weighted=False)
     table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
     settings = {"subsample": 0.7, "random_state": 0, **SMALL}

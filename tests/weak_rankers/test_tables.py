@@ -11,7 +11,7 @@ from precede.engine.table import Table
 from precede.weak_rankers.columns import Constant
 from precede.weak_rankers.interactions import PairTerms
 from precede.weak_rankers.stumps import Stump
-from precede.weak_rankers.tables import Additive, averaged, purify, tabulate
+from precede.weak_rankers.tables import AdditiveModel, average_models, purify, tabulate
 from precede.weak_rankers.terms import Term
 from precede.weak_rankers.tree_family import Trees
 
@@ -61,7 +61,7 @@ def test_purified_pairs_have_no_main_effect_and_scores_stay(seed, weighted):
     named = Term((1, 2), (cuts[1], (0.0, 2.0)), (False, True),
                  tuple(generator.normal(size=3 * (len(cuts[1]) + 2))),
                  (0,) * (3 * (len(cuts[1]) + 2)))  # fmt: skip
-    model = Additive({(0, 1): pair, (1, 2): named}, 0.5)
+    model = AdditiveModel({(0, 1): pair, (1, 2): named}, 0.5)
     pure = purify(model, table, weight, Context(1))
     assert_allclose(pure.on(table), model.on(table), atol=1e-12)
     unseen = np.column_stack([generator.normal(size=50), generator.integers(-1, 9, (50, 2))])
@@ -84,7 +84,7 @@ def test_features_without_a_curve_keep_their_main_effects():
     pair = Term((0, 1), ((0.0,), (1.5,)), (False, False), tuple(generator.normal(size=9)), (0,) * 9)
     cuts = (float(table.bins.cuts[0][50]),), (float(table.bins.cuts[1][1]),)
     pair = Term((0, 1), cuts, (False, False), pair.values, pair.counts)
-    model = Additive({(0, 1): pair})
+    model = AdditiveModel({(0, 1): pair})
     pure = purify(model, table, np.ones(len(X)), Context(1), curves=frozenset({1}))
     assert set(pure.terms) == {(1,), (0, 1)}
     assert_allclose(pure.on(table), model.on(table), atol=1e-12)
@@ -94,10 +94,10 @@ def test_means_over_models_have_standard_errors():
     X = np.arange(10.0)[:, None]
     table = Table.build(X)
     curves = [
-        Additive({(0,): Term((0,), ((cut,),), (False,), (0.0, 2.0, 0.0), (0,) * 3)}, 1.0)
+        AdditiveModel({(0,): Term((0,), ((cut,),), (False,), (0.0, 2.0, 0.0), (0,) * 3)}, 1.0)
         for cut in (2.5, 4.5)
     ]
-    mean = averaged(curves, table, Context(1))
+    mean = average_models(curves, table, Context(1))
     term = mean.terms[0,]
     assert term.cuts == ((2.5, 4.5),)
     assert term.values == (0.0, 1.0, 2.0, 0.0)

@@ -30,7 +30,7 @@ DATA = {"X": SAMPLE.X, "y": SAMPLE.y, "qid": SAMPLE.qid}
 def form(request, monkeypatch):
     """Use wide and packed integers for tables of any size."""
     if request.param == "packed":
-        monkeypatch.setattr(tree_family, "WIDE_CELLS", -1)
+        monkeypatch.setattr(tree_family, "MAX_WIDE_CELLS", -1)
         monkeypatch.setattr(nodes, "FEW_ROWS", 0)
     return request.param
 
@@ -149,7 +149,7 @@ def naive_tree_of(problem, family, rows=None):
     """Return the tree of the naive grower, with exact leaf values."""
     n = len(problem.pull)
     mean = exact_sum(problem.weight) / n
-    wide = tree_family.WIDE_CELLS > 0
+    wide = tree_family.MAX_WIDE_CELLS > 0
     pulls, weights, units = integers(problem, wide=wide)
     rules = Rules(
         pull_unit=units.pull_unit,
@@ -261,7 +261,7 @@ def test_a_tree_grown_on_a_sample_equals_that_of_the_naive_grower(seed, form):
         monotone_constraints=[1, 0, -1, 0], random_state=seed,
     )  # fmt: skip
     search = family.start(problem.table())
-    search._prepare_draws(None)
+    search._prepare_sampling(None)
     rows = search._draw_rows(0)
     assert 0 < rows.size < 80
     assert_same_as_naive(problem, family, rows.tolist(), search)
@@ -319,7 +319,7 @@ def test_a_share_of_the_rows_is_drawn_equal_rows_together():
     pull = rng.normal(size=4000)
     drawn = []
     for _ in range(12):
-        search._prepare_draws(None)
+        search._prepare_sampling(None)
         rows = search._draw_rows(0)
         assert sum(search.best(pull).weak_ranker.count) == rows.size
         inside = np.zeros(4000, bool)
@@ -345,7 +345,7 @@ def test_whole_queries_are_drawn():
     with pytest.raises(ValueError, match="subsample_by='query': a pull by itself"):
         search.best(rng.normal(size=table.n_used_rows))
     pull = Pull(np.zeros(0), np.zeros(0), lambda _: None, lambda: np.zeros(0), start, Context(1))
-    search._prepare_draws(pull)
+    search._prepare_sampling(pull)
     counts = []
     for rounds in range(20):
         search.begin(rounds)
@@ -570,14 +570,14 @@ def test_constraints_are_saved_and_checked_by_a_checkpoint(tmp_path):
 
 def paths(tree):
     """Return the set of features on the path to each leaf."""
-    waiting, found = [(0, frozenset())], []
-    while waiting:
-        node, used = waiting.pop()
+    stack, found = [(0, frozenset())], []
+    while stack:
+        node, used = stack.pop()
         if node < 0:
             found.append(used)
         else:
             used |= {tree.split_feature[node]}
-            waiting += [(tree.left[node], used), (tree.right[node], used)]
+            stack += [(tree.left[node], used), (tree.right[node], used)]
     return found
 
 

@@ -60,18 +60,18 @@ def grow(problem, *, wide, context=None):
         histograms.start, histograms.n_bins, monotone, np.isin(features, [*problem.categorical])
     )
     columns = table.codes.reshape(-1), features * table.codes.shape[1], 1
-    growth = TreeGrower(histograms, columns, search, context)
+    grower = TreeGrower(histograms, columns, search, context)
 
     def allowed(split, path):
         free = set().union(*(group for group in problem.groups if path <= group))
         return np.isin(features, [*free])
 
-    grown = growth.grow(
+    grown = grower.grow(
         numbers, rules_of(problem, numbers), problem.num_leaves, problem.max_depth,
         rows=None if problem.rows is None else problem.rows.astype(np.int32),
         allowed=None if problem.groups is None else allowed,
     )  # fmt: skip
-    return grown, growth
+    return grown, grower
 
 
 def integers(problem, *, wide):
@@ -96,24 +96,24 @@ def grow_slowly(problem, *, wide):
 
 
 def assert_same_tree(problem, *, wide, context=None):
-    fast, growth = grow(problem, wide=wide, context=context)
+    fast, grower = grow(problem, wide=wide, context=context)
     slow = grow_slowly(problem, wide=wide)
     splits = fast.splits
     assert splits["feature"].tolist() == [split.feature for split in slow.splits]
     assert splits["gain"].tolist() == [split.gain for split in slow.splits]
     assert (splits["left"].tolist(), splits["right"].tolist()) == (slow.left, slow.right)
-    for split, side, twin in zip(splits, fast.sides, slow.splits, strict=True):
+    for split, side, twin in zip(splits, fast.left_codes, slow.splits, strict=True):
         assert twin.feature in problem.categorical or split["cut"] == twin.cut
         # Codes without a bin may go to either side.
-        bins = [*range(growth._histograms.n_bins[split["feature"]]), 255]
+        bins = [*range(grower._histograms.n_bins[split["feature"]]), 255]
         expected = [code in twin.left_codes for code in bins]
         assert side[bins].tolist() == expected
     mask = (1 << integers(problem, wide=wide)[2].count_bits) - 1
     for leaf, bounds, twin in zip(fast.leaves, fast.bounds, slow.leaves, strict=True):
-        rows = growth.row_lists[leaf["source"]][leaf["low"] : leaf["high"]].tolist()
+        rows = grower.row_lists[leaf["source"]][leaf["low"] : leaf["high"]].tolist()
         assert rows == twin.rows  # in the same order
         assert leaf["weight"] & mask == len(twin.rows)
-        assert (leaf["depth"], *bounds) == (twin.depth, twin.least, twin.most)
+        assert (leaf["depth"], *bounds) == (twin.depth, twin.lower, twin.upper)
     return slow
 
 
@@ -206,7 +206,7 @@ def test_threads_grow_the_tree_of_the_naive_grower(
     jobs, wide, shared, tiny_thresholds, monkeypatch
 ):
     cells = {"rows": 0, "features": 10**9, "both": 200}
-    monkeypatch.setattr(module, "SHARED_CELLS", cells[shared])
+    monkeypatch.setattr(module, "MIN_CELLS_ROW_PARALLEL", cells[shared])
     monkeypatch.setattr(module, "MIN_CELLS_PARALLEL", 0)
     with Context(jobs) as context:
         for seed, leaves in ((1, 12), (2, 31), (3, 2)):
@@ -236,7 +236,7 @@ def test_a_tree_grown_in_one_kernel_equals_one_grown_leaf_by_leaf(wide, options,
             assert one.splits[name].tolist() == other.splits[name].tolist()
         for name in ("low", "high", "source", "pull", "weight", "depth"):
             assert one.leaves[name].tolist() == other.leaves[name].tolist()
-        assert np.array_equal(one.sides, other.sides)
+        assert np.array_equal(one.left_codes, other.left_codes)
         assert np.array_equal(one.bounds, other.bounds)
     assert len(calls) == len(problems)
 
@@ -273,9 +273,9 @@ def test_the_first_of_equal_gains_is_chosen():
     problem = Problem(X, np.array([1.0, -1.0, -1.0, 1.0]), np.ones(4))
     split = assert_same_tree(problem, wide=True).splits[0]
     assert (split.feature, split.cut, sorted(split.left_codes)) == (0, 0, [0, 255])
-    sides = Problem(np.array([[0], [1], [np.nan]]), np.array([1.0, -1.0, 0.0]), np.ones(3))
+    left_codes = Problem(np.array([[0], [1], [np.nan]]), np.array([1.0, -1.0, 0.0]), np.ones(3))
     for wide in (True, False):  # the missing row has no pull, so both sides are equal
-        split = assert_same_tree(sides, wide=wide).splits[0]
+        split = assert_same_tree(left_codes, wide=wide).splits[0]
         assert (split.cut, sorted(split.left_codes)) == (0, [0, 255])
     categories = Problem(
         np.array([[1], [1], [0], [0], [2]], float), np.array([-1.0, -1.0, -1.0, -1.0, 1.0]),
@@ -298,7 +298,7 @@ def test_missing_values_that_do_not_occur_follow_the_larger_child(values, left):
     pull = np.where(np.array(values) == 1, 1.0, -2.0)
     X = np.array(values, float)[:, None]
     grown, _ = grow(Problem(X, pull, np.ones(4), num_leaves=2), wide=True)
-    assert bool(grown.sides[0][255]) is left
+    assert bool(grown.left_codes[0][255]) is left
 
 
 @pytest.mark.parametrize(
@@ -325,4 +325,4 @@ def test_a_leaf_far_from_its_mean_by_a_bound_respects_the_rules():
     for wide in (True, False):
         slow = assert_same_tree(problem, wide=wide)
         assert [split.feature for split in slow.splits] == [0, 1]
-        assert (slow.leaves[2].rows, slow.leaves[2].least) == ([*range(30, 40)], 5.0)
+        assert (slow.leaves[2].rows, slow.leaves[2].lower) == ([*range(30, 40)], 5.0)

@@ -29,7 +29,7 @@ from precede.engine.training_data import TrainingData
 from precede.risks.base import BoundRisk, Risk
 from precede.weak_rankers.base import Family, SearchResult
 from precede.weak_rankers.interactions import Grid, PairTerms, interaction_strengths
-from precede.weak_rankers.tables import Additive, averaged, purify, tabulate
+from precede.weak_rankers.tables import AdditiveModel, average_models, purify, tabulate
 from precede.weak_rankers.tree_family import Trees
 
 __all__ = ["AdditiveFit", "Fitted", "Pair", "scores_of"]
@@ -68,7 +68,7 @@ class Fitted:
     cyclic : whether the curves took turns
     """
 
-    model: Additive
+    model: AdditiveModel
     result: Result
     strengths: dict[Pair, float]
     dropped: list[Pair]
@@ -218,14 +218,14 @@ class AdditiveFit:
         grid = Grid.build(training.table, features, self.pair_bins, training.context, weight)
         return self.pair_terms(pairs, grid)
 
-    def _tables(self, result: Result, training: TrainingData) -> Additive:
+    def _tables(self, result: Result, training: TrainingData) -> AdditiveModel:
         parts = zip(result.ensemble.weak_rankers, result.ensemble.weights, strict=True)
         return tabulate(parts, training.table, training.context, training.layout.weight)
 
     def _add_pairs(
-        self, before: Result, model: Additive, family: PairTerms, driver: Driver,
+        self, before: Result, model: AdditiveModel, family: PairTerms, driver: Driver,
         early_stopping: EarlyStopping | None, monitors: Sequence[Monitor], *, rounds: int,
-    ) -> tuple[Result, Additive]:  # fmt: skip
+    ) -> tuple[Result, AdditiveModel]:  # fmt: skip
         """Boost pairs on top of a model."""
         done = len(before.history)
         stop: Stop = Rounds(done + rounds)
@@ -237,14 +237,14 @@ class AdditiveFit:
         result = _best(driver(trainer, before.history), early_stopping, done)
         return result, _sum(model, self._tables(result, self.training))
 
-    def _pure(self, model: Additive, curves: frozenset[int] | None) -> Additive:
+    def _pure(self, model: AdditiveModel, curves: frozenset[int] | None) -> AdditiveModel:
         training = self.training
         weight = training.layout.weight
         return purify(model, training.table, weight, training.context, curves=curves)
 
     def _bagged(
         self, rounds: int, pair_rounds: int, pairs: PairTerms, curves: frozenset[int] | None
-    ) -> Additive:
+    ) -> AdditiveModel:
         """The mean over fits of bootstrap samples.
 
         Each stage ends at the round that is best for the rows that are not in the sample, unless
@@ -264,7 +264,7 @@ class AdditiveFit:
                     trial.keep(stage, _least([stage.risks]) if monitored else most)
             found.append(self._pure(trial.model, curves))
         training = self.training
-        return averaged(found, training.table, training.context, training.layout.weight)
+        return average_models(found, training.table, training.context, training.layout.weight)
 
     # -- trial -----------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ class AdditiveFit:
     # -- pairs -----------------------------------------------------------------------------
 
     def _chosen(
-        self, plan: _Plan, pairs: int | list[Pair], model: Additive, training: TrainingData
+        self, plan: _Plan, pairs: int | list[Pair], model: AdditiveModel, training: TrainingData
     ) -> _Plan:
         """The plan with the strongest pairs on the gradient of a model, or with those given."""
         if not isinstance(pairs, int):
@@ -340,7 +340,7 @@ class AdditiveFit:
         found = self._strongest(strengths, model, pairs)
         return replace(plan, strengths=strengths, pairs=found, tried=found)
 
-    def _strengths(self, model: Additive, training: TrainingData) -> dict[Pair, float]:
+    def _strengths(self, model: AdditiveModel, training: TrainingData) -> dict[Pair, float]:
         """Strengths of all pairs, the strongest first."""
         bins = training.table.bins
         useful = np.flatnonzero((bins.n_bins > 1) | bins.has_missing)
@@ -357,7 +357,9 @@ class AdditiveFit:
         )  # fmt: skip
         return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
-    def _strongest(self, strengths: dict[Pair, float], model: Additive, count: int) -> list[Pair]:
+    def _strongest(
+        self, strengths: dict[Pair, float], model: AdditiveModel, count: int
+    ) -> list[Pair]:
         main = {key[0] for key in model.terms if len(key) == 1}
         enough = {None: 0, "weak": 1, "strong": 2}[self.heredity]
         good = [
@@ -382,7 +384,7 @@ class _Trial:
         self._bind, self._share = fit.risk.bind, held
         self._risk = self._bind(self.held.layout, self.held.context)
         self._unit = self._risk.log_value(np.zeros(self.held.table.n_used_rows))
-        self.model = self.found = Additive()
+        self.model = self.found = AdditiveModel()
         self._kept: list[Any] = []
         self._blocks: list[tuple[Integers, BoundRisk]] | None = None
 
@@ -415,7 +417,7 @@ class _Trial:
             risks += result.history[HELD_OUT].tolist()
         return _Stage(result, np.array(risks))
 
-    def _terms(self, stage: _Stage, rounds: int | None = None) -> Additive:
+    def _terms(self, stage: _Stage, rounds: int | None = None) -> AdditiveModel:
         ensemble = stage.result.ensemble
         parts = [*zip(ensemble.weak_rankers, ensemble.weights, strict=True)][:rounds]
         weight = self.part.layout.weight
@@ -553,12 +555,12 @@ def _best(result: Result, early_stopping: EarlyStopping | None, before: int) -> 
     )
 
 
-def scores_of(model: Additive, training: TrainingData) -> Floats:
+def scores_of(model: AdditiveModel, training: TrainingData) -> Floats:
     """Scores of rows under a model, on top of those that they started from."""
     scores, start = model.on(training.table), training.init_score
     return scores if start is None else scores + start
 
 
-def _sum(one: Additive, other: Additive) -> Additive:
+def _sum(one: AdditiveModel, other: AdditiveModel) -> AdditiveModel:
     """Two models with different terms as one."""
-    return Additive({**one.terms, **other.terms}, one.constant + other.constant)
+    return AdditiveModel({**one.terms, **other.terms}, one.constant + other.constant)

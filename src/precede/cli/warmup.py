@@ -18,7 +18,7 @@ from precede.engine.compiling import announce_compiling
 from precede.files.letor import read_letor
 from precede.metrics.policy import TIES
 from precede.metrics.registry import REGISTRY
-from precede.weak_rankers.tree_grower import SHARED_CELLS
+from precede.weak_rankers.tree_grower import MIN_CELLS_ROW_PARALLEL
 
 __all__ = ["STEPS", "warm_up"]
 
@@ -115,7 +115,7 @@ class _Calls:
     def fit_large(self) -> None:
         """Grow trees on so many cells that two threads share the rows of a node."""
         X, y, qid = _rows(LONG)
-        wide = np.tile(X, (1, 1 + SHARED_CELLS // X.size))
+        wide = np.tile(X, (1, 1 + MIN_CELLS_ROW_PARALLEL // X.size))
         for given in ({}, {"categorical_features": [3]}):
             _fitted("BoostedRanker", wide, {"y": y, "qid": qid}, n_jobs=2, **given)
 

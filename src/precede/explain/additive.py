@@ -9,7 +9,7 @@ import numpy as np
 from precede.engine.arrays import Floats
 from precede.explain.contributions import steps_of
 from precede.model import Ensemble
-from precede.weak_rankers.terms import Term, joined_cuts, spread
+from precede.weak_rankers.terms import Term, merged_cuts, refined_table
 from precede.weak_rankers.trees import Tree
 
 __all__ = ["additive_terms"]
@@ -88,7 +88,7 @@ def _joined(terms: list[Term]) -> Term:
             f"the model reads feature {first.features[0]} as a number and as categories; "
             "give categorical_features"
         )
-    cuts = joined_cuts(terms)
-    total = sum(spread(term, cuts) for term in terms)
+    cuts = merged_cuts(terms)
+    total = sum(refined_table(term, cuts) for term in terms)
     cells = tuple(np.ravel(total).tolist())
     return Term(first.features, cuts, first.categorical, cells, (0,) * len(cells))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from precede.weak_rankers.stumps import StumpSearch as StumpSearch
     from precede.weak_rankers.tree_family import Trees as Trees
     from precede.weak_rankers.tree_family import TreeSearch as TreeSearch
-    from precede.weak_rankers.trees import MOST_FEATURES as MOST_FEATURES
+    from precede.weak_rankers.trees import MAX_FEATURES as MAX_FEATURES
     from precede.weak_rankers.trees import Forest as Forest
     from precede.weak_rankers.trees import Tree as Tree
     from precede.weak_rankers.trees import tree_from_lightgbm as tree_from_lightgbm
@@ -46,6 +46,6 @@ else:
             "tree_family": "TreeSearch Trees",
             "regressors": "FittedRegressor RegressionSearch Regressors check_targets",
             "stumps": "Stump StumpSearch Stumps",
-            "trees": "Forest MOST_FEATURES Tree tree_from_lightgbm tree_from_sklearn",
+            "trees": "Forest MAX_FEATURES Tree tree_from_lightgbm tree_from_sklearn",
         },
     )

@@ -43,14 +43,14 @@ class MachineTreeGrower(TreeGrower):
         self._device_bins = np.flatnonzero(used)
         self._sent_bins = (search.start[:-1, None] + np.minimum(code, n_bins))[used]
 
-    def _start(self, rows: Rows | None, num_leaves: int) -> int:  # noqa: ARG002
-        self._keys = 1
-        return self._device_rows.begin_tree(self._numbers, rows, None)
+    def _start_tree(self, rows: Rows | None, num_leaves: int) -> int:  # noqa: ARG002
+        self._next_key = 1
+        return self._device_rows.begin_tree(self._quantized, rows, None)
 
-    def _leave(self) -> None:
+    def _stop_helpers(self) -> None:
         """Do nothing: there are no helper threads."""
 
-    def _sums(self, node: Node, out: Integers | None = None) -> Integers:
+    def _sum_histogram(self, node: Node, out: Integers | None = None) -> Integers:
         assert out is None
         rows, search = self._device_rows, self._search
         rows.fill(0, node.buffer, node.low, node.high)
@@ -58,7 +58,7 @@ class MachineTreeGrower(TreeGrower):
         sums[self._sent_bins] = rows.bins(0, 0, 256 * rows.n_bins.size)[self._device_bins]
         return sums
 
-    def _move(self, node: Node) -> int:
+    def _partition(self, node: Node) -> int:
         assert node.split is not None
         lists, goes_left = (node.buffer, 1 - node.buffer), self._search.left_codes(node.split)
         given = (node.low, node.high), lists, node.split.feature, goes_left
@@ -70,7 +70,7 @@ class MachineTreeSearch(DeviceTreeSearch):
 
     on_device = False
 
-    def _prepare(self, monotone: Signs, categorical: Flags) -> None:
+    def _build_grower(self, monotone: Signs, categorical: Flags) -> None:
         assert self._context.own_device is not None
         self._device = self._context.own_device
         self._device_rows = DeviceRows(
@@ -78,7 +78,7 @@ class MachineTreeSearch(DeviceTreeSearch):
         )
         n_bins = self._device_rows.n_bins
         search = SplitSearch(first_bins(n_bins), n_bins, monotone, categorical)
-        self._growth = MachineTreeGrower(self._device_rows, search, self._context)
+        self._grower = MachineTreeGrower(self._device_rows, search, self._context)
 
     def fit(
         self,
@@ -91,21 +91,21 @@ class MachineTreeSearch(DeviceTreeSearch):
         """Grow a tree for ``pull / weight``; return None if no split has a gain."""
         return TreeSearch.fit(self, pull, weight, allowed, rows=rows)
 
-    def _packed(self, pull: Floats, weight: Floats) -> QuantizedRows | None:
+    def _quantize(self, pull: Floats, weight: Floats) -> QuantizedRows | None:
         plan = shared_quantization(pull, weight, self._context, wide=self._wide)
         if plan is None:
             return None
         self._pull_and_weight = self._device.put(pull), self._device.put(weight)
         return self._device_rows.quantize_by(plan, *self._pull_and_weight)
 
-    def _sums_of_leaves(
+    def _leaf_sums(
         self,
         grown: GrownTree,
-        numbers: QuantizedRows,
+        quantized: QuantizedRows,
         pull: Floats,  # noqa: ARG002
         weight: Floats,  # noqa: ARG002
     ) -> tuple[Floats, Floats]:
-        return super()._sums_of_leaves(grown, numbers, *self._pull_and_weight)
+        return super()._leaf_sums(grown, quantized, *self._pull_and_weight)
 
-    def _values_of_rows(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
-        return self._device.get(super()._values_of_rows(grown, value, sampled))
+    def _row_values(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
+        return self._device.get(super()._row_values(grown, value, sampled))

@@ -23,7 +23,7 @@ from precede.engine.quantization import QuantizedRows
 from precede.weak_rankers.base import SearchResult
 from precede.weak_rankers.splits import Node, Rules, SplitSearch
 from precede.weak_rankers.tree_family import TreeSearch
-from precede.weak_rankers.tree_grower import Allowed, Draft, GrownTree, TreeGrower
+from precede.weak_rankers.tree_grower import AllowedFeatures, GrownTree, PartialTree, TreeGrower
 
 __all__ = ["DeviceTreeGrower", "DeviceTreeSearch"]
 
@@ -63,13 +63,13 @@ class DeviceTreeGrower(TreeGrower):
 
     def grow(
         self,
-        numbers: QuantizedRows,
+        quantized: QuantizedRows,
         rules: Rules,
         num_leaves: int,
         max_depth: int,
         *,
         rows: Rows | None = None,
-        allowed: Allowed | None = None,
+        allowed: AllowedFeatures | None = None,
     ) -> GrownTree:
         """Grow a tree best-first, see `TreeGrower.grow`."""
         self._rules, self._max_depth, self._allowed = rules, max_depth, allowed
@@ -78,24 +78,24 @@ class DeviceTreeGrower(TreeGrower):
             rules.units, penalties, rules.min_count, rules.min_weight,
             self._plain and rules.reg_alpha == 0,
         )  # fmt: skip
-        root = self._search_root(self._device_rows.begin_tree(numbers, rows, search_rules))
-        draft = Draft([root])
+        root = self._search_root(self._device_rows.begin_tree(quantized, rows, search_rules))
+        partial = PartialTree([root])
         # The split above each leaf, and whether the leaf is its right child.
-        origin: list[tuple[int, bool]] = [(-1, False)]
-        waiting: list[tuple[float, int]] = []
-        self._wait(root, 0, waiting)
-        while waiting and len(draft.leaves) < num_leaves:
-            node = draft.leaves[waiting[0][1]]
+        parents: list[tuple[int, bool]] = [(-1, False)]
+        heap: list[tuple[float, int]] = []
+        self._push(root, 0, heap)
+        while heap and len(partial.leaves) < num_leaves:
+            node = partial.leaves[heap[0][1]]
             if node.key not in self._children:
-                self._split_likely(draft, waiting, num_leaves - len(draft.leaves))
-            _, number = heapq.heappop(waiting)
-            self._replace(draft, origin, number, self._children.pop(node.key), waiting)
-        return draft.finish()
+                self._split_likely(partial, heap, num_leaves - len(partial.leaves))
+            _, number = heapq.heappop(heap)
+            self._replace_leaf(partial, parents, number, self._children.pop(node.key), heap)
+        return partial.to_grown_tree()
 
     def _search_root(self, size: int) -> Node:
         features = None if self._allowed is None else self._allowed(-1, frozenset())
         node = Node(0, size, 0, (0, 0), 0, -np.inf, np.inf, features)
-        self._keys = 1
+        self._next_key = 1
         self._children.clear()
         self._free, self._slot_of = [*range(self._slots)], {}
         slot = self._take_slot()
@@ -103,7 +103,7 @@ class DeviceTreeGrower(TreeGrower):
         if self._may_split(node):
             work = NodeWork(
                 (0, 0), (0, 0), 0, None, (0, 0), (slot, slot), (True, False), (node.sums,) * 2,
-                ((node.least, node.most),) * 2, features,
+                ((node.lower, node.upper),) * 2, features,
             )  # fmt: skip
             self._set_split(node, self._device_rows.search(work), slot)
         return node
@@ -118,22 +118,22 @@ class DeviceTreeGrower(TreeGrower):
     def _set_split(self, node: Node, found: Any, slot: int) -> None:
         """Set the best split of a leaf; free the slot of its histogram if there is none."""
         histogram: Any = _DeviceHistogram(self._device_rows, slot)
-        node.split = self._search.split(found, histogram, node, self._rules)
+        node.split = self._search.make_split(found, histogram, node, self._rules)
         if node.split is None:
             self._free.append(slot)
         else:
             self._slot_of[node.key] = slot
 
-    def _split_likely(self, draft: Draft, waiting: list[tuple[float, int]], left: int) -> None:
+    def _split_likely(self, partial: PartialTree, heap: list[tuple[float, int]], left: int) -> None:
         """Split the next leaf and, in the same batch, nodes that are likely to be split later.
 
         These are the nodes with the largest gains among the other leaves and the children of
         speculatively split leaves, limited by the number of splits `left`.
         """
-        at = len(draft.splits)
-        chosen = [draft.leaves[waiting[0][1]]]
+        at = len(partial.splits)
+        chosen = [partial.leaves[heap[0][1]]]
         if self._allowed is None:  # otherwise the allowed features depend on the split's number
-            nodes = [draft.leaves[number] for _, number in waiting[1:]]
+            nodes = [partial.leaves[number] for _, number in heap[1:]]
             nodes += [
                 child for children in self._children.values() for child in children
                 if child.split is not None and child.depth + 3 < LISTS
@@ -158,10 +158,10 @@ class DeviceTreeGrower(TreeGrower):
         if self._allowed is not None:
             path = path | {split.feature}
             features = self._allowed(at, path)
-        bounds, depth = self._bounds(node, split), node.depth + 1
+        bounds, depth = self._child_bounds(node, split), node.depth + 1
         middle = node.low + self._rules.count(split.left_sums)
         to = depth if depth < LISTS - 2 else LISTS - 2 + depth % 2
-        key, self._keys = self._keys, self._keys + 2
+        key, self._next_key = self._next_key, self._next_key + 2
         left, right = split.left_sums, split.right_sums
         self._children[node.key] = (
             Node(node.low, middle, to, left, depth, *bounds[0], features, path, key),
@@ -184,7 +184,7 @@ class DeviceTreeGrower(TreeGrower):
             node.split.feature, self._search.left_codes(node.split),
             (smaller.low, smaller.high) if any(search) else (0, 0),
             (self._take_slot(), self._slot_of.pop(node.key)), search, (smaller.sums, larger.sums),
-            ((smaller.least, smaller.most), (larger.least, larger.most)), smaller.features,
+            ((smaller.lower, smaller.upper), (larger.lower, larger.upper)), smaller.features,
         )  # fmt: skip
 
 
@@ -201,7 +201,7 @@ class DeviceTreeSearch(TreeSearch):
 
     on_device = True
 
-    def _prepare(self, monotone: Signs, categorical: Flags) -> None:
+    def _build_grower(self, monotone: Signs, categorical: Flags) -> None:
         assert self._context.device is not None
         self._device = self._context.device
         self._device_rows = DeviceRows(
@@ -210,7 +210,7 @@ class DeviceTreeSearch(TreeSearch):
         self._device_rows.check_leaves(self._max_leaves())
         start = 256 * np.arange(self._features.size)
         search = SplitSearch(start, self._device_rows.n_bins, monotone, categorical)
-        self._growth = DeviceTreeGrower(self._device_rows, search, plain=not monotone.any())
+        self._grower = DeviceTreeGrower(self._device_rows, search, plain=not monotone.any())
 
     def _max_leaves(self) -> int:
         """Return an upper bound on the leaves of a tree."""
@@ -219,16 +219,16 @@ class DeviceTreeSearch(TreeSearch):
         by_rows = rows // max(family.min_child_samples, 1)
         return max(1, min(family.num_leaves, by_depth, by_rows))
 
-    def _prepare_draws(self, pull: Pull | None) -> None:
-        super()._prepare_draws(pull)
-        if self._keys is not None:  # rows are drawn on the device
-            self._keys = self._device.put(self._keys)
+    def _prepare_sampling(self, pull: Pull | None) -> None:
+        super()._prepare_sampling(pull)
+        if self._row_keys is not None:  # rows are drawn on the device
+            self._row_keys = self._device.put(self._row_keys)
 
     def _draw_rows(self, attempt: int) -> Rows | None:
-        if self._keys is None:
+        if self._row_keys is None:
             return None
         seeds = hash_seeds(self._family.random_state, self._round, attempt)
-        return self._device.draw(self._keys, seeds, self._family.subsample * 2.0**53)
+        return self._device.draw(self._row_keys, seeds, self._family.subsample * 2.0**53)
 
     def fit(
         self, pull: Floats, weight: Any, allowed: Flags | None = None, *, rows: float | None = None
@@ -240,23 +240,23 @@ class DeviceTreeSearch(TreeSearch):
             return found
         return replace(found, values=self._device.get(found.values))
 
-    def _packed(self, pull: Floats, weight: Any) -> QuantizedRows | None:
+    def _quantize(self, pull: Floats, weight: Any) -> QuantizedRows | None:
         return self._device_rows.quantize(pull, weight, wide=self._wide)
 
-    def _sums_of_leaves(
-        self, grown: GrownTree, numbers: QuantizedRows, pull: Floats, weight: Floats
+    def _leaf_sums(
+        self, grown: GrownTree, quantized: QuantizedRows, pull: Floats, weight: Floats
     ) -> tuple[Floats, Floats]:
-        bits = numbers.exact_bits
+        bits = quantized.exact_bits
         given = _leaf_ranges(grown), pull, weight, bits
         sums = all_reduce_sum(lambda: self._device_rows.leaf_sums(*given), self._context)
         return np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
 
-    def _values_of_rows(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
+    def _row_values(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
         if not sampled:
             return self._device_rows.leaf_values(_leaf_ranges(grown), value)
         splits = grown.splits
         child = np.array([splits["left"], splits["right"]])
-        return self._device_rows.walk(splits["feature"].copy(), grown.sides, child, value)
+        return self._device_rows.walk(splits["feature"].copy(), grown.left_codes, child, value)
 
 
 def _leaf_ranges(grown: GrownTree) -> Integers:

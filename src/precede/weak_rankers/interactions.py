@@ -106,9 +106,9 @@ class Grid:
             len(cut) + (1 if named else 2) for cut, named in zip(cuts, categorical, strict=True)
         ]).astype(np.int64)  # fmt: skip
         no_codes = np.empty((features.size, 0), np.uint8)
-        return cls(features, tuple(cuts), categorical, lookup, sizes, no_codes).of(table)
+        return cls(features, tuple(cuts), categorical, lookup, sizes, no_codes).for_table(table)
 
-    def of(self, table: Table) -> Grid:
+    def for_table(self, table: Table) -> Grid:
         """Return this grid for the rows of another table with the same cuts."""
         codes = np.empty((self.features.size, table.n_used_rows), np.uint8)
         for j, feature in enumerate(self.features.tolist()):
@@ -275,7 +275,7 @@ class PairSearch(RegressionSearch):
         if family.grid is None:
             self.grid = Grid.build(table, np.unique(pairs), family.bins, context)
         else:
-            self.grid = family.grid.of(table)
+            self.grid = family.grid.for_table(table)
         self._pairs = np.searchsorted(self.grid.features, pairs)
         self._width = int(self.grid.sizes.max(initial=1))
         ones = np.ones(table.n_used_rows, np.int64)

@@ -110,7 +110,7 @@ class Node:
     low, high, buffer : its rows are ``low..high`` of the row list number `buffer`
     sums : quantized sums of pull, and of weight and count
     depth : number of splits above
-    least, most : bounds of all leaf values below, from monotone constraints
+    lower, upper : bounds of all leaf values below, from monotone constraints
     features : whether each feature may be split on; None for all
     path : features of the splits above
     key : identifier of the node, by which its histogram is stored
@@ -122,8 +122,8 @@ class Node:
     buffer: int
     sums: tuple[int, int]
     depth: int
-    least: float
-    most: float
+    lower: float
+    upper: float
     features: Flags | None
     path: frozenset[int] = frozenset()
     key: int = 0
@@ -167,11 +167,11 @@ class SplitSearch:
         allowed = self.all_features if node.features is None else node.features
         found = best_split(
             histogram, (self.start, self.n_bins), (allowed, self.monotone, self.categorical),
-            node.sums, (node.least, node.most), self.record(rules),
+            node.sums, (node.lower, node.upper), self.record(rules),
         )  # fmt: skip
-        return self.split(found, histogram, node, rules)
+        return self.make_split(found, histogram, node, rules)
 
-    def split(
+    def make_split(
         self, found: SplitFound, histogram: Integers, node: Node, rules: Rules
     ) -> Split | None:
         """Convert the result of a kernel to a `Split`; None if its gain is too small."""
@@ -201,11 +201,11 @@ class SplitSearch:
         only_missing_right = split.cut + 1 == self.n_bins[split.feature]
         return 0 if only_missing_right else int(self.monotone[split.feature])
 
-    def node_value(self, sums: tuple[int, int], rules: Rules, least: float, most: float) -> float:
+    def node_value(self, sums: tuple[int, int], rules: Rules, lower: float, upper: float) -> float:
         """Return the value of a leaf with these quantized sums."""
         pull = sums[0] * rules.pull_unit
         weight = (sums[1] >> rules.count_bits) * rules.weight_unit
-        return leaf_value(pull, weight, rules, least, most)
+        return leaf_value(pull, weight, rules, lower, upper)
 
 
 def leaf_values(pulls: Floats, weights: Floats, rules: Rules, bounds: Floats) -> Floats:
@@ -218,11 +218,11 @@ def leaf_values(pulls: Floats, weights: Floats, rules: Rules, bounds: Floats) ->
     return penalized_values(pulls, weights + rules.reg_lambda, rules.reg_alpha, bounds)
 
 
-def leaf_value(pull: float, weight: float, rules: Rules, least: float, most: float) -> float:
+def leaf_value(pull: float, weight: float, rules: Rules, lower: float, upper: float) -> float:
     """Return the penalized value of a leaf; `weight` is in units of the mean weight of a row.
 
     >>> rules = Rules(1.0, 1.0, 8, 1.0, 0.5, 0.0, 1, 0.0, 10.0)
     >>> leaf_value(2.5, 3.0, rules, -0.25, 0.25)
     0.25
     """
-    return float(penalized_value(pull, weight + rules.reg_lambda, rules.reg_alpha, least, most))
+    return float(penalized_value(pull, weight + rules.reg_lambda, rules.reg_alpha, lower, upper))

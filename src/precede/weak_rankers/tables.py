@@ -20,16 +20,16 @@ from precede.engine.histograms.columns import Histograms
 from precede.engine.histograms.feature_pairs import pair_sums
 from precede.engine.table import Table, integer_weights
 from precede.weak_rankers.base import WeakRanker
-from precede.weak_rankers.terms import Term, bins_of_codes, joined_cuts, spread
+from precede.weak_rankers.terms import Term, bins_of_codes, merged_cuts, refined_table
 from precede.weak_rankers.trees import Forest, Tree
 
-__all__ = ["Additive", "averaged", "purify", "tabulate"]
+__all__ = ["AdditiveModel", "average_models", "purify", "tabulate"]
 
 Key = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Additive:
+class AdditiveModel:
     """A generalized additive model: a constant plus one term per feature or pair of features."""
 
     terms: Mapping[Key, Term] = field(default_factory=dict)
@@ -42,9 +42,9 @@ class Additive:
             scores += term.on(table)
         return scores
 
-    def without(self, key: Key) -> Additive:
+    def without(self, key: Key) -> AdditiveModel:
         """Return the model without one term."""
-        return Additive({k: term for k, term in self.terms.items() if k != key}, self.constant)
+        return AdditiveModel({k: term for k, term in self.terms.items() if k != key}, self.constant)
 
     def by_importance(self) -> list[Term]:
         """Return the terms in decreasing order of importance."""
@@ -58,7 +58,7 @@ def tabulate(
     table: Table,
     context: Context,
     item_weight: Floats | None = None,
-) -> Additive:
+) -> AdditiveModel:
     """Sum weighted trees of one feature, terms and constants. O(cells) per weak ranker.
 
     `item_weight` is the weight of each row of the table, for the importance of the terms.
@@ -87,7 +87,7 @@ def tabulate(
     counted = {
         key: with_counts(term, table, context, int_weight) for key, term in sorted(summed.items())
     }
-    return Additive(counted, constant)
+    return AdditiveModel(counted, constant)
 
 
 def _sum_trees(weighted: list[tuple[Tree, float]], table: Table) -> Term:
@@ -116,19 +116,19 @@ def _make_curve(feature: int, cuts: Floats, categorical: bool, values: Floats) -
 def _sum_terms(weighted: list[tuple[Term, float]]) -> Term:
     """Return the weighted sum of terms of the same features, on the union of their cuts."""
     first = weighted[0][0]
-    cuts = joined_cuts([term for term, _ in weighted])
+    cuts = merged_cuts([term for term, _ in weighted])
     total = None
     for term, weight in weighted:
-        table = weight * (term.table if term.cuts == cuts else spread(term, cuts))
+        table = weight * (term.table if term.cuts == cuts else refined_table(term, cuts))
         total = table if total is None else total + table
     assert total is not None
     counts = first.counts if first.cuts == cuts else (0,) * total.size
     return Term(first.features, cuts, first.categorical, tuple(total.ravel().tolist()), counts)
 
 
-def averaged(
-    models: list[Additive], table: Table, context: Context, weight: Floats | None = None
-) -> Additive:
+def average_models(
+    models: list[AdditiveModel], table: Table, context: Context, weight: Floats | None = None
+) -> AdditiveModel:
     """Return the mean of several models, with their standard deviation as standard errors.
 
     A term that a model lacks counts as 0.
@@ -138,8 +138,8 @@ def averaged(
     terms: dict[Key, Term] = {}
     for key in keys:
         present = [model.terms[key] for model in models if key in model.terms]
-        cuts = joined_cuts(present)
-        tables = [spread(term, cuts) for term in present]
+        cuts = merged_cuts(present)
+        tables = [refined_table(term, cuts) for term in present]
         tables += [np.zeros(tables[0].shape)] * (len(models) - len(present))
         stacked = np.stack(tables)
         mean, error = stacked.mean(axis=0), stacked.std(axis=0, ddof=1)
@@ -148,7 +148,7 @@ def averaged(
             tuple(error.ravel().tolist()),
         )  # fmt: skip
         terms[key] = with_counts(averaged_term, table, context, int_weight)
-    return Additive(terms, float(np.mean([model.constant for model in models])))
+    return AdditiveModel(terms, float(np.mean([model.constant for model in models])))
 
 
 # -- row counts and weights of cells ---------------------------------------------------------
@@ -207,13 +207,13 @@ def cell_sums(term: Term, table: Table, context: Context, int_weight: Integers |
 
 
 def purify(
-    model: Additive,
+    model: AdditiveModel,
     table: Table,
     weight: Floats,
     context: Context,
     *,
     curves: frozenset[int] | None = None,
-) -> Additive:
+) -> AdditiveModel:
     """Move the main effects from the pair terms to the curves, and center all terms.
 
     For a pair term T with cell weights w the main effects a and b minimize
@@ -224,7 +224,7 @@ def purify(
 
     >>> X = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
     >>> term = Term((0, 1), ((0.5,), (0.5,)), (False,) * 2, (0, 0, 0, 0, 4, 0, 0, 0, 0), (0,) * 9)
-    >>> pure = purify(Additive({(0, 1): term}), Table.build(X), np.ones(4), Context(1))
+    >>> pure = purify(AdditiveModel({(0, 1): term}), Table.build(X), np.ones(4), Context(1))
     >>> pure.constant, pure.terms[0,].values[:2], pure.terms[0, 1].table[:2, :2].tolist()
     (1.0, (-1.0, 1.0), [[1.0, -1.0], [-1.0, 1.0]])
     """
@@ -256,7 +256,7 @@ def purify(
         mean = float((weights * curve.table).sum() / max(float(weights.sum()), 1.0))
         constant += mean
         terms[key] = curve.with_values(curve.table - mean)
-    return Additive(terms | pairs, constant)
+    return AdditiveModel(terms | pairs, constant)
 
 
 def _main_effects(weights: Floats, table: Floats, allowed: list[bool]) -> tuple[Floats, Floats]:

@@ -22,9 +22,9 @@ from precede.engine.compiling import INNER
 from precede.engine.execution import Context, is_small
 from precede.engine.table import MISSING, MOST_CATEGORIES, Bins, Table
 from precede.weak_rankers.base import WeakRanker
-from precede.weak_rankers.trees import MOST_FEATURES, MOST_ROWS, as_numbers, as_tuple
+from precede.weak_rankers.trees import MAX_FEATURES, MAX_ROWS, as_numbers, as_tuple
 
-__all__ = ["Term", "TermTables", "bins_of_codes", "joined_cuts", "spread"]
+__all__ = ["Term", "TermTables", "bins_of_codes", "merged_cuts", "refined_table"]
 
 _numbers = partial(as_numbers, what="term")
 # Larger tables are rejected as a mistake or a malicious model file.
@@ -90,7 +90,7 @@ class Term(WeakRanker):
             self.features
         ) not in (1, 2):
             raise ValueError("a term has one feature or two, each with cuts of its own")
-        if not all(0 <= feature <= MOST_FEATURES for feature in self.features):
+        if not all(0 <= feature <= MAX_FEATURES for feature in self.features):
             raise ValueError("a term names a feature that is negative or too large")
         if len(set(self.features)) < len(self.features):
             raise ValueError(f"a term names feature {self.features[0]} twice")
@@ -103,7 +103,7 @@ class Term(WeakRanker):
             raise ValueError(f"a term of {cells} cells needs a value and a count for each")
         if not all(map(math.isfinite, [*self.values, *self.errors])):
             raise ValueError("a term has a value that is not finite")
-        if not all(0 <= count <= MOST_ROWS for count in self.counts):
+        if not all(0 <= count <= MAX_ROWS for count in self.counts):
             raise ValueError("a cell of a term holds an impossible number of rows")
         if len(self.shares) not in (0, cells) or not all(0 <= share <= 1 for share in self.shares):
             raise ValueError("a cell of a term holds an impossible share of the weight of the rows")
@@ -219,7 +219,7 @@ def bins_of_codes(
     return lookup
 
 
-def joined_cuts(terms: Sequence[Term]) -> tuple[tuple[float, ...], ...]:
+def merged_cuts(terms: Sequence[Term]) -> tuple[tuple[float, ...], ...]:
     """Return the union of the cuts of terms of the same features."""
     return tuple(
         tuple(np.unique(np.concatenate([np.array(term.cuts[axis]) for term in terms])).tolist())
@@ -227,7 +227,7 @@ def joined_cuts(terms: Sequence[Term]) -> tuple[tuple[float, ...], ...]:
     )
 
 
-def spread(term: Term, cuts: tuple[tuple[float, ...], ...]) -> Floats:
+def refined_table(term: Term, cuts: tuple[tuple[float, ...], ...]) -> Floats:
     """Return the table of a term on a finer grid of cuts."""
     maps = [
         _bin_map(np.array(term_cuts), categorical, np.array(grid))

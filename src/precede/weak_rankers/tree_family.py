@@ -29,7 +29,7 @@ from precede.judgments import column_numbers, columns_in_order
 from precede.weak_rankers.base import Family, SearchResult, monotone_signs
 from precede.weak_rankers.regressors import RegressionSearch, check_targets
 from precede.weak_rankers.splits import Rules, SplitSearch, leaf_values
-from precede.weak_rankers.tree_grower import Allowed, GrownTree, TreeGrower
+from precede.weak_rankers.tree_grower import AllowedFeatures, GrownTree, TreeGrower
 from precede.weak_rankers.trees import Tree
 
 __all__ = [
@@ -44,7 +44,7 @@ __all__ = [
 MAX_ATTEMPTS = 8
 # Tables with at most this many cells are summed in wide integers: two additions per cell, but
 # no packed sums to flush.
-WIDE_CELLS = 1 << 19
+MAX_WIDE_CELLS = 1 << 19
 # Gradient-based one-side sampling is not offered: it saves no more time than uniform sampling of as
 # many rows, and did not rank held-out data better.
 SUBSAMPLE_UNITS = ("row", "query")
@@ -275,23 +275,23 @@ class TreeSearch(RegressionSearch):
                 "give 0 for it"
             )
         self._groups = _parse_groups(family.interaction_constraints, table.n_features)
-        self._prepare(monotone[self._features], categorical[self._features])
+        self._build_grower(monotone[self._features], categorical[self._features])
         self._n_rows = all_reduce_sum(lambda: table.n_used_rows, context)
-        self._wide = self._n_rows * max(1, self._features.size) <= WIDE_CELLS
+        self._wide = self._n_rows * max(1, self._features.size) <= MAX_WIDE_CELLS
         # A last cut of inf sends all values left that are not missing.
         cuts = [np.append(bins.cuts[feature], np.inf) for feature in self._features]
         self._last_cut = np.array([each.size - 1 for each in cuts], np.int64)
         self._cut_start = np.cumsum([0, *(self._last_cut + 1)])
         self._cuts = np.concatenate([np.zeros(0), *cuts])
         self._round = 0
-        self._keys: Keys | None = None
+        self._row_keys: Keys | None = None
 
-    def _prepare(self, monotone: Signs, categorical: Flags) -> None:
+    def _build_grower(self, monotone: Signs, categorical: Flags) -> None:
         """Copy the codes in row-major order and create the tree grower."""
         self._histograms = RowHistograms(self._table, self._features, self._context)
         bins = self._histograms.start, self._histograms.n_bins
         search = SplitSearch(*bins, monotone, categorical)
-        self._growth = TreeGrower(self._histograms, self._code_columns(), search, self._context)
+        self._grower = TreeGrower(self._histograms, self._code_columns(), search, self._context)
 
     def begin(self, rounds: int) -> None:
         """Sample rows and features as after `rounds` rounds."""
@@ -299,7 +299,7 @@ class TreeSearch(RegressionSearch):
 
     def best_for(self, pull: Pull, allowed: Flags | None = None) -> SearchResult | None:
         """Grow a tree for the quadratic model of the risk."""
-        self._prepare_draws(pull)
+        self._prepare_sampling(pull)
         return super().best_for(pull, allowed)
 
     def fit(
@@ -314,10 +314,10 @@ class TreeSearch(RegressionSearch):
 
         `rows` is the number of rows by which the mean weight is computed.
         """
-        self._prepare_draws(None)
+        self._prepare_sampling(None)
         quantized = None
         if self._features.size:
-            quantized = self._packed(pull, weight)
+            quantized = self._quantize(pull, weight)
         if quantized is None:
             return None
         count = rows or self._n_rows
@@ -328,7 +328,7 @@ class TreeSearch(RegressionSearch):
         grown, sample = GrownTree(), None
         for attempt in range(MAX_ATTEMPTS if is_random else 1):
             sample = self._draw_rows(attempt)
-            grown = self._growth.grow(
+            grown = self._grower.grow(
                 quantized, rules, family.num_leaves, family.max_depth, rows=sample,
                 allowed=self._draw_features(attempt, allowed),
             )  # fmt: skip
@@ -337,7 +337,7 @@ class TreeSearch(RegressionSearch):
         self._round += 1
         return self._make_result(grown, quantized, rules, mean, pull, weight, sample)
 
-    def _packed(self, pull: Floats, weight: Floats) -> QuantizedRows | None:
+    def _quantize(self, pull: Floats, weight: Floats) -> QuantizedRows | None:
         """Quantize pulls and weights; None if all pulls or all weights are 0."""
         return quantize_rows(pull, weight, self._context, wide=self._wide)
 
@@ -365,9 +365,9 @@ class TreeSearch(RegressionSearch):
 
     # -- sampling --------------------------------------------------------------------------
 
-    def _prepare_draws(self, pull: Pull | None) -> None:
+    def _prepare_sampling(self, pull: Pull | None) -> None:
         """Hash every row, or every query, to the key by which it is sampled."""
-        if self._family.subsample == 1 or self._keys is not None:
+        if self._family.subsample == 1 or self._row_keys is not None:
             return
         keys = self._table.keys(np.zeros(self._table.n_used_rows), self._context)
         if self._family.subsample_by == "query":
@@ -377,17 +377,17 @@ class TreeSearch(RegressionSearch):
                     "subsample_by='row', or an estimator"
                 )
             keys = _query_keys(keys, pull)
-        self._keys = keys
+        self._row_keys = keys
 
     def _draw_rows(self, attempt: int) -> Rows | None:
         """Sample rows by a hash of their bins, the seed and the round; None for all rows."""
-        if self._keys is None:
+        if self._row_keys is None:
             return None
-        hashed = hash_keys(self._keys, self._family.random_state, self._round, attempt)
+        hashed = hash_keys(self._row_keys, self._family.random_state, self._round, attempt)
         uniform = hashed >> np.uint64(11)  # in 0..2^53
         return np.flatnonzero(uniform < self._family.subsample * 2.0**53).astype(np.int32)
 
-    def _draw_features(self, attempt: int, allowed: Flags | None) -> Allowed | None:
+    def _draw_features(self, attempt: int, allowed: Flags | None) -> AllowedFeatures | None:
         """Return the function that selects the features of a node; None if all are allowed."""
         family = self._family
         is_random = min(family.max_features, family.max_features_by_split) < 1
@@ -437,9 +437,9 @@ class TreeSearch(RegressionSearch):
         """Return the tree with its leaf values, its values on all rows and its edge."""
         if not grown.splits.size:
             return None
-        pulls, weights = self._sums_of_leaves(grown, quantized, pull, weight)
+        pulls, weights = self._leaf_sums(grown, quantized, pull, weight)
         value = leaf_values(pulls, weights / mean, rules, grown.bounds) / mean
-        values = self._values_of_rows(grown, value, sample is not None)
+        values = self._row_values(grown, value, sample is not None)
         edge = math.fsum(value * pulls)  # not a BLAS product, whose rounding depends on the CPU
         if sample is not None:
             edge = exact_sum(pull * values, self._context)
@@ -447,7 +447,7 @@ class TreeSearch(RegressionSearch):
             return None
         return SearchResult(self._make_tree(grown, value, rules, mean), edge, values=values)
 
-    def _sums_of_leaves(
+    def _leaf_sums(
         self, grown: GrownTree, quantized: QuantizedRows, pull: Floats, weight: Floats
     ) -> tuple[Floats, Floats]:
         """Return exact sums of pull and weight over the training rows of each leaf."""
@@ -455,7 +455,7 @@ class TreeSearch(RegressionSearch):
         ranges = grown.leaf_ranges
         size = int(ranges[1].max())  # the last leaf may have no row on this machine
         powers = *factors(bits[0]), *factors(bits[1])
-        lists = self._growth.row_lists[0], self._growth.row_lists[1]
+        lists = self._grower.row_lists[0], self._grower.row_lists[1]
 
         def sum_chunk(low: int, high: int) -> Integers:
             chunk_sums = np.zeros((ranges[0].size, 2), np.int64)
@@ -468,19 +468,19 @@ class TreeSearch(RegressionSearch):
         )
         return np.ldexp(sums[:, 0], -bits[0]), np.ldexp(sums[:, 1], -bits[1])
 
-    def _values_of_rows(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
+    def _row_values(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
         """Return the value of every row, including those the tree was not grown on."""
         values = np.empty(self._table.n_used_rows)
         if not sampled:
-            given = *grown.leaf_ranges, *self._growth.row_lists, value, values
+            given = *grown.leaf_ranges, *self._grower.row_lists, value, values
             small = is_small("rows", values.size)
             self._context.run(_fill_leaf_values, values.size, *given, small=small)
             return values
         splits = grown.splits
         feature, child = splits["feature"].copy(), np.array([splits["left"], splits["right"]])
         self._context.run(
-            _predict_codes, values.size, self._histograms.codes, feature, grown.sides, child, value,
-            values, small=is_small("heavy rows", values.size),
+            _predict_codes, values.size, self._histograms.codes, feature, grown.left_codes, child,
+            value, values, small=is_small("heavy rows", values.size),
         )  # fmt: skip
         return values
 
@@ -503,7 +503,7 @@ class TreeSearch(RegressionSearch):
             "gain": splits["gain"] / (2 * mean),
         }  # fmt: skip
         tuples = {name: tuple(array.tolist()) for name, array in fields.items()}
-        return Tree.trusted(**tuples, categories=tuple(sets) if any(sets) else ())
+        return Tree.unchecked(**tuples, categories=tuple(sets) if any(sets) else ())
 
 
 def _query_keys(keys: Keys, pull: Pull) -> Keys:

@@ -1,13 +1,7 @@
 """Growth of one tree, best leaf first.
 
-The rows of each node are a contiguous range of one of two lists of row numbers, in increasing
-order. A split copies the range to the other list, partitioned stably::
-
-    row_lists[0]  ... [ a b c d e f g ] ...       rows low..high of the node
-    row_lists[1]  ... [ b d e | a c f g ] ...     left child | right child
-
-The histogram of the smaller child is summed over its rows; that of the larger child is the node's
-minus the smaller child's, which is exact because the sums are integers. Large nodes are
+The rows of each node are a range of one of two lists of row numbers. How a node is split, and why
+only its smaller child is summed, is described in `precede.engine.histograms.nodes`. Large nodes are
 parallelized over rows, smaller ones over features. On several machines each has the lists of its
 own rows; the machines' histograms of the smaller child are combined on one machine, which keeps the
 histograms of all leaves and returns the best splits.
@@ -40,15 +34,15 @@ from precede.engine.histograms.nodes import (
 from precede.engine.quantization import QuantizedRows
 from precede.weak_rankers.splits import LEFT_CODES, Node, Rules, Split, SplitSearch
 
-__all__ = ["Allowed", "Draft", "GrownTree", "TreeGrower"]
+__all__ = ["AllowedFeatures", "GrownTree", "PartialTree", "TreeGrower"]
 
 
-# Nodes with at least SHARED_CELLS cells (rows times features) are parallelized over rows; smaller
-# ones over features, by helper threads that start at the first node with MIN_CELLS_PARALLEL cells.
-SHARED_CELLS, MIN_CELLS_PARALLEL = 1 << 23, 1 << 17
+# Nodes with at least MIN_CELLS_ROW_PARALLEL cells (rows times features) are parallelized over rows;
+# smaller ones over features, by threads that start at the first node with MIN_CELLS_PARALLEL cells.
+MIN_CELLS_ROW_PARALLEL, MIN_CELLS_PARALLEL = 1 << 23, 1 << 17
 # Function (number of the parent's split or -1, features of the splits above) -> mask of the
 # features that a node may be split on.
-Allowed = Callable[[int, frozenset[int]], Flags | None]
+AllowedFeatures = Callable[[int, frozenset[int]], Flags | None]
 
 
 @dataclass(frozen=True)
@@ -70,12 +64,12 @@ class GrownTree:
     categories: dict[int, Flags] = field(default_factory=dict)
 
     @cached_property
-    def sides(self) -> Flags:
+    def left_codes(self) -> Flags:
         """Whether each of the 256 codes goes left, for each split; 255 is for missing values."""
-        sides: Flags = LEFT_CODES[self.splits["way"], self.splits["cut"]]
+        left_codes: Flags = LEFT_CODES[self.splits["way"], self.splits["cut"]]
         for number, codes in self.categories.items():
-            sides[number] = codes
-        return sides
+            left_codes[number] = codes
+        return left_codes
 
     @cached_property
     def leaf_ranges(self) -> tuple[Rows, Integers, Integers]:
@@ -85,7 +79,7 @@ class GrownTree:
 
 
 @dataclass
-class Draft:
+class PartialTree:
     """A tree during growth; children are numbered as in `GrownTree`."""
 
     leaves: list[Node]
@@ -93,7 +87,7 @@ class Draft:
     left: list[int] = field(default_factory=list)
     right: list[int] = field(default_factory=list)
 
-    def finish(self) -> GrownTree:
+    def to_grown_tree(self) -> GrownTree:
         """Convert to arrays."""
         splits, leaves = np.zeros(len(self.splits), SPLIT), np.zeros(len(self.leaves), LEAF)
         for name in ("feature", "cut", "way", "gain"):
@@ -105,7 +99,7 @@ class Draft:
             )  # fmt: skip
             leaves[k]["pull"], leaves[k]["weight"] = leaf.sums
             leaves[k]["depth"] = leaf.depth
-        bounds = np.array([(leaf.least, leaf.most) for leaf in self.leaves])
+        bounds = np.array([(leaf.lower, leaf.upper) for leaf in self.leaves])
         categories = {
             k: split.categories
             for k, split in enumerate(self.splits)
@@ -158,7 +152,7 @@ class TreeGrower:
         max_depth: int,
         *,
         rows: Rows | None = None,
-        allowed: Allowed | None = None,
+        allowed: AllowedFeatures | None = None,
     ) -> GrownTree:
         """Split the leaf with the largest gain until `num_leaves` is reached or no split is left.
 
@@ -166,9 +160,9 @@ class TreeGrower:
         features that a node may be split on. O(rows · features · depth) at most, half of it for
         balanced splits.
         """
-        self._numbers, self._rules, self._max_depth = quantized, rules, max_depth
+        self._quantized, self._rules, self._max_depth = quantized, rules, max_depth
         self._allowed = allowed
-        size = self._start(rows, num_leaves)
+        size = self._start_tree(rows, num_leaves)
         try:
             root = self._make_root(size)
             simple = allowed is None and self._search.unconstrained
@@ -177,42 +171,42 @@ class TreeGrower:
                 return self._grow_in_kernel(root, num_leaves)
             return self._grow_best_first(root, num_leaves)
         finally:
-            self._leave()
+            self._stop_helpers()
 
     def _grow_best_first(self, root: Node, num_leaves: int) -> GrownTree:
-        draft = Draft([root])
+        partial = PartialTree([root])
         parents: list[tuple[int, bool]] = [(-1, False)]  # split above each leaf, is right child
         heap: list[tuple[float, int]] = []
-        self._wait(root, 0, heap)
-        while heap and len(draft.leaves) < num_leaves:
+        self._push(root, 0, heap)
+        while heap and len(partial.leaves) < num_leaves:
             _, number = heapq.heappop(heap)
-            more_splits = len(draft.leaves) + 1 < num_leaves
-            children = self._split_leaf(draft.leaves[number], len(draft.splits), more_splits)
-            self._replace(draft, parents, number, children, heap)
-        return draft.finish()
+            more_splits = len(partial.leaves) + 1 < num_leaves
+            children = self._split_leaf(partial.leaves[number], len(partial.splits), more_splits)
+            self._replace_leaf(partial, parents, number, children, heap)
+        return partial.to_grown_tree()
 
-    def _replace(
+    def _replace_leaf(
         self,
-        draft: Draft,
+        partial: PartialTree,
         parents: list[tuple[int, bool]],
         number: int,
         children: tuple[Node, Node],
         heap: list[tuple[float, int]],
     ) -> None:
         """Replace a leaf by a split; the left child takes its number, the right child a new one."""
-        split = draft.leaves[number].split
+        split = partial.leaves[number].split
         assert split is not None
-        new_split, new_leaf = len(draft.splits), len(draft.leaves)
-        draft.splits.append(split)
-        draft.left.append(-1 - number)
-        draft.right.append(-1 - new_leaf)
-        self._link_parent(draft, parents[number], new_split)
-        draft.leaves[number] = children[0]
-        draft.leaves.append(children[1])
+        new_split, new_leaf = len(partial.splits), len(partial.leaves)
+        partial.splits.append(split)
+        partial.left.append(-1 - number)
+        partial.right.append(-1 - new_leaf)
+        self._link_parent(partial, parents[number], new_split)
+        partial.leaves[number] = children[0]
+        partial.leaves.append(children[1])
         parents[number] = (new_split, False)
         parents.append((new_split, True))
-        self._wait(children[0], number, heap)
-        self._wait(children[1], new_leaf, heap)
+        self._push(children[0], number, heap)
+        self._push(children[1], new_leaf, heap)
 
     def _grow_in_kernel(self, root: Node, num_leaves: int) -> GrownTree:
         """Grow the tree in one kernel call; requires that all nodes have the same constraints."""
@@ -227,9 +221,9 @@ class TreeGrower:
 
     # -- steps -----------------------------------------------------------------------------
 
-    def _start(self, rows: Rows | None, num_leaves: int) -> int:
+    def _start_tree(self, rows: Rows | None, num_leaves: int) -> int:
         """Fill the first row list and its packed words; return the number of rows."""
-        packed = self._numbers.packed
+        packed = self._quantized.packed
         if rows is None:
             size = self.row_lists[0].size
             self.row_lists[0][:] = np.arange(size, dtype=np.int32)
@@ -242,14 +236,14 @@ class TreeGrower:
             self._packed_lists = [packed if rows is None else packed[rows], self._packed_buffer]
         else:
             self._packed_lists = [None, None]
-        self._keys = 1
+        self._next_key = 1
         self._histogram_ids.clear()
         if not self._context.is_distributed:
             # Only leaves large enough to be split keep their histograms, and leaves are disjoint.
             max_histograms = size // (2 * max(self._rules.min_count, 1)) + 3
             self._histograms.reserve(min(num_leaves + 1, max_histograms))
             record = self._search.record(self._rules)
-            self._splitter.begin(self._numbers, self._packed_lists, record)
+            self._splitter.begin(self._quantized, self._packed_lists, record)
         return size
 
     def _make_root(self, size: int) -> Node:
@@ -258,9 +252,11 @@ class TreeGrower:
         if self._context.is_distributed:
             end = int(self._search.start[1])  # the bins of one feature hold all rows
             combine = _CombineRoot(self._search, self._rules, node, end)
-            node.sums, node.split = self._context.reduce_on_root(lambda: self._sums(node), combine)
+            node.sums, node.split = self._context.reduce_on_root(
+                lambda: self._sum_histogram(node), combine
+            )
             return node
-        quantized = self._numbers
+        quantized = self._quantized
         lists = self.row_lists[0], self._packed_lists[0]
         node.sums = self._histograms.total(quantized, *lists, size)
         if not self._rules.may_split(node.sums):
@@ -268,20 +264,20 @@ class TreeGrower:
         histogram_id = self._histograms.take()
         histogram = self._histograms.histogram(histogram_id)
         if self._is_row_parallel(node):
-            self._sums(node, histogram)
+            self._sum_histogram(node, histogram)
             node.split = self._search.best(histogram, node, self._rules)
         else:
             self._start_helpers(node)
             form = self._histograms.form(quantized, size)
             # No rows to partition; the root is passed as the smaller child.
             children = (
-                (histogram_id, True, node.sums, (node.least, node.most)),
+                (histogram_id, True, node.sums, (node.lower, node.upper)),
                 (-1, False, (0, 0), (0.0, 0.0)),
             )
             allowed = self._search.all_features if features is None else features
             task = 1, 0, 0, 0, form, 0, size
             found, _ = self._splitter.divide(task, children, 0, LEFT_CODES[0, 0], allowed)
-            node.split = self._search.split(found, histogram, node, self._rules)
+            node.split = self._search.make_split(found, histogram, node, self._rules)
         if node.split is not None:
             self._histogram_ids[node.key] = histogram_id
         return node
@@ -291,20 +287,20 @@ class TreeGrower:
 
     def _is_row_parallel(self, node: Node) -> bool:
         """Whether a node is parallelized over rows rather than over features."""
-        return self._context.jobs > 1 and self._n_cells(node) >= SHARED_CELLS
+        return self._context.jobs > 1 and self._n_cells(node) >= MIN_CELLS_ROW_PARALLEL
 
     def _start_helpers(self, node: Node) -> None:
         """Start helper threads, which serve this node and all later ones, if it is large enough."""
         if self._n_cells(node) >= MIN_CELLS_PARALLEL:
             self._splitter.join()
 
-    def _leave(self) -> None:
+    def _stop_helpers(self) -> None:
         """Dismiss the helper threads."""
         self._splitter.leave()
 
-    def _sums(self, node: Node, out: Integers | None = None) -> Integers:
+    def _sum_histogram(self, node: Node, out: Integers | None = None) -> Integers:
         lists = self.row_lists[node.buffer], self._packed_lists[node.buffer]
-        return self._histograms.sums(self._numbers, *lists, node.low, node.high, out)
+        return self._histograms.sums(self._quantized, *lists, node.low, node.high, out)
 
     def _split_leaf(self, node: Node, number: int, more_splits: bool) -> tuple[Node, Node]:
         """Apply split `number`; search the children too if `more_splits` may follow."""
@@ -315,14 +311,14 @@ class TreeGrower:
         if not self._context.is_distributed and not self._is_row_parallel(node):
             self._split_by_features(node, children, (smaller, larger), to_search)
         else:
-            self._leave()
+            self._stop_helpers()
             self._split_by_rows(node, children, (smaller, larger), to_search)
         return children
 
     def _make_children(self, node: Node, number: int) -> tuple[Node, Node]:
         """Create the children of a leaf.
 
-        If distributed, the boundary between their rows is not known before `_move`.
+        If distributed, the boundary between their rows is not known before `_partition`.
         """
         split = node.split
         assert split is not None
@@ -330,10 +326,10 @@ class TreeGrower:
         if self._allowed is not None:
             path = path | {split.feature}
             features = self._allowed(number, path)
-        bounds = self._bounds(node, split)
+        bounds = self._child_bounds(node, split)
         middle = node.low + self._rules.count(split.left_sums)
-        target, depth, key = 1 - node.buffer, node.depth + 1, self._keys
-        self._keys += 2
+        target, depth, key = 1 - node.buffer, node.depth + 1, self._next_key
+        self._next_key += 2
         return (
             Node(node.low, middle, target, split.left_sums, depth, *bounds[0], features, path, key),
             Node(middle, node.high, target, split.right_sums, depth, *bounds[1], features, path,
@@ -354,11 +350,11 @@ class TreeGrower:
         ids = pool.take(), self._histogram_ids.pop(node.key)
         rows_to_sum, histograms = (NONE, 0, 0), (0, -1)
         if any(to_search):
-            form = pool.form(self._numbers, smaller.high - smaller.low)
+            form = pool.form(self._quantized, smaller.high - smaller.low)
             rows_to_sum, histograms = (form, smaller.low, smaller.high), ids
         task = node.buffer, node.low, children[0].high, node.high, *rows_to_sum
         child_tasks = [
-            (histogram, search, child.sums, (child.least, child.most))
+            (histogram, search, child.sums, (child.lower, child.upper))
             for histogram, search, child in zip(histograms, to_search, by_size, strict=True)
         ]
         allowed = self._search.all_features if smaller.features is None else smaller.features
@@ -366,7 +362,7 @@ class TreeGrower:
         found = self._splitter.divide(task, child_tasks, split.feature, left_codes, allowed)
         for child, histogram_id, best in zip(by_size, ids, found, strict=True):
             histogram = pool.histogram(histogram_id)
-            child.split = self._search.split(best, histogram, child, self._rules)
+            child.split = self._search.make_split(best, histogram, child, self._rules)
             self._keep_or_release(child, histogram_id)
 
     def _split_by_rows(
@@ -377,19 +373,19 @@ class TreeGrower:
         to_search: tuple[bool, bool],
     ) -> None:
         """Partition, sum and search a node, parallel over rows: of threads or of machines."""
-        children[0].high = children[1].low = self._move(node)
+        children[0].high = children[1].low = self._partition(node)
         smaller, larger = by_size
         if self._context.is_distributed:
             if any(to_search):
                 combine = _CombineChildren(self._search, self._rules, node.key, by_size, to_search)
-                found = self._context.reduce_on_root(lambda: self._sums(smaller), combine)
+                found = self._context.reduce_on_root(lambda: self._sum_histogram(smaller), combine)
                 smaller.split, larger.split = found
             return
         pool = self._histograms
         ids = pool.take(), self._histogram_ids.pop(node.key)
         if any(to_search):
             histograms = pool.histogram(ids[0]), pool.histogram(ids[1])
-            self._sums(smaller, histograms[0])
+            self._sum_histogram(smaller, histograms[0])
             histograms[1].__isub__(histograms[0])
             search = _FindSplits(self._search, self._rules, by_size, to_search, histograms)
             smaller.split, larger.split = chain(*self._context.run(search, 2))
@@ -413,7 +409,7 @@ class TreeGrower:
         left, right = (self._rules.count(child.sums) for child in children)
         return left <= right
 
-    def _wait(self, node: Node, number: int, heap: list[tuple[float, int]]) -> None:
+    def _push(self, node: Node, number: int, heap: list[tuple[float, int]]) -> None:
         if node.split is not None:
             heapq.heappush(heap, (-node.split.gain, number))
 
@@ -421,13 +417,15 @@ class TreeGrower:
         deep = self._max_depth > 0 and node.depth >= self._max_depth
         return not deep and self._rules.may_split(node.sums)
 
-    def _link_parent(self, draft: Draft, parent: tuple[int, bool], number: int) -> None:
+    def _link_parent(self, partial: PartialTree, parent: tuple[int, bool], number: int) -> None:
         """Make split `number` the child of the split above."""
         above, is_right = parent
         if above >= 0:
-            (draft.right if is_right else draft.left)[above] = number
+            (partial.right if is_right else partial.left)[above] = number
 
-    def _bounds(self, node: Node, split: Split) -> tuple[tuple[float, float], tuple[float, float]]:
+    def _child_bounds(
+        self, node: Node, split: Split
+    ) -> tuple[tuple[float, float], tuple[float, float]]:
         """Return the bounds of the leaf values below each child.
 
         A split on a monotone feature bounds the leaves of both sides by the midpoint of its
@@ -435,16 +433,16 @@ class TreeGrower:
         """
         sign = self._search.monotone_sign(split)
         if sign == 0:
-            return (node.least, node.most), (node.least, node.most)
+            return (node.lower, node.upper), (node.lower, node.upper)
         midpoint = 0.5 * sum(
-            self._search.node_value(sums, self._rules, node.least, node.most)
+            self._search.node_value(sums, self._rules, node.lower, node.upper)
             for sums in (split.left_sums, split.right_sums)
         )
         if sign > 0:
-            return (node.least, midpoint), (midpoint, node.most)
-        return (midpoint, node.most), (node.least, midpoint)
+            return (node.lower, midpoint), (midpoint, node.upper)
+        return (midpoint, node.upper), (node.lower, midpoint)
 
-    def _move(self, node: Node) -> int:
+    def _partition(self, node: Node) -> int:
         """Partition the rows of a node stably; return the position of the first right row."""
         assert node.split is not None
         low, size = node.low, node.high - node.low

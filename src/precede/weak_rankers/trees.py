@@ -25,7 +25,7 @@ from precede.engine.table import MISSING, MOST_CATEGORIES, Bins, Table
 from precede.weak_rankers.base import WeakRanker
 
 __all__ = [
-    "MOST_FEATURES",
+    "MAX_FEATURES",
     "Forest",
     "Tree",
     "as_numbers",
@@ -42,10 +42,10 @@ MASK_BITS = 64
 # A de Bruijn sequence: the upper six bits of its product with 2^k are different for each k.
 DE_BRUIJN = 0x022FDD63CC95386D
 # Rows of an on-disk table whose codes are in memory at a time.
-ROWS_FROM_DISK = 1 << 20
+DISK_CHUNK_ROWS = 1 << 20
 # Larger numbers are rejected as a mistake or a malicious model file.
-MOST_FEATURES = 1 << 26
-MOST_ROWS = 2**53
+MAX_FEATURES = 1 << 26
+MAX_ROWS = 2**53
 
 
 # -- one tree --------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class Tree(WeakRanker):
         self._check_numbers()
 
     @classmethod
-    def trusted(cls, **fields: Any) -> Tree:
+    def unchecked(cls, **fields: Any) -> Tree:
         """Create a tree from all its fields without checking their types and the structure.
 
         For trees made by this package: checking takes as long as growing a small tree.
@@ -137,9 +137,9 @@ class Tree(WeakRanker):
             raise ValueError("a leaf of a tree has a value that is not finite")
         if not all(map(math.isfinite, self.gain)):
             raise ValueError("a split of a tree has a gain that is not finite")
-        if not all(0 <= count <= MOST_ROWS for count in self.count):
+        if not all(0 <= count <= MAX_ROWS for count in self.count):
             raise ValueError("a leaf of a tree holds an impossible number of rows")
-        if not all(0 <= feature <= MOST_FEATURES for feature in self.split_feature):
+        if not all(0 <= feature <= MAX_FEATURES for feature in self.split_feature):
             raise ValueError("a tree names a feature that is negative or too large")
         for each in self.categories:
             if each and not 0 <= min(each) <= max(each) < MOST_CATEGORIES:
@@ -189,7 +189,7 @@ class Tree(WeakRanker):
         values = np.empty(table.n_used_rows)
         feature, *_, child, value, _, _ = self._arrays
         features = np.array(self.features)
-        chunk = ROWS_FROM_DISK if table.streamed else max(1, values.size)
+        chunk = DISK_CHUNK_ROWS if table.streamed else max(1, values.size)
         for low in range(0, values.size, chunk):
             high = min(low + chunk, values.size)
             _predict_codes(low, high, table.codes, feature, left_codes, child, value, values)
@@ -615,12 +615,12 @@ def _predict_rows(
 @njit(cache=True, nogil=True)
 def _predict_codes(
     low: int, high: int, codes: Bytes, feature: Integers,
-    sides: Flags, child: Integers, value: Floats, values: Floats,
+    left_codes: Flags, child: Integers, value: Floats, values: Floats,
 ) -> None:  # fmt: skip
     for position in range(low, high):
         node = np.int64(0)
         while node >= 0:
-            left = sides[node, codes[feature[node], position]]
+            left = left_codes[node, codes[feature[node], position]]
             node = child[0 if left else 1, node]
         values[position] = value[-1 - node]
 

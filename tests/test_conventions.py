@@ -502,8 +502,8 @@ def test_what_is_ours_is_not_annotated_any():
 
 
 def test_one_module_loops_over_rounds():
-    """Only the loop asks stopping rules, shows callbacks a round and looks at evaluation sets."""
-    found = {"reason": set(), "Progress": set(), "look": set()}
+    """Only the loop applies stopping rules, calls callbacks and evaluates the monitors."""
+    found = {"reason": set(), "Progress": set(), "compute_metrics": set()}
     for path, tree in trees():
         for node in ast.walk(tree):
             called = ast.unparse(node.func).split(".") if isinstance(node, ast.Call) else [""]
@@ -511,8 +511,8 @@ def test_one_module_loops_over_rounds():
                 found[called[-1]].add(str(path.relative_to(SOURCE)))
     assert found["Progress"] == {"boosting/loop.py"}
     assert found["reason"] == {"boosting/loop.py", "boosting/history.py"}  # which joins two rules
-    # A client looks for its workers, whose loop asks it to.
-    assert found["look"] == {"boosting/loop.py", "dask/estimators.py"}
+    # A client evaluates for its workers.
+    assert found["compute_metrics"] == {"boosting/loop.py", "dask/estimators.py"}
 
 
 def test_only_the_loop_and_trainers_made_of_trainers_boost_a_round():

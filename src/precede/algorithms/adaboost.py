@@ -154,8 +154,10 @@ class AdaBoostRanker(BaseRanker):
             )
         return super()._boost(task)
 
-    def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
-        ensemble, history = super()._before(checkpoint)
+    def _initial_model(
+        self, checkpoint: Checkpoint | None = None
+    ) -> tuple[Ensemble | None, History]:
+        ensemble, history = super()._initial_model(checkpoint)
         votes = signed_stumps(family(self.weak_rankers), constant=False)
         if ensemble is None or checkpoint is not None or SignedStumps() not in votes.members:
             return ensemble, history
@@ -166,9 +168,9 @@ class AdaBoostRanker(BaseRanker):
         )
         return Ensemble(weak_rankers, weights, ensemble.n_features), history
 
-    def _keep(self, result: Result, task: FitContext) -> None:
+    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
         self._votes = result.ensemble
-        super()._keep(replace(result, ensemble=_as_stumps(result.ensemble)), task)
+        super()._set_fitted_attributes(replace(result, ensemble=_as_stumps(result.ensemble)), task)
         del self._votes
         rounds = self.n_estimators_
         self.f_skew_ = float(self.history_["f_skew"][rounds - 1]) if rounds else _skew(task)

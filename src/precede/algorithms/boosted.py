@@ -209,11 +209,11 @@ class BaggedTrees(TreeLearner):
     selectable: tuple[str, ...] = ("n_estimators", "num_leaves")
 
     @property
-    def _averaged(self) -> Any:
+    def _n_bags(self) -> Any:
         return self.bags
 
-    @_averaged.setter
-    def _averaged(self, number: int) -> None:
+    @_n_bags.setter
+    def _n_bags(self, number: int) -> None:
         self.bags = number
 
     def check_parameters(self) -> None:

@@ -33,7 +33,7 @@ from precede.engine.histograms.columns import Histograms, sums_from
 from precede.engine.table import MISSING
 from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext
-from precede.estimator.saving import part_of
+from precede.estimator.saving import required_field
 from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
 from precede.risks.links import Link
@@ -190,7 +190,7 @@ class ConvexRiskRanker(BaseRanker):
         self._tell(result, task.training.context)
         return result
 
-    def _after(self, rounds: int) -> Ensemble:
+    def _truncated(self, rounds: int) -> Ensemble:
         raise ValueError(
             f"num_iteration={rounds}: a round of ConvexRiskRanker changes the weights of earlier "
             "ones, "
@@ -205,7 +205,7 @@ class ConvexRiskRanker(BaseRanker):
             result = run_rounds(trainer.within(radius, self.tolerance))
             if result.reason == INTERRUPTED:
                 return result
-        return self._drive(trainer.within(radii[-1], self.tolerance), task, History())
+        return self._run_rounds(trainer.within(radii[-1], self.tolerance), task, History())
 
     def _tell(self, result: Result, context: Context) -> None:
         """Warn if the tolerance was not reached, and say why."""
@@ -221,8 +221,8 @@ class ConvexRiskRanker(BaseRanker):
                 ConvergenceWarning,
             )
 
-    def _keep(self, result: Result, task: FitContext) -> None:
-        super()._keep(result, task)
+    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
+        super()._set_fitted_attributes(result, task)
         # Rounds change weights of rankers that are there; no round is better than the last.
         self.best_iteration_ = self.n_estimators_
 
@@ -288,7 +288,7 @@ class ConvexRiskRanker(BaseRanker):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        certificate = part_of(fields, "certificate", dict)
+        certificate = required_field(fields, "certificate", dict)
         self.gap_ = spelled(certificate.get("gap"), "gap")
         self.radius_ = spelled(certificate.get("radius"), "radius")
         path = certificate.get("path")

@@ -22,7 +22,7 @@ from precede.boosting.resampling import Resampler
 from precede.engine.arrays import Floats
 from precede.engine.parameters import in_range, whole_number
 from precede.estimator import BaseRanker, FitContext
-from precede.estimator.saving import part_of
+from precede.estimator.saving import required_field
 from precede.explain.contributions import PAIR, ShapeFunction, feature_index
 from precede.explain.surfaces import PairFunction, pair_function
 from precede.files.disk import DiskTable
@@ -313,7 +313,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         def driver(trainer: CoordinateDescent, history: History) -> Result:
             if len(history):  # the second stage has a number of rounds of its own
                 return run_rounds(trainer, history, list(self.callbacks or ()))
-            return self._drive(trainer, task, history)
+            return self._run_rounds(trainer, task, history)
 
         found = fit.run(self._pairs(), driver, early_stopping, monitors)
         self.pair_strengths_ = dict([*found.strengths.items()][:MOST_STRENGTHS])
@@ -405,8 +405,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         }
         return again
 
-    def _keep(self, result: Result, task: FitContext) -> None:
-        super()._keep(result, task)
+    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
+        super()._set_fitted_attributes(result, task)
         self.ensemble_ = result.ensemble  # tables: an early stop has been heeded
         self.n_estimators_ = self.best_iteration_ = len(result.history)
         self.edits_: list[dict[str, Any]] = []
@@ -430,7 +430,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         parts = zip(self.ensemble_.weak_rankers, self.ensemble_.weights, strict=True)
         return float(sum(weight for weak_ranker, weight in parts if weak_ranker.is_constant))
 
-    def _after(self, rounds: int) -> Ensemble:
+    def _truncated(self, rounds: int) -> Ensemble:
         raise ValueError(
             f"num_iteration={rounds}: the rounds of a glass box are added up in its tables, so the "
             "model has no first rounds; leave num_iteration out, or fit fewer rounds"
@@ -612,7 +612,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         ):
             raise ValueError("a glass-box model is made of terms alone")
         self.n_estimators_ = len(self.history_)
-        saved = part_of(fields, "glass_box", dict)
+        saved = required_field(fields, "glass_box", dict)
         strengths, dropped = _rows_of(saved, "strengths", 3), _rows_of(saved, "dropped", 2)
         self.pair_strengths_ = {
             (int(a), int(b)): number(value, "strength") for a, b, value in strengths

@@ -170,13 +170,20 @@ class MultilabelRanker(BaseRanker):
         self.labels_ = labels  # before the first round: callbacks may predict
         with Context(self.n_jobs) as context:
             training = _prepare(X, judgments, weight, self.max_bins, context)
-            listeners = CallbackBridge(self, *given)
+            callback_bridge = CallbackBridge(self, *given)
             task = _LabelTask(
-                X, judgments, None, training, [], listeners=listeners, matrix=matrix, weight=weight
+                X,
+                judgments,
+                None,
+                training,
+                [],
+                callback_bridge=callback_bridge,
+                matrix=matrix,
+                weight=weight,
             )
             result = self._boost(task)
-        self._keep(result, task)
-        listeners.end()
+        self._set_fitted_attributes(result, task)
+        callback_bridge.end()
         return self
 
     def _rows(self, matrix: Array, weight: Floats) -> Judgments:
@@ -225,8 +232,8 @@ class MultilabelRanker(BaseRanker):
         if not isinstance(self.across, bool | np.bool_):
             raise ValueError(f"across={self.across!r} is not a boolean; use True or False")
 
-    def _keep(self, result: Result, task: FitContext) -> None:
-        super()._keep(result, task)
+    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
+        super()._set_fitted_attributes(result, task)
         self.intercept_ = 0.0
         if self.method == "MR":
             self.intercept_ = 0.5 * self._gap(cast(_LabelTask, task))

@@ -22,7 +22,7 @@ from precede.engine.exact import all_reduce_sum, exact_sums
 from precede.engine.parameters import asked, whole_number
 from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext
-from precede.estimator.saving import part_of
+from precede.estimator.saving import required_field
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
@@ -400,7 +400,7 @@ early_stopping_rounds,
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        push = part_of(fields, "push", dict)
+        push = required_field(fields, "push", dict)
         held = push.get("price")
         self.price_ = self.price if held is None else held
         if held is not None:

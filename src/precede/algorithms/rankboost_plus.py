@@ -172,9 +172,11 @@ class RankBoostPlus(BaseRanker):
         self.memory_ = trainer.memory
         return trainer
 
-    def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
+    def _initial_model(
+        self, checkpoint: Checkpoint | None = None
+    ) -> tuple[Ensemble | None, History]:
         if checkpoint is not None:
-            ensemble, history = super()._before(checkpoint)
+            ensemble, history = super()._initial_model(checkpoint)
             # The searches that can be resumed add one ranker a round.
             if any(each["parts"] != number for number, each in enumerate(history, 1)):
                 raise ValueError(
@@ -183,7 +185,7 @@ class RankBoostPlus(BaseRanker):
                 )
             return ensemble, history
         if not self.warm_start or not hasattr(self, "ensemble_"):
-            return super()._before()
+            return super()._initial_model()
         if self.n_estimators < self.n_estimators_:
             raise ValueError(
                 f"n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds "
@@ -197,8 +199,8 @@ class RankBoostPlus(BaseRanker):
             raise ValueError("search='optimal' cannot be resumed; leave checkpoint out")
         return checkpoint
 
-    def _keep(self, result: Result, task: FitContext) -> None:
-        super()._keep(result, task)
+    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
+        super()._set_fitted_attributes(result, task)
         # A round along a combination adds several rankers: rounds and rankers differ.
         history, early_stopping = result.history, self._early_stopping(task)
         self.best_iteration_ = (
@@ -215,7 +217,7 @@ class RankBoostPlus(BaseRanker):
         """None: the minimum of E2 is not at a multiple of the log-odds."""
         return None
 
-    def _after(self, rounds: int) -> Ensemble:
+    def _truncated(self, rounds: int) -> Ensemble:
         return self.ensemble_.first(int(self.history_[rounds - 1]["parts"]))
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:

@@ -24,7 +24,7 @@ from precede.engine.parameters import in_range, true_or_false
 from precede.engine.portable import log_of
 from precede.engine.query_layout import QueryLayout
 from precede.estimator import BaseRanker, FitContext
-from precede.estimator.saving import part_of
+from precede.estimator.saving import required_field
 from precede.judgments import Judgments
 from precede.margin import net_weights, refuse_ties, smooth_step, weight_norm
 from precede.model import Ensemble, number
@@ -198,8 +198,10 @@ class SmoothMarginRanker(BaseRanker):
     def _searched_now(self) -> tuple[Family, int, bool]:
         return family(self.weak_rankers), self.max_bins, bool(self.nonnegative)
 
-    def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
-        before = super()._before(checkpoint)
+    def _initial_model(
+        self, checkpoint: Checkpoint | None = None
+    ) -> tuple[Ensemble | None, History]:
+        before = super()._initial_model(checkpoint)
         if checkpoint is None and len(before[1]) and self._searched != self._searched_now():
             raise ValueError(
                 "warm_start=True with other rankers, max_bins or nonnegative than the last fit: "
@@ -207,13 +209,13 @@ class SmoothMarginRanker(BaseRanker):
             )
         return before
 
-    def _keep(self, result: Result, task: FitContext) -> None:
+    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
         history = result.history
         low, high = (history[-1]["lower"], history[-1]["upper"]) if len(history) else (0.0, 0.0)
         if low > 0:  # of a warm start's rounds too
             best = int(np.nanargmax(history["margin"])) + 1
             result = Result(result.ensemble.first(best), history, result.state, result.reason)
-        super()._keep(result, task)
+        super()._set_fitted_attributes(result, task)
         self.best_iteration_ = self.n_estimators_
         self._searched = self._searched_now()
         self.margin_ = _margin(self.ensemble_, task)
@@ -266,7 +268,7 @@ class SmoothMarginRanker(BaseRanker):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        certificate = part_of(fields, "certificate", dict)
+        certificate = required_field(fields, "certificate", dict)
         self.margin_, low, high = (
             number(certificate.get(name), name) for name in ("margin", "lower", "upper")
         )

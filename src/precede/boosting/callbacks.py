@@ -50,9 +50,11 @@ class CallbackBridge:
     def _fitted(self, progress: Progress, task: FitContext) -> dict[str, Any]:
         """Return the fitted attributes as if the fit had ended with this round."""
         so_far = copy.copy(self._estimator)
-        ensemble = progress.ensemble.first(len(progress.ensemble))  # a copy: the loop appends to it
+        ensemble = progress.ensemble.first(len(progress.ensemble))
         state = cast("State", None)  # unused by estimators that support callbacks
-        so_far._keep(Result(ensemble, progress.history[:], state, "under way"), task)
+        so_far._set_fitted_attributes(
+            Result(ensemble, progress.history[:], state, "under way"), task
+        )
         return {name: value for name, value in vars(so_far).items() if name.endswith("_")}
 
     def end(self) -> None:

@@ -184,7 +184,7 @@ class Monitor:
         if self.init_score is not None:
             self.scores += self.init_score
 
-    def look(self) -> dict[str, float]:
+    def compute_metrics(self) -> dict[str, float]:
         """Return the values of the metrics, keyed by "<name> <metric>"."""
         return {
             f"{self.name} {metric}": float(value(self.scores))

@@ -98,7 +98,7 @@ def _loop(
         seconds = time.perf_counter() - began
         seen: dict[str, float] = {}
         for monitor in trainer.monitors:
-            seen |= monitor.look()
+            seen |= monitor.compute_metrics()
         history.append(**done.columns, seconds=seconds, **done.more, **seen)
         if asked_to_stop(callbacks, history, trainer.ensemble):
             return "stopped by a callback"

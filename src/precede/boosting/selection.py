@@ -580,7 +580,7 @@ def _with_size(estimator: BaseRanker, leaves: int | None, rounds: int) -> BaseRa
     """Return a copy with numbers for the parameters to choose."""
     candidate = copy.copy(estimator)
     candidate.random_state = copy.deepcopy(estimator.random_state)
-    candidate.n_estimators, candidate._averaged = rounds, 1
+    candidate.n_estimators, candidate._n_bags = rounds, 1
     if leaves is not None:
         candidate.num_leaves = leaves
     return candidate

@@ -159,8 +159,8 @@ class _DaskRanker(BaseRanker):
                 f"{chosen[0]}='auto' holds out rows, which is not done on a cluster; give a "
                 f"number, such as {self._local_class.__name__} chooses on a sample (selection_)"
             )
-        if self._averaged > 1:
-            raise ValueError(f"bags={self._averaged} draws rows, which is not done on a cluster")
+        if self._n_bags > 1:
+            raise ValueError(f"bags={self._n_bags} draws rows, which is not done on a cluster")
         if self._needs_rows():
             raise ValueError(
                 f"{type(self).__name__} cannot cross-validate on a cluster; give a number instead "
@@ -245,7 +245,7 @@ class _DaskRanker(BaseRanker):
                 callbacks.append(saved)
             on_client = _ClientServices([each for each, _ in monitors], callbacks)
             services: dict[str, Callable[[Any], Any]] = {
-                "look": on_client.look,
+                "compute_metrics": on_client.compute_metrics,
                 "report": on_client.report,
             }
             launch = _SessionLauncher(client, scattered, spec)
@@ -547,12 +547,12 @@ class _ClientServices:
         self._monitors, self._callbacks = monitors, callbacks
         self._history, self._ensemble = History(), Ensemble([], [], 1)
 
-    def look(self, argument: tuple[int, list[tuple[Any, ...]]]) -> dict[str, float]:
+    def compute_metrics(self, argument: tuple[int, list[tuple[Any, ...]]]) -> dict[str, float]:
         """Update the scores of an evaluation set and return its metrics."""
         number, updates = argument
         for method, *arguments in updates:
             getattr(self._monitors[number], method)(*arguments)
-        return self._monitors[number].look()
+        return self._monitors[number].compute_metrics()
 
     def report(
         self,
@@ -667,7 +667,7 @@ def _fit_block(block: RowBlock, spec: _FitSpec, context: ClusterContext) -> dict
     ]
     judgments = block.judgments()
     task = FitContext(None, judgments, spec.classes, training, monitors, spec.rounds)
-    model._keep(model._boost(task), task)
+    model._set_fitted_attributes(model._boost(task), task)
     if context.rank > 0:
         return None
     return {name: each for name, each in vars(model).items() if name.endswith("_")}
@@ -752,10 +752,10 @@ class _RemoteMonitor:
         """See `Monitor.restart`."""
         self._updates = [("restart", model)]
 
-    def look(self) -> dict[str, float]:
-        """Return the metrics; see `Monitor.look`."""
+    def compute_metrics(self) -> dict[str, float]:
+        """Return the metrics; see `Monitor.compute_metrics`."""
         updates, self._updates = self._updates, []
-        return self._context.call_service("look", (self._number, updates))
+        return self._context.call_service("compute_metrics", (self._number, updates))
 
 
 def _in_client_memory(eval_data: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:

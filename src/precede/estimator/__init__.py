@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from precede.estimator.base import restore_on_failure as restore_on_failure
     from precede.estimator.saving import described_parameters as described_parameters
     from precede.estimator.saving import load as load
-    from precede.estimator.saving import parameters_of as parameters_of
+    from precede.estimator.saving import saved_parameters as saved_parameters
 else:
     __getattr__, __dir__, __all__ = lazily(
         __name__,
         {
             "base": "BaseRanker FitContext restore_on_failure",
-            "saving": "described_parameters load parameters_of",
+            "saving": "described_parameters load saved_parameters",
         },
     )

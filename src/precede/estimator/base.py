@@ -1,7 +1,7 @@
-"""Parameters, hooks and fit: the base class of every algorithm.
+"""`BaseRanker`, the base class of all algorithms: parameters, hooks and `fit`.
 
-A subclass of `BaseRanker` assigns its parameters in `__init__` and says in `plan` what the loop
-should do. What a ranker does after the fit is in `FittedRanker`.
+A subclass assigns its parameters in `__init__` and defines `plan`. `FittedRanker` has the methods
+of fitted models.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from precede.estimator.saving import (
     SavedRanker,
     described_parameters,
     evals_result,
-    history_of,
-    part_of,
+    read_history,
+    required_field,
 )
 from precede.files.disk import DiskTable
 from precede.judgments import (
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from precede.boosting.selection import Selection
 
 _PARAMETER = "it is a parameter of the estimator: give it when the estimator is made"
-# Arguments that the fit of other libraries has, and what to use here.
+# Arguments of `fit` in other libraries, and their counterparts.
 ELSEWHERE = {
     "callbacks": _PARAMETER,
     "categorical_feature": "BoostedRanker has the parameter categorical_features",
@@ -88,7 +88,7 @@ ELSEWHERE = {
     "sample_weight_eval_set": "it is called eval_sample_weight here",
     "verbose": _PARAMETER,
 }
-# Parameters by the names they have in LightGBM, XGBoost and CatBoost.
+# Names of the parameters in LightGBM, XGBoost and CatBoost.
 OTHER_NAMES = {
     "n_estimators": "iterations n_iter num_boost_round num_iterations num_rounds num_trees",
     "learning_rate": "eta shrinkage_rate",
@@ -112,7 +112,7 @@ OTHER_NAMES = {
     "verbose": "verbosity",
 }
 
-# Those that have no counterpart, and what to use instead where an estimator has it.
+# Parameters of these libraries without a counterpart, and what to use instead.
 WITHOUT_COUNTERPART = {
     "bagging_freq": "with subsample rows are drawn for every tree",
     "boosting": "",
@@ -128,10 +128,10 @@ WITHOUT_COUNTERPART = {
 
 
 def restore_on_failure(fit: Decorated) -> Decorated:
-    """Make a fit that fails leave what was fitted before, be it a model or nothing."""
+    """Decorate `fit` to restore the previous fitted attributes if it raises."""
 
     @wraps(fit)
-    def kept(self: BaseRanker, *arguments: Any, **named: Any) -> Any:
+    def wrapped(self: BaseRanker, *arguments: Any, **named: Any) -> Any:
         for name in sorted(named.keys() & ELSEWHERE.keys() - signature(fit).parameters.keys()):
             if name == "callbacks" and isinstance(named[name], list | tuple):
                 _refuse_other_callbacks(named[name])
@@ -145,11 +145,11 @@ def restore_on_failure(fit: Decorated) -> Decorated:
             self.__dict__.update(before)
             raise
 
-    return cast(Decorated, kept)
+    return cast(Decorated, wrapped)
 
 
 def unknown_parameter(estimator: str, name: str, known: Iterable[str]) -> str:
-    """Say that an estimator has no such parameter, and which one may be meant.
+    """Return the error message for an unknown parameter, with a suggestion.
 
     >>> unknown_parameter("RankBoost", "eta", ["learning_rate", "step"])
     "RankBoost has no parameter 'eta'; it is called learning_rate here"
@@ -176,7 +176,7 @@ def unknown_parameter(estimator: str, name: str, known: Iterable[str]) -> str:
 
 
 def _refuse_other_callbacks(callbacks: Iterable[Any]) -> None:
-    """Refuse the callbacks of other libraries, and say what to use here."""
+    """Raise ValueError for callbacks of other libraries."""
     for callback in callbacks:
         library = type(callback).__module__.split(".")[0]
         if library in ("catboost", "lightgbm", "xgboost"):
@@ -189,12 +189,11 @@ def _refuse_other_callbacks(callbacks: Iterable[Any]) -> None:
 
 @dataclass(frozen=True)
 class FitContext:
-    """What one fit works on: the data as given and as prepared, and the evaluation sets.
+    """Data of one fit, as given and as prepared, with evaluation sets and callbacks.
 
-    `classes` are the two classes, if there are two and one list; `monitors` come with a
-    dictionary that says for each metric whether greater is better; `checkpoint` is where
-    rounds are written, if anywhere. Of a `DiskTable` the judgments are those of its arranged rows.
-    `listeners` are scikit-learn's callbacks.
+    `classes` are the two classes of a single list, otherwise None. Each monitor comes with a
+    dictionary from metrics to whether greater is better. With a `DiskTable`, `judgments` are in
+    the order of its layout. `callback_bridge` serves scikit-learn's callbacks.
     """
 
     X: Any
@@ -203,22 +202,22 @@ class FitContext:
     training: TrainingData
     monitors: list[tuple[Monitor, dict[str, bool]]]
     checkpoint: Checkpoint | None = None
-    listeners: CallbackBridge | None = None
+    callback_bridge: CallbackBridge | None = None
 
-    def listening(self) -> list[Callable[[Progress], Any]]:
-        """Functions to call after every round, for callbacks of scikit-learn's kind."""
-        return [] if self.listeners is None else self.listeners.rounds(self)
+    def round_callbacks(self) -> list[Callable[[Progress], Any]]:
+        """Return functions that forward a round to scikit-learn's callbacks."""
+        return [] if self.callback_bridge is None else self.callback_bridge.rounds(self)
 
 
 class BaseRanker(CallbackSupportMixin, SavedRanker):
-    """What all rankers share: the base class of every algorithm, and of one of your own.
+    """Base class of all algorithms, including user-defined ones.
 
     A subclass assigns its parameters in `__init__`, by the names of scikit-learn and LightGBM,
-    and defines `plan`. The other hooks have defaults: `check_parameters` refuses values that
-    make no sense, `feature_draw` says which features a round may use, `judgments_to_learn`
-    changes what is learned from, `learns_labels` lets `Judgments.label` in, `resumable` and
-    `resumes_from` say whether and from which columns of the history a fit can be resumed, and
-    `drawn_shares` which parameters make a fit depend on `random_state`.
+    and defines `plan`. The other hooks have defaults: `check_parameters` validates the parameters,
+    `feature_draw` restricts the features of a round, `judgments_to_learn` transforms the target,
+    `learns_labels` allows `Judgments.label`, `resumable` and `resumes_from` tell whether a fit can
+    be resumed and from which columns of the history, and `drawn_shares` names the parameters that
+    make a fit depend on `random_state`.
 
     Attributes
     ----------
@@ -234,15 +233,16 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         ``evals_result_[set][metric]`` is a list, as in LightGBM.
     feature_importances_, feature_names_in_, n_features_in_
     categories_ : dict
-        Categories of the columns of a data frame that hold some, by name; see `BoostedRanker`.
+        Categories of the categorical columns of a data frame, by name; see `BoostedRanker`.
     classes_, intercept_, link_
-        With two classes: their values, the shift b with which scores above 0 are of the second,
-        and the number c with which ``1 / (1 + exp(-c (score + b)))`` is its probability. c is None
-        if the loss has no probabilities, and b then that of AdaBoost's loss; see `predict_proba`.
+        With two classes: their values, the intercept b such that scores + b above 0 predict the
+        second class, and the scale c of its probability ``1 / (1 + exp(-c (score + b)))``. c is
+        None if the loss has no probabilities, and b is then that of AdaBoost's loss; see
+        `predict_proba`.
     stop_reason_ : str
         Why boosting ended.
     selection_ : Selection or None
-        What was chosen where a parameter is "auto", and the table it was chosen from.
+        Choice of the parameters that are "auto", with the table of candidates.
     has_queries_ : bool
         Whether the model was fitted on several queries, so that `score` warns without any.
     data_columns_ : dict
@@ -267,11 +267,10 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     True
     """
 
-    # Parameters that the base reads. A subclass assigns those that it has in __init__; for
-    # the others these values stand.
+    # Defaults of the parameters that this class reads, for subclasses without them.
     weak_rankers: Any = "stumps"
     monotone_constraints: Any = None
-    n_estimators: Any = 100  # a number, or "auto" where it is selectable
+    n_estimators: Any = 100  # a number, or "auto" if selectable
     learning_rate: float = 1.0
     balance: str = "pairs"
     max_bins: int = 255
@@ -283,15 +282,15 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     random_state: Any = None
     device: str = "cpu"
     verbose: int = 0
-    # Whether a fit can go on from the rankers and the history of its first rounds.
+    # Whether a fit can be resumed from the weak rankers and the history of its first rounds.
     resumable: bool = True
-    # Parameters that are shares of something that is drawn at random, 1 being all of it.
+    # Parameters that are random shares; 1 draws everything.
     drawn_shares: tuple[str, ...] = ("max_features",)
     selectable: tuple[str, ...] = ()  # parameters that may be "auto"
     # Columns of the history that a resumed fit reads.
     resumes_from: tuple[str, ...] = ("log_risk",)
-    learns_labels: bool = False  # from Judgments.label, as well as from the order
-    takes_init_score: bool = True  # whether rounds may start from given scores
+    learns_labels: bool = False  # whether `Judgments.label` is used
+    takes_init_score: bool = True
     _warns_of_no_rounds: bool = True
 
     def __init_subclass__(cls, **named: Any) -> None:
@@ -300,10 +299,10 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             _explain_names(cls)
 
     def plan(self, stop: Stop) -> Plan:
-        """Return what the loop should do: a risk, a family, a step rule and when to stop.
+        """Return the specification of the algorithm: risk, weak rankers, step and stopping rule.
 
-        `stop` ends the fit after `n_estimators` rounds, or early where that is asked for; a plan
-        may add rules of its own, ``stop | NoProgress(...)``.
+        `stop` ends the fit after `n_estimators` rounds or by early stopping; a plan may add
+        rules: ``stop | NoProgress(...)``.
         """
         raise NotImplementedError(f"{type(self).__name__} must define plan(stop)")
 
@@ -329,17 +328,17 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         eval_init_score: Any = None,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     ) -> Self:
-        """Learn to rank. A fit that fails leaves the estimator as it was.
+        """Fit the ranker. If the fit fails, the estimator is unchanged.
 
         Parameters
         ----------
         X : array, data frame or sparse matrix of shape (n, features), or DiskTable
-            NaN means missing; infinities are refused. With a `DiskTable` everything about the
-            order of the rows is in the table. Arrays on a GPU stay there if ``device="cuda"``.
+            NaN means missing; infinities are refused. A `DiskTable` contains the target. Arrays
+            on a GPU are not copied if ``device="cuda"``.
         y : array of n grades, or Judgments
-            Only the order of grades inside a query matters. With a `Judgments` nothing else
-            about the order may be given.
-        qid : array of n query identifiers, in any order; absent means one query
+            Only the order of grades within a query matters. `Judgments` exclude the other
+            arguments for the target.
+        qid : array of n query identifiers, in any order; None means one query
         group : sizes of the queries, in the order of the rows (for users of LightGBM)
         pairs : array of shape (m, 2) of rows (winner, loser)
         pair_weight : array of m numbers
@@ -351,22 +350,22 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             needed if the training rows have queries and the evaluation sets are not `Judgments`
         eval_sample_weight, eval_init_score : weights and offsets, one array for each evaluation
             set; offsets are needed if the training rows have them
-        checkpoint : path or Checkpoint; rounds are written there during the fit, and a fit
-            that finds them resumes from them and gives an equal model
+        checkpoint : path or Checkpoint; the rounds are saved during the fit, and a fit that finds
+            them resumes from them, to an equal model
         """
         given = X, y
-        going_on = self.warm_start and hasattr(self, "ensemble_")
+        continued = self.warm_start and hasattr(self, "ensemble_")
         target = dict(
             qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
         )
         source: Callable[..., TrainingData]
-        known: Sequence[int] = ()  # columns of categories that the data name themselves
+        known: Sequence[int] = ()  # categorical columns of a DiskTable
         self._check_offset(X, init_score)
         if isinstance(X, DiskTable):
-            judgments, classes = self._open_table(X, reset=not going_on, y=y, **target)
+            judgments, classes = self._open_table(X, reset=not continued, y=y, **target)
             source, known = X.training, X.categorical_features
         else:
-            X = self._validated(X, reset=not going_on, to_fit=True)
+            X = self._validated(X, reset=not continued, to_fit=True)
             judgments, classes = self._target(X.shape[0], y, **target)
             warn_of_misuse(given, X, judgments, qid)
             source = partial(
@@ -389,22 +388,22 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                 queries=has_queries(training), weights=eval_sample_weight, starts=eval_init_score,
                 offset=init_score is not None,
             )  # fmt: skip
-            listeners = CallbackBridge(self, *given)
-            task = FitContext(X, judgments, classes, training, monitors, saved, listeners)
+            callback_bridge = CallbackBridge(self, *given)
+            task = FitContext(X, judgments, classes, training, monitors, saved, callback_bridge)
             result = self._boost(task)
-        self._keep(result, task)
-        listeners.end()
+        self._set_fitted_attributes(result, task)
+        callback_bridge.end()
         return self
 
     def _prepare(
         self, X: Any, judgments: Judgments, init_score: Floats | None, **more: Any
     ) -> TrainingData:
-        """Rows and judgments as the loop sees them; see `Training.prepare`."""
+        """Return the training data; see `TrainingData.prepare`."""
         from precede.weak_rankers.regressors import learner  # noqa: PLC0415  (slow)
 
         chosen = getattr(self, "weak_rankers", None)
         by_value = chosen is not None and not learner(chosen).codes_only
-        if self.warm_start and hasattr(self, "ensemble_"):  # from rankers of any family
+        if self.warm_start and hasattr(self, "ensemble_"):  # weak rankers of any family
             by_value |= not all(
                 _reads_codes(weak_ranker) for weak_ranker in self.ensemble_.weak_rankers
             )
@@ -414,7 +413,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         )  # fmt: skip
 
     def _check_offset(self, X: Any, init_score: ArrayLike | None) -> None:
-        """Refuse init_score where it would be ignored."""
+        """Raise ValueError if init_score would be ignored."""
         if init_score is None:
             return
         if not self.takes_init_score:
@@ -423,9 +422,9 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             raise ValueError("init_score with a DiskTable is not supported; fit from memory")
 
     def categorical_columns(self, known: Sequence[int] = ()) -> list[int]:
-        """Numbers of the columns whose values are categories; those of the family by default.
+        """Return the categorical columns, by default those of the family of weak rankers.
 
-        `known` are those of a `DiskTable`, for rankers that take categories and were given none.
+        `known` are those of a `DiskTable`, used if the family takes categories but names none.
         """
         if getattr(self, "weak_rankers", None) is None:
             return []
@@ -435,7 +434,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         return column_numbers(chosen.categorical_features, None, self.n_features_in_)
 
     def _forget_categories(self, *, reset: bool) -> None:
-        """Drop the categories of an earlier data frame: those of this fit are numbers already."""
+        """Drop the categories of an earlier data frame; those of a DiskTable are numbers."""
         if reset:
             self.__dict__.pop("categories_", None)
         elif self.categories_:
@@ -446,14 +445,14 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             )
 
     def judgments_to_learn(self, judgments: Judgments) -> Judgments:
-        """Return what to learn from, made of what was given; the default is just that."""
+        """Return the judgments to learn from; by default the given ones."""
         return judgments
 
     def _boost(self, task: FitContext) -> Result:
-        """Choose what is "auto", and run the loop with it."""
+        """Choose the parameters that are "auto", then boost."""
         self.selection_ = None
         if not asked(self):
-            return self._run(task)
+            return self._boost_once(task)
         from precede.boosting.selection import select  # noqa: PLC0415  (not in every fit)
 
         self.selection_ = select(self, task, self._seed())
@@ -462,31 +461,31 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         chosen = copy.copy(self)
         for name in asked(self):
             setattr(chosen, name, self.selection_.parameters[name])
-        return chosen._run(task)
+        return chosen._boost_once(task)
 
     def _seed(self) -> int:
-        """A number for draws of queries: the same in every fit where no random_state is given."""
+        """Return the seed for drawing queries; 0 without a random_state."""
         if self.random_state is None:
             return 0
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _run(self, task: FitContext) -> Result:
-        """Run the loop, continuing the last fit if asked to."""
+    def _boost_once(self, task: FitContext) -> Result:
+        """Boost, continuing from a checkpoint or the last fit if there is one."""
         stop: Stop = Rounds(self.n_estimators)
         early_stopping = self._early_stopping(task)
         if early_stopping is not None and self.early_stopping_rounds is not None:
             stop = stop | early_stopping
-        ensemble, history = self._before(task.checkpoint)
-        return self._drive(self._trainer(task, stop, ensemble, history), task, history)
+        ensemble, history = self._initial_model(task.checkpoint)
+        return self._run_rounds(self._trainer(task, stop, ensemble, history), task, history)
 
     def _trainer(
         self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
     ) -> Trainer:
-        """What happens in a round: coordinate descent by `plan`, unless an algorithm says else."""
-        if self._averaged > 1:
-            return self._bagged(task, stop)
+        """Return the trainer: by default coordinate descent on `plan`, bagged if asked for."""
+        if self._n_bags > 1:
+            return self._bagged_trainer(task, stop)
         plan = self.plan(stop)
-        for _ in range(len(history)):  # random draws go on where the last fit ended
+        for _ in range(len(history)):  # advance the random draws to the end of the last fit
             plan.draw()
         monitors = [monitor for monitor, _ in task.monitors]
         trainer = CoordinateDescent(plan, task.training, ensemble, history, monitors)
@@ -494,27 +493,27 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             trainer.check_history(history)
         return trainer
 
-    def _bagged(self, task: FitContext, stop: Stop) -> Trainer:
-        """As many fits side by side as there are bags, each on queries drawn for it."""
+    def _bagged_trainer(self, task: FitContext, stop: Stop) -> Trainer:
+        """Return a trainer of `_n_bags` models, each on a bootstrap sample of the queries."""
         from precede.boosting.bagging import Bagged  # noqa: PLC0415  (not in every fit)
         from precede.boosting.resampling import Resampler  # noqa: PLC0415
 
-        seeds = np.random.RandomState(self._seed()).randint(2**31 - 1, size=(self._averaged, 2))
+        seeds = np.random.RandomState(self._seed()).randint(2**31 - 1, size=(self._n_bags, 2))
         judgments = self.judgments_to_learn(task.judgments)
         sample = Resampler.of(
             task.training, judgments, balance=self.balance, labeled=self.learns_labels
         )
         bags = []
         for draw, seed in seeds.tolist():
-            one = copy.copy(self)
-            one._averaged, one.random_state = 1, seed
+            single = copy.copy(self)
+            single._n_bags, single.random_state = 1, seed
             drawn = sample.bootstrap(draw)[0].training
-            own = replace(task, training=drawn, monitors=[], checkpoint=None)
-            bags.append(one._trainer(own, stop, None, History()))
+            bag_task = replace(task, training=drawn, monitors=[], checkpoint=None)
+            bags.append(single._trainer(bag_task, stop, None, History()))
         return Bagged(bags, stop, [monitor for monitor, _ in task.monitors])
 
-    def _drive(self, trainer: Trainer, task: FitContext, history: History) -> Result:
-        """Run the loop in sight of the user: callbacks, progress bar, checkpoint."""
+    def _run_rounds(self, trainer: Trainer, task: FitContext, history: History) -> Result:
+        """Run the loop with callbacks, progress bar and checkpoint."""
         name, done = type(self).__name__, len(history)
         saved = [] if task.checkpoint is None else [task.checkpoint]
         try:
@@ -522,7 +521,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                 name, rounds=self.n_estimators, done=done, verbose=self.verbose
             ) as bar:
                 callbacks: list[Callable[[Progress], Any]]
-                callbacks = [*bar.callbacks(self.callbacks), *saved, *task.listening()]
+                callbacks = [*bar.callbacks(self.callbacks), *saved, *task.round_callbacks()]
                 result = run_rounds(trainer, history, callbacks)
         finally:
             for checkpoint in saved:
@@ -534,7 +533,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                 "differ between grades ('precision@k' asks which are at least 1)"
             )  # fmt: skip
             task.training.context.warn(
-                f"the model has no rounds and scores every row alike ({result.reason}): look "
+                f"the model has no rounds and scores every row alike ({result.reason}): check "
                 "whether the features are constant, or constant within every query, and with trees "
                 f"whether min_child_samples leaves them a split{more}"
             )
@@ -543,26 +542,26 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     @property
     def can_resume(self) -> bool:
         """Whether a fit with these parameters takes a `checkpoint`."""
-        again = self._drawn_anew() is None and self._averaged == 1
+        again = self._unseeded_share() is None and self._n_bags == 1
         return self.resumable and not self.warm_start and again
 
-    def _drawn_anew(self) -> str | None:
-        """Name of a share that is drawn differently in every fit, if there is one."""
+    def _unseeded_share(self) -> str | None:
+        """Return a parameter whose random draw differs from fit to fit, or None."""
         if isinstance(self.random_state, int | np.integer):
             return None
         return next((name for name in self.drawn_shares if getattr(self, name) < 1), None)
 
     def _checkpoint(self, given: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
-        """Where rounds are written, if anywhere; what cannot be resumed is refused."""
+        """Return the checkpoint; raise ValueError if the fit could not be resumed."""
         if given is None:
             return None
         if not self.resumable:
             raise ValueError(f"{type(self).__name__} cannot be resumed; leave checkpoint out")
-        if self._averaged > 1:
-            raise ValueError(f"bags={self._averaged} cannot be resumed; leave checkpoint out")
+        if self._n_bags > 1:
+            raise ValueError(f"bags={self._n_bags} cannot be resumed; leave checkpoint out")
         if self.warm_start:
             raise ValueError("warm_start=True and a checkpoint are both given; use one of them")
-        if drawn := self._drawn_anew():
+        if drawn := self._unseeded_share():
             raise ValueError(
                 f"random_state={self.random_state!r}: with {drawn} below 1 only a number "
                 "lets a fit be resumed to an equal model"
@@ -571,14 +570,16 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
         return given if isinstance(given, Checkpoint) else Checkpoint(given)
 
-    def _before(self, checkpoint: Checkpoint | None = None) -> tuple[Ensemble | None, History]:
-        """Rounds of an earlier fit to continue from."""
+    def _initial_model(
+        self, checkpoint: Checkpoint | None = None
+    ) -> tuple[Ensemble | None, History]:
+        """Return the model and the history of an earlier fit to continue from."""
         if checkpoint is not None:
             fields = checkpoint.begin(type(self).__name__, described_parameters(self))
             if fields is None:
                 return None, History()
-            ensemble = Ensemble.from_dict(part_of(fields, "model", dict))
-            history = history_of(part_of(fields, "history", list))
+            ensemble = Ensemble.from_dict(required_field(fields, "model", dict))
+            history = read_history(required_field(fields, "history", list))
             if len(ensemble) != len(history) or ensemble.n_features != self.n_features_in_:
                 raise ValueError(
                     f"{checkpoint.path} holds {len(ensemble)} rankers of {ensemble.n_features} "
@@ -588,9 +589,9 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             return ensemble.first(self.n_estimators), history[: self.n_estimators]
         if not self.warm_start or not hasattr(self, "ensemble_"):
             return None, History()
-        if self.n_averaged_ > 1 or self._averaged > 1:
+        if self.n_bags_ > 1 or self._n_bags > 1:
             raise ValueError(
-                f"bags={max(self.n_averaged_, self._averaged)}: an average of several models "
+                f"bags={max(self.n_bags_, self._n_bags)}: an average of several models "
                 "cannot be continued; set warm_start=False"
             )
         if self.n_estimators < len(self.ensemble_):
@@ -600,21 +601,21 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
             )
         return self.ensemble_, self.history_[: len(self.ensemble_)]
 
-    def _keep(self, result: Result, task: FitContext) -> None:
-        """Store what was learned; data are not kept."""
+    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
+        """Set the fitted attributes; no data are stored."""
         history, early_stopping = result.history, self._early_stopping(task)
-        self.n_averaged_ = int(self._averaged)
-        rounds = len(result.ensemble) // self.n_averaged_
+        self.n_bags_ = int(self._n_bags)
+        rounds = len(result.ensemble) // self.n_bags_
         best = (
             early_stopping.best_round(history)
             if early_stopping is not None and len(history)
             else rounds
         )
         stopped_early = self.early_stopping_rounds is not None and early_stopping is not None
-        kept = best * self.n_averaged_ if stopped_early else len(result.ensemble)
+        kept = best * self.n_bags_ if stopped_early else len(result.ensemble)
         self.ensemble_ = result.ensemble.first(kept)
         self.history_ = history
-        self.n_estimators_ = len(self.ensemble_) // self.n_averaged_
+        self.n_estimators_ = len(self.ensemble_) // self.n_bags_
         self.best_iteration_ = best
         seen = (
             early_stopping is not None and rounds > 0 and early_stopping.column in history.columns
@@ -625,7 +626,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         self.evals_result_ = evals_result(history)
         self.stop_reason_ = result.reason
         self.has_queries_ = has_queries(task.training)
-        # Rows of weight 0 may leave a single class among those that were compared.
+        # Without the rows of weight 0 there may be a single class.
         two = task.classes is not None and task.training.layout.level_start.size == 3
         self.classes_ = task.classes if two else None
         known = result.scores if result.n_scored == len(self.ensemble_) else None
@@ -634,15 +635,15 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         self.intercept_ = self._intercept(link or ADABOOST, task.training, known) if two else None
 
     def _link(self) -> Link | None:
-        """The link of the risk that the fit minimized."""
+        """Return the link of the minimized risk."""
         planned = copy.copy(self)
-        planned.random_state = 0  # a plan may draw, and the user's generator stays where it is
+        planned.random_state = 0  # do not advance the user's generator
         for name in asked(self):
             setattr(planned, name, cast("Selection", self.selection_).parameters[name])
         return planned.plan(Rounds(1)).risk.link
 
     def _intercept(self, link: Link, training: TrainingData, scores: Floats | None = None) -> float:
-        """The intercept of a link; `scores` are those of the model, if they are known."""
+        """Return the intercept of a link; `scores` are those of the model, if known."""
         table, start = training.table, training.init_score
         if scores is None:
             scores = np.zeros(table.n_used_rows) if start is None else start.copy()
@@ -655,14 +656,14 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     def _open_table(
         self, table: DiskTable, *, reset: bool, **target: Any
     ) -> tuple[Judgments, Array | None]:
-        """Take what `_validated` and `_target` give for arrays from a table on disk."""
+        """Return judgments and classes of a DiskTable, after checks as for arrays."""
         if chosen := asked(self):
             raise ValueError(
                 f"{chosen[0]}={AUTO!r} holds out rows, which a DiskTable does not allow; give a "
                 "number, such as one chosen on a sample in memory (selection_)"
             )
-        if self._averaged > 1:
-            raise ValueError(f"bags={self._averaged} draws rows, which a DiskTable does not allow")
+        if self._n_bags > 1:
+            raise ValueError(f"bags={self._n_bags} draws rows, which a DiskTable does not allow")
         given = [name for name, value in target.items() if value is not None]
         if given:
             raise ValueError(
@@ -688,7 +689,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         return judgments, table.classes
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense; called at the start of a fit."""
+        """Raise ValueError for an invalid parameter; called at the start of a fit."""
         chosen = asked(self)
         if "n_estimators" not in chosen:
             whole_number("n_estimators", self.n_estimators, least=1)
@@ -733,7 +734,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         return chosen.with_monotone_constraints(given)
 
     def feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
-        """Return a function that says which features a round may use: all, or a random share."""
+        """Return a function that draws the features of a round; None means all."""
         if self.max_features == 1.0:
             return lambda: None
         generator = check_random_state(self.random_state)
@@ -764,8 +765,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     ) -> list[tuple[Monitor, dict[str, bool]]]:
         """Bin the evaluation sets by the cuts of the training rows, and prepare metrics.
 
-        `queries` says whether the training rows have several queries, `offset` whether they have
-        scores to start from.
+        `queries` and `offset`: whether the training rows have several queries, and an init_score.
         """
         check_metric_names(self.eval_metric)
         if eval_set is None:
@@ -807,7 +807,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         return monitors
 
     def _early_stopping(self, task: FitContext) -> EarlyStopping | None:
-        """Monitor the first metric of the first evaluation set."""
+        """Return early stopping on the first metric of the first evaluation set."""
         if not task.monitors:
             return None
         monitor, better = task.monitors[0]
@@ -821,7 +821,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
-        if hasattr(self, "ensemble_"):  # a real score per row: partial dependence asks for this
+        if hasattr(self, "ensemble_"):  # partial dependence requires it
             tags.estimator_type, tags.regressor_tags = "regressor", RegressorTags()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
@@ -830,18 +830,18 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
 
 def _reads_codes(weak_ranker: WeakRanker) -> bool:
-    """Whether the bins of the features tell the values of a ranker, as for stumps and trees."""
+    """Whether a weak ranker is a function of binned features, as stumps and trees are."""
     known = weak_ranker.as_stump() or weak_ranker.as_tree() or weak_ranker.as_term()
     return weak_ranker.is_constant or known is not None
 
 
 def has_queries(training: TrainingData) -> bool:
-    """Whether grades were compared inside several queries, rather than in one list."""
+    """Whether grades are compared within several queries, not in one list."""
     return training.layout.query_start.size > 2
 
 
 def _explain_names(cls: type) -> None:
-    """Make the constructor of a class say which parameter may be meant by an unknown name."""
+    """Wrap `__init__` to suggest a parameter if an unknown one is given."""
     made = vars(cls)["__init__"]
     parameters = list(signature(made).parameters.values())[1:]
     if any(each.kind is each.VAR_KEYWORD for each in parameters):
@@ -858,7 +858,7 @@ def _explain_names(cls: type) -> None:
 
 
 def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkpoint) -> None:
-    """Refuse a checkpoint whose rounds lack what the fit goes on from."""
+    """Raise ValueError if rounds of a checkpoint lack columns needed to resume."""
     for done, values in enumerate(history, 1):
         for name in columns:
             if not isinstance(values.get(name), int | float):

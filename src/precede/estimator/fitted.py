@@ -1,4 +1,4 @@
-"""What a fitted ranker does: scores, ranks, explanations, plots."""
+"""Methods of fitted rankers: scores, ranks, explanations, plots."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["FittedRanker"]
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-if TYPE_CHECKING:  # scikit-learn ships no types; what it decorates keeps its own
+if TYPE_CHECKING:  # scikit-learn ships no types
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -40,10 +40,7 @@ else:
 
 
 def _two_classes(estimator: FittedRanker) -> bool:
-    """Whether scores separate two classes after the fit; AttributeError says why if not.
-
-    The methods are not there before a fit.
-    """
+    """Return True after a fit on two classes; otherwise raise AttributeError."""
     check_is_fitted(estimator)
     if estimator.classes_ is None:
         raise AttributeError(
@@ -54,7 +51,7 @@ def _two_classes(estimator: FittedRanker) -> bool:
 
 
 def _has_link(estimator: FittedRanker) -> bool:
-    """Whether there are probabilities after the fit; AttributeError says why if not."""
+    """Return True if the fitted loss has probabilities; otherwise raise AttributeError."""
     _two_classes(estimator)
     if estimator.link_ is None:
         raise AttributeError(
@@ -66,7 +63,7 @@ def _has_link(estimator: FittedRanker) -> bool:
     return True
 
 
-# Attributes by the names they have in LightGBM, XGBoost and CatBoost, and what to use here.
+# Attributes of LightGBM, XGBoost and CatBoost, and their counterparts.
 _OTHER_ATTRIBUTES = {
     "booster_": "the fitted model is ensemble_",
     "dump_model": "save(path) writes JSON",
@@ -81,9 +78,9 @@ _OTHER_ATTRIBUTES = {
 
 
 class FittedRanker(Inputs):
-    """What all rankers do after a fit, whatever the algorithm; see `BaseRanker`."""
+    """Methods of fitted rankers, independent of the algorithm; see `BaseRanker`."""
 
-    # What a fit leaves behind.
+    # Fitted attributes.
     ensemble_: Ensemble
     history_: History
     n_features_in_: int
@@ -95,19 +92,19 @@ class FittedRanker(Inputs):
     classes_: Array | None
     intercept_: float | None
     link_: float | None
-    categories_: Mapping[str, list[Any]] = MappingProxyType({})  # of columns of categories
-    has_queries_: bool = False  # also of models saved before this was kept
-    data_columns_: Mapping[str, str] = MappingProxyType({})  # by role, of a file that was fitted
-    n_averaged_: int = 1  # number of models that the last fit averaged
-    selection_: Selection | None = None  # of the last fit
+    categories_: Mapping[str, list[Any]] = MappingProxyType({})
+    has_queries_: bool = False
+    data_columns_: Mapping[str, str] = MappingProxyType({})  # names by role
+    n_bags_: int = 1  # number of averaged models
+    selection_: Selection | None = None
     n_jobs: int | None = None
 
-    if not TYPE_CHECKING:  # a checker would take every attribute for known
+    if not TYPE_CHECKING:  # otherwise mypy would accept every attribute
 
         def __getattr__(self, name: str) -> Any:
-            """Say what to use where an attribute of another library is asked for."""
+            """Explain the counterpart of an attribute of another library."""
             if name not in _OTHER_ATTRIBUTES:
-                return super().__getattribute__(name)  # which raises what it raised before
+                return super().__getattribute__(name)  # raises AttributeError
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}; "
                 f"{_OTHER_ATTRIBUTES[name]}", name=name, obj=self,
@@ -121,37 +118,37 @@ class FittedRanker(Inputs):
         With `num_iteration` only that many rounds are used, from the first on. The default is all
         rounds of the model, which after early stopping are those up to the best.
 
-        An array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or DLPack) is scored
-        there by trees, to the same bits, and the scores are a CuPy array. Nothing is copied.
+        Trees score an array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or
+        DLPack) on the device, to the same bits and without copies; the scores are a CuPy array.
         """
         check_is_fitted(self)
-        there = on_gpu(X)
-        X = X if there else self._validated(X, reset=False)
+        device_input = on_gpu(X)
+        X = X if device_input else self._validated(X, reset=False)
         model = self.ensemble_
         if num_iteration is not None:
             whole_number("num_iteration", num_iteration, least=1, most=self.n_estimators_)
-            model = self._after(num_iteration)
-        if there:
+            model = self._truncated(num_iteration)
+        if device_input:
             device = open_device("cuda")
             assert device is not None
             return model.predict_on_device(device.adopt_matrix(X), device)
         with Context(self.n_jobs) as context:
             return model.predict(X, context)
 
-    def _after(self, rounds: int) -> Ensemble:
-        """The model after some of its rounds."""
-        return self.ensemble_.first(rounds * self.n_averaged_)
+    def _truncated(self, rounds: int) -> Ensemble:
+        """Return the model of the first `rounds` rounds."""
+        return self.ensemble_.first(rounds * self.n_bags_)
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
-        """Scores after each round of the model."""
+        """Yield the scores after each round of the model."""
         check_is_fitted(self)
         staged = self.ensemble_.staged_predict(self._validated(X, reset=False))
-        return islice(staged, self.n_averaged_ - 1, None, self.n_averaged_)
+        return islice(staged, self.n_bags_ - 1, None, self.n_bags_)
 
     def rank(
         self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
     ) -> NDArray[np.int64]:
-        """Rank of every row inside its query: 1 ranks first; equal scores in row order.
+        """Return the rank of every row within its query, from 1; equal scores in row order.
 
         `group`, the sizes of the queries in the order of the rows, may replace `qid`.
         """
@@ -177,8 +174,8 @@ class FittedRanker(Inputs):
     ) -> float:
         """Return the share of pairs in the right order, ties counting half.
 
-        1 is perfect and 0.5 is chance. The pairs are those of grades `y` within queries, or listed
-        `pairs` (winner, loser); all arguments are as in `fit`. A model that was fitted with queries
+        1 is perfect and 0.5 is chance. The pairs are those of grades `y` within queries, or
+        explicit `pairs` (winner, loser); all arguments are as in `fit`. A model fitted with queries
         warns if it is scored without them: pairs would join rows of different queries. See
         `precede.metrics.make_scorer` for other metrics.
         """
@@ -192,50 +189,50 @@ class FittedRanker(Inputs):
 
     @available_if(_two_classes)
     def decision_function(self, X: Any) -> Floats:
-        """Score plus `intercept_`: positive for the second class."""
+        """Return the score plus `intercept_`: positive for the second class."""
         return self.predict(X) + float(self.intercept_ or 0.0)
 
     @available_if(_has_link)
     def predict_proba(self, X: Any) -> Floats:
-        """Probabilities of the two classes, ``1 / (1 + exp(-c (f + b)))`` for the second.
+        """Return probabilities of the two classes, ``1 / (1 + exp(-c (f + b)))`` for the second.
 
         c, `link_`, and b, `intercept_`, belong to the loss. For "logistic" and
         "query_cross_entropy" c is 1, and b makes the mean probability of the training rows the
         share of the second class, by weight. For "exponential" with the price ``u^p`` c is p + 1,
         and b is ``log(F+ / F-) / (p + 1)`` with F+ the sum of ``exp(-f)`` over the second class
         and F- that of ``exp(p f)`` over the first: for p = 1 corollary 13 of Rudin & Schapire
-        (2009). Other losses and prices have no probabilities, and the method is not there; their
-        intercept, for `classify`, is that of corollary 13 as well.
+        (2009). Other losses and prices have no probabilities and lack this method; their
+        intercept, for `classify`, is also that of corollary 13.
         """
         decision, scale = self.decision_function(X), float(self.link_ or 0.0)
         return np.stack([probability(-decision, scale), probability(decision, scale)], axis=1)
 
     @available_if(_two_classes)
     def classify(self, X: Any) -> Array:
-        """The likelier of the two classes for every row."""
+        """Return the more probable class of every row."""
         assert self.classes_ is not None
         return self.classes_[(self.decision_function(X) > 0).astype(np.int64)]
 
     @property
     def feature_importances_(self) -> Floats:
-        """Share of the absolute weight of the rankers that each feature carries."""
+        """Share of each feature in the absolute weight of the weak rankers."""
         check_is_fitted(self)
         return self.ensemble_.importances()
 
     # -- explaining ------------------------------------------------------------------------
 
     def shape_function(self, feature: int | str) -> explanations.ShapeFunction:
-        """What one feature, by number or name, adds to the score; for additive models."""
+        """Return the effect of one feature on the score; for additive models."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         index = explanations.feature_index(feature, names, self.n_features_in_)
         return explanations.shape_function(self.ensemble_, index, names, self.categories_)
 
     def explain(self, X: Any, *, background: Any = None) -> explanations.Explanation:
-        """Contributions of the features to each score, which they add up to exactly.
+        """Return the contributions of the features to each score; they add up to it exactly.
 
-        With a `background` (rows to compare with, such as a hundred of the training set) they
-        count from the mean score of its rows; see `precede.explain.Explanation`.
+        With a `background` (such as a hundred rows of the training set) they are relative to the
+        mean score of its rows; see `precede.explain.Explanation`.
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
@@ -250,8 +247,8 @@ class FittedRanker(Inputs):
     def explain_pair(self, X: Any, i: int, k: int) -> explanations.PairExplanation:
         """Explain why row i of X ranks above row k, feature by feature.
 
-        i and k are positions, as for ``X.iloc``; the rows of a pandas data frame with an index of
-        its own are shown by their labels.
+        i and k are positions, as for ``X.iloc``; rows of a pandas data frame are shown by their
+        index labels.
         """
         check_is_fitted(self)
         labels = row_labels(X)
@@ -282,7 +279,7 @@ class FittedRanker(Inputs):
         >>> len(model.plot_shapes(sample.X, top=2).axes)
         2
         """
-        from precede import plots  # noqa: PLC0415  (only for those who draw)
+        from precede import plots  # noqa: PLC0415  (slow)
 
         check_is_fitted(self)
         whole_number("top", top, least=1)
@@ -295,16 +292,16 @@ class FittedRanker(Inputs):
     def plot_importance(self, X: Any = None, *, top: int = 15, ax: Axes | None = None) -> Axes:
         """Plot feature importances; see `precede.plots.importance_info` for the two kinds.
 
-        In a figure of your own, ``layout="constrained"`` makes room for long names.
+        For axes of an existing figure, ``layout="constrained"`` makes room for long names.
         """
-        from precede import plots  # noqa: PLC0415  (only for those who draw)
+        from precede import plots  # noqa: PLC0415  (slow)
 
         check_is_fitted(self)
         return plots.draw_importances(plots.importance_info(self, X, top=top), ax)
 
     def plot_history(self, columns: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
         """Plot the evaluation metrics, or else the training risk, round by round."""
-        from precede import plots  # noqa: PLC0415  (only for those who draw)
+        from precede import plots  # noqa: PLC0415  (slow)
 
         check_is_fitted(self)
         return plots.draw_learning(plots.learning_info(self, columns), ax)

@@ -1,4 +1,4 @@
-"""What an estimator is given: rows, targets, evaluation sets."""
+"""Validation of the inputs of an estimator: rows, targets, evaluation sets."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from precede.judgments import Judgments, check_column, judgments_to_fit, one_gra
 __all__ = ["Inputs", "copied_to_host", "evaluation_sets", "initial_scores", "one_for_each",
            "warn_of_misuse"]  # fmt: skip
 
-# From this many rows on, a column that equals the grades cannot be chance.
-LEAST_ROWS = 64
+# With fewer rows a column may equal the grades by chance.
+MIN_ROWS_TO_COMPARE = 64
 
-# What to do with text, for algorithms that take categories.
+# Advice about text columns, for algorithms that take categories.
 _CATEGORIES = (
     "give them a categorical type, such as X.astype({name: 'category'}) of pandas, or list them in "
     "categorical_features; leave out texts that are no categories"
@@ -31,7 +31,7 @@ _CATEGORIES = (
 
 
 class Inputs(BaseEstimator):
-    """How rows and targets are read, in a fit and after it."""
+    """Validation of rows and targets, in `fit` and afterwards."""
 
     device: str = "cpu"
 
@@ -52,7 +52,7 @@ class Inputs(BaseEstimator):
         )
 
     def _validated_on_device(self, X: Any, *, reset: bool) -> Any:
-        """Check rows that are on a GPU, and leave them there."""
+        """Validate rows on a GPU without copying them to the CPU."""
         device = open_device("cuda")
         assert device is not None
         found = device.adopt_matrix(X)
@@ -69,26 +69,26 @@ class Inputs(BaseEstimator):
         return found
 
     def _takes_categories(self) -> bool:
-        """Whether the rankers know what to do with categories."""
+        """Whether the weak rankers take categories."""
         return False
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:  # noqa: ARG002
-        """Replace categories by numbers; for algorithms that know what to do with them."""
+        """Replace categories by numbers; for algorithms that take categories."""
         return X
 
     def _target(self, n: int, y: Any, **target: Any) -> tuple[Judgments, Array | None]:
-        """Do as `judgments_to_fit`, which may not be called without a target."""
+        """Return `judgments_to_fit`; raise ValueError without a target."""
         if y is None and target.get("pairs") is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 "give grades, Judgments or pairs"
             )
-        here = {name: copied_to_host(each) for name, each in target.items()}
-        return judgments_to_fit(n, copied_to_host(y), **here)
+        on_host = {name: copied_to_host(each) for name, each in target.items()}
+        return judgments_to_fit(n, copied_to_host(y), **on_host)
 
 
 def _refuse_others(X: Any) -> None:
-    """Refuse rows that are not in memory yet, or in a form of another library."""
+    """Raise ValueError for lazy frames and for data sets of other libraries."""
     library, kind = type(X).__module__.split(".")[0], type(X).__name__
     if library in ("catboost", "lightgbm", "xgboost"):
         raise ValueError(
@@ -102,7 +102,7 @@ def _refuse_others(X: Any) -> None:
 def warn_of_misuse(given: tuple[Any, Any], X: Any, judgments: Judgments, qid: Any) -> None:
     """Warn of a target among the columns of X, and of groups that are not used as queries.
 
-    `given` are X and y as the user gave them, `X` and `judgments` what was read from them.
+    `given` are X and y as passed by the user, `X` and `judgments` the validated ones.
     """
     if not _warn_of_target(given[0], y=given[1], qid=qid):
         _warn_of_copies(X, judgments, _column_names(given[0]))
@@ -110,17 +110,17 @@ def warn_of_misuse(given: tuple[Any, Any], X: Any, judgments: Judgments, qid: An
 
 
 def _column_names(X: Any) -> list[Any] | None:
-    """Names of the columns of a data frame; None for anything else."""
+    """Return the column names of a data frame; None for other inputs."""
     columns = getattr(X, "columns", None)
     if isinstance(columns, list) and columns and not isinstance(columns[0], str):
-        columns = X.column_names  # those of pyarrow have the values
+        columns = X.column_names  # pyarrow: `columns` are the values
     return None if columns is None else list(columns)
 
 
 def _warn_of_target(X: Any, **target: Any) -> bool:
-    """Warn of a data frame among whose columns are the target or the queries, by their names.
+    """Warn of columns of a data frame that have the name of the target or of the queries.
 
-    Returns whether the target is among them.
+    Return whether the target is among them.
     """
     warned = False
     columns = _column_names(X) or ()
@@ -140,18 +140,18 @@ def _warn_of_target(X: Any, **target: Any) -> bool:
 def _warn_of_copies(X: Any, judgments: Judgments, names: Any = None) -> None:
     """Warn of a column of X that equals the grades in every row.
 
-    A few rows tell almost all columns apart, so this is O(rows + features). Small tables, in which
-    a column may equal the grades by chance, are left alone.
+    Most columns are ruled out by a few rows, so this is O(rows + features). Small tables, in which
+    a column may equal the grades by chance, are skipped.
     """
     grade, rows = judgments.grade, X.shape[0]
-    if grade is None or rows < LEAST_ROWS or on_gpu(X) or grade.min() == grade.max():
+    if grade is None or rows < MIN_ROWS_TO_COMPARE or on_gpu(X) or grade.min() == grade.max():
         return
     target = grade.astype(X.dtype)
     if scipy.sparse.issparse(X):
         X = X.tocsc()
         likely = np.flatnonzero(np.diff(X.indptr) == np.count_nonzero(target))
     else:
-        some = slice(None, None, max(1, rows // LEAST_ROWS))
+        some = slice(None, None, max(1, rows // MIN_ROWS_TO_COMPARE))
         likely = np.flatnonzero((X[some] == target[some, None]).all(axis=0))
     for column in likely.tolist():
         values = X[:, [column]].toarray()[:, 0] if scipy.sparse.issparse(X) else X[:, column]
@@ -167,11 +167,10 @@ def _warn_of_copies(X: Any, judgments: Judgments, names: Any = None) -> None:
 def _warn_of_unused_groups(judgments: Judgments, y: Any) -> None:
     """Warn if cross-validation was given groups, and the fit inside it grades without queries.
 
-    Two grades are left alone: classes of rows in groups, such as patients, may well be one list.
-    `Judgments` say what is compared, so they are taken at their word. The groups are looked for in
-    the calls on the way here, so nothing is seen, and no warning given, in worker processes and
-    threads (n_jobs of scikit-learn) or where a version of scikit-learn names its variables
-    otherwise.
+    Two grades do not warn: classes of grouped rows, such as those of patients, may be one list.
+    `Judgments` state what is compared and do not warn either. The groups are searched for in the
+    call stack, so there is no warning in worker processes and threads (n_jobs of scikit-learn), or
+    if scikit-learn renames its variables.
     """
     if isinstance(y, Judgments) or not one_graded_list(judgments):
         return
@@ -188,7 +187,7 @@ def _warn_of_unused_groups(judgments: Judgments, y: Any) -> None:
 
 
 def _has_groups(frame: FrameType) -> bool:
-    """Whether a call of scikit-learn's model selection was given groups."""
+    """Whether a stack frame belongs to scikit-learn's model selection and has groups."""
     if not frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
         return False
     given = frame.f_locals.get("params")
@@ -197,7 +196,7 @@ def _has_groups(frame: FrameType) -> bool:
 
 
 def copied_to_host(values: Any) -> Any:
-    """What is given, as a NumPy array if it is on a GPU."""
+    """Return a GPU array as a NumPy array; other values unchanged."""
     if not on_gpu(values):
         return values
     device = open_device("cuda")
@@ -206,7 +205,7 @@ def copied_to_host(values: Any) -> Any:
 
 
 def evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
-    """List of (X, y), from one or several."""
+    """Return a list of (X, y), from one or several."""
     sets = [eval_set] if isinstance(eval_set, tuple) else eval_set
     if not isinstance(sets, list) or not all(
         isinstance(each, tuple | list) and len(each) == 2 for each in sets
@@ -216,7 +215,7 @@ def evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
 
 
 def one_for_each(values: Any, count: int, name: str) -> list[Any]:
-    """List with one entry for each evaluation set."""
+    """Return a list with one entry per evaluation set."""
     if values is None:
         return [None] * count
     listed = list(values) if isinstance(values, list | tuple) else [values]
@@ -228,5 +227,5 @@ def one_for_each(values: Any, count: int, name: str) -> list[Any]:
 
 
 def initial_scores(values: Any, rows: int, name: str) -> Floats | None:
-    """Scores to start from, one per row; None where nothing is given."""
+    """Return the validated initial scores, one per row, or None."""
     return None if values is None else check_column(copied_to_host(values), name, rows)

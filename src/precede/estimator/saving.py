@@ -1,4 +1,4 @@
-"""Models in JSON files: what is written, and what is read back."""
+"""Saving and loading of fitted rankers as JSON."""
 
 from __future__ import annotations
 
@@ -42,8 +42,13 @@ from precede.weak_rankers.base import family_name
 from precede.weak_rankers.stumps import Stumps
 
 __all__ = [
-    "SavedRanker", "described_parameters", "evals_result", "history_of", "load", "parameters_of",
-    "part_of",
+    "SavedRanker",
+    "described_parameters",
+    "evals_result",
+    "load",
+    "read_history",
+    "required_field",
+    "saved_parameters",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -51,9 +56,9 @@ if TYPE_CHECKING:
 
 
 class SavedRanker(FittedRanker):
-    """How a fitted ranker is written to a file, and restored from one; see `BaseRanker`."""
+    """Saving of fitted rankers; see `BaseRanker`."""
 
-    _averaged: Any = 1  # number of models to average, side by side
+    _n_bags: Any = 1  # number of models to average
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model as JSON, atomically; `precede.load` reads it back."""
@@ -76,7 +81,7 @@ class SavedRanker(FittedRanker):
             **({"queries": True} if self.has_queries_ else {}),
             **({} if self.selection_ is None else {"selection": self.selection_.to_dict()}),
             **({"data_columns": dict(self.data_columns_)} if self.data_columns_ else {}),
-            **parameters_of(self),
+            **saved_parameters(self),
             "classes": classes,
             "intercept": self.intercept_,
             "link": self.link_,
@@ -88,8 +93,8 @@ class SavedRanker(FittedRanker):
         }
 
     def _restore(self, fields: dict[str, Any]) -> None:
-        """Take fitted attributes from what `_to_dict` gave."""
-        self.ensemble_ = Ensemble.from_dict(part_of(fields, "model", dict))
+        """Set the fitted attributes from the result of `_to_dict`."""
+        self.ensemble_ = Ensemble.from_dict(required_field(fields, "model", dict))
         self.n_features_in_ = self.ensemble_.n_features
         names = fields.get("features")
         if names is not None:
@@ -106,14 +111,14 @@ class SavedRanker(FittedRanker):
 
             self.selection_ = Selection.from_dict(fields["selection"])
         if "data_columns" in fields:
-            columns = part_of(fields, "data_columns", dict)
+            columns = required_field(fields, "data_columns", dict)
             if not all(isinstance(name, str) for name in columns.values()):
                 raise ValueError("the data columns of the model are not all text")
             self.data_columns_ = columns
-        self.history_ = history_of(part_of(fields, "history", list))
-        self.n_averaged_ = int(self._averaged)
-        self.n_estimators_ = len(self.ensemble_) // self.n_averaged_
-        self.best_iteration_ = part_of(fields, "best_iteration", int)
+        self.history_ = read_history(required_field(fields, "history", list))
+        self.n_bags_ = int(self._n_bags)
+        self.n_estimators_ = len(self.ensemble_) // self.n_bags_
+        self.best_iteration_ = required_field(fields, "best_iteration", int)
         score = fields.get("best_score")
         self.best_score_ = None if score is None else spelled(score, "best_score")
         self.evals_result_ = evals_result(self.history_)
@@ -121,7 +126,7 @@ class SavedRanker(FittedRanker):
         self._restore_classes(fields)
 
     def _restore_classes(self, fields: dict[str, Any]) -> None:
-        """Take the two classes, the intercept and the link, where there are any."""
+        """Set the two classes, the intercept and the link, if any."""
         classes = fields.get("classes")
         two = isinstance(classes, list) and len(classes) == 2
         if classes is not None and not (
@@ -150,8 +155,8 @@ def load(path: str | os.PathLike[str]) -> BaseRanker:
     ...     load(os.path.join(folder, "model.json")).predict([[2.0]]) == model.predict([[2.0]])
     array([ True])
     """
-    import precede  # noqa: PLC0415  (its list of algorithms, complete only by now)
-    from precede.estimator.base import BaseRanker  # noqa: PLC0415  (which is built on this)
+    import precede  # noqa: PLC0415  (circular)
+    from precede.estimator.base import BaseRanker  # noqa: PLC0415  (circular)
 
     fields = read_model(path)
     name = fields.get("estimator")
@@ -165,7 +170,7 @@ def load(path: str | os.PathLike[str]) -> BaseRanker:
         )
     estimator = known[name]()
     try:
-        _fill(estimator, fields)
+        _fill_estimator(estimator, fields)
     except ValueError as error:
         raise ValueError(f"{path} is not a usable model: {error}") from error
     left_out = fields.get("parameters_left_out")
@@ -178,17 +183,17 @@ def load(path: str | os.PathLike[str]) -> BaseRanker:
     return estimator
 
 
-def _fill(estimator: BaseRanker, fields: dict[str, Any]) -> None:
-    """Give an estimator the parameters and the model of a file."""
+def _fill_estimator(estimator: BaseRanker, fields: dict[str, Any]) -> None:
+    """Set the parameters and the fitted attributes from the fields of a file."""
     accepted = estimator.get_params(deep=False)
-    parameters = part_of(fields, "parameters", dict)
+    parameters = required_field(fields, "parameters", dict)
     for key, value in parameters.items():
         if not _is_plain(value):
             raise ValueError(f"the parameter {shown(key)} is {shown(value)}")
-    read = {key: _released(value) for key, value in parameters.items() if key in accepted}
+    read = {key: _decode_parameter(value) for key, value in parameters.items() if key in accepted}
     estimator.set_params(**read)
     count_jobs(estimator.n_jobs)
-    whole_number("bags", estimator._averaged, least=1)
+    whole_number("bags", estimator._n_bags, least=1)
     estimator._restore(fields)
     left_out = fields.get("parameters_left_out") or []
     if not isinstance(left_out, list) or not all(isinstance(name, str) for name in left_out):
@@ -201,23 +206,23 @@ def _subclasses(cls: type[BaseRanker]) -> Iterator[type[BaseRanker]]:
         yield from _subclasses(child)
 
 
-def part_of(fields: dict[str, Any], name: str, kind: type) -> Any:
-    """A part of a model file that must be there, and of that kind."""
+def required_field(fields: dict[str, Any], name: str, kind: type) -> Any:
+    """Return a field of a model file; raise ValueError unless it has the given type."""
     value = fields.get(name)
     if not isinstance(value, kind):
         raise ValueError(f"the model file has no {name!r}, or it is not a {kind.__name__}")
     return value
 
 
-def parameters_of(estimator: BaseRanker) -> dict[str, Any]:
-    """Parameters of an estimator that JSON can hold, and the names of those that it cannot.
+def saved_parameters(estimator: BaseRanker) -> dict[str, Any]:
+    """Return the parameters that JSON can hold, and the names of the others.
 
     >>> from precede import BaseRanker
-    >>> parameters_of(BaseRanker())
+    >>> saved_parameters(BaseRanker())
     {'parameters': {}, 'parameters_left_out': []}
     """
     parameters = estimator.get_params(deep=False)
-    named = {name: _named(value) for name, value in parameters.items()}
+    named = {name: _encode_parameter(value) for name, value in parameters.items()}
     held = {name: plain(value) for name, value in named.items() if _is_plain(value)}
     return {
         "parameters": held,
@@ -226,7 +231,7 @@ def parameters_of(estimator: BaseRanker) -> dict[str, Any]:
 
 
 def described_parameters(estimator: BaseRanker) -> dict[str, Any]:
-    """Parameters that can change a model, as JSON: those that it cannot hold are described.
+    """Return the parameters that can change a model, as JSON; see `describe`.
 
     >>> from precede import RankBoost, Columns, Features
     >>> model = RankBoost(weak_rankers=Columns() | Features())
@@ -235,15 +240,15 @@ def described_parameters(estimator: BaseRanker) -> dict[str, Any]:
     """
     parameters = estimator.get_params(deep=False)
     parameters.pop("callbacks", None)
-    return {name: plain(described(_named(value))) for name, value in parameters.items()}
+    return {name: plain(describe(_encode_parameter(value))) for name, value in parameters.items()}
 
 
-def described(value: Any, depth: int = 8) -> Any:
-    """What a value is made of: numbers and text, functions and classes by name, objects by parts.
+def describe(value: Any, depth: int = 8) -> Any:
+    """Describe a value in JSON types: functions and classes by name, objects by attributes.
 
-    >>> described([max, 2])
+    >>> describe([max, 2])
     [{'$is': 'builtins.max'}, 2]
-    >>> described(partial(max, 2))["args"]
+    >>> describe(partial(max, 2))["args"]
     (2,)
     """
     if _is_plain(value):
@@ -251,9 +256,9 @@ def described(value: Any, depth: int = 8) -> Any:
     if depth == 0:
         return {"$is": _full_name(type(value))}
     if isinstance(value, dict):
-        return [[str(key), described(each, depth - 1)] for key, each in value.items()]
+        return [[str(key), describe(each, depth - 1)] for key, each in value.items()]
     if isinstance(value, list | tuple | np.ndarray):
-        return [described(each, depth - 1) for each in value]
+        return [describe(each, depth - 1) for each in value]
     if hasattr(value, "__qualname__"):  # a function or a class
         return {"$is": _full_name(value)}
     if hasattr(value, "get_params"):
@@ -263,7 +268,7 @@ def described(value: Any, depth: int = 8) -> Any:
     else:
         parts = getattr(value, "__dict__", {})
     return {"$is": _full_name(type(value))} | {
-        str(name): described(part, depth - 1) for name, part in sorted(parts.items())
+        str(name): describe(part, depth - 1) for name, part in sorted(parts.items())
     }
 
 
@@ -272,8 +277,8 @@ def _full_name(value: Any) -> str:
 
 
 @cache
-def _saved() -> dict[str, type]:
-    """Classes of parameters that are saved by their arguments; loading makes nothing else."""
+def _serializable_classes() -> dict[str, type]:
+    """Return the classes that are saved by their arguments; loading creates no others."""
     from precede.risks.rank_weights import RankWeight  # noqa: PLC0415  (ditto)
     from precede.weak_rankers.tree_family import Trees  # noqa: PLC0415  (slow)
 
@@ -284,20 +289,20 @@ def _saved() -> dict[str, type]:
     return {cls.__name__: cls for cls in classes}
 
 
-def _named(value: Any) -> Any:
-    """A parameter as JSON can hold it, where it can; `_released` gives it back.
+def _encode_parameter(value: Any) -> Any:
+    """Return a parameter in JSON types, if possible; `_decode_parameter` is the inverse.
 
-    A family of rankers by its name, where the name says it all; objects of known classes by their
-    arguments; a dict whose keys are not all text as a list.
+    A family of weak rankers becomes its name if it has default arguments; objects of known classes
+    become their arguments; a dict with other keys than text becomes a list.
 
-    >>> _named({0: 1})
+    >>> _encode_parameter({0: 1})
     {'$items': [[0, 1]]}
     """
     if isinstance(value, dict) and not all(isinstance(k, str) and k[:1] != "$" for k in value):
         return {"$items": [[key, each] for key, each in value.items()]}
     name = family_name(value)
     cls = type(value)
-    if name or _saved().get(cls.__name__) is not cls:
+    if name or _serializable_classes().get(cls.__name__) is not cls:
         return name or value
     names = signature(cls).parameters
     if not vars(value).keys() >= names.keys():
@@ -308,24 +313,24 @@ def _named(value: Any) -> Any:
     return {"$class": cls.__name__, "arguments": arguments}
 
 
-def _released(value: Any) -> Any:
-    """A parameter of a model file, as `_named` wrote it.
+def _decode_parameter(value: Any) -> Any:
+    """Return the parameter that `_encode_parameter` wrote.
 
     >>> from precede import RankWeight
-    >>> _released(_named(RankWeight(k=10, blend=0.5)))
+    >>> _decode_parameter(_encode_parameter(RankWeight(k=10, blend=0.5)))
     RankWeight(gain='exp', discount='log', k=10, blend=0.5, by_ideal=True)
     """
     if not isinstance(value, dict) or not {"$items", "$class"} & value.keys():
         return value
     try:
         if "$items" in value:
-            return {_spelled_key(key): each for key, each in value["$items"]}
-        return _saved()[value["$class"]](**value["arguments"])
+            return {_check_key(key): each for key, each in value["$items"]}
+        return _serializable_classes()[value["$class"]](**value["arguments"])
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the parameter {shown(value)} cannot be read") from error
 
 
-def _spelled_key(key: Any) -> Any:
+def _check_key(key: Any) -> Any:
     if not isinstance(key, str | int | float):
         raise TypeError(f"{key!r} is not a column")
     return key
@@ -340,27 +345,27 @@ def _is_plain(value: Any, depth: int = 8) -> bool:
     return value is None or isinstance(value, str | int | float | bool | np.number | np.bool_)
 
 
-def history_of(rounds: list[Any]) -> History:
-    """History from a model file, numbers that JSON has not read back."""
+def read_history(rounds: list[Any]) -> History:
+    """Return the history of a model file, with NaN and infinities decoded."""
     if not all(isinstance(each, dict) for each in rounds):
         raise ValueError("the history of the model is not a list of rounds")
-    return History({name: _spelled(value) for name, value in each.items()} for each in rounds)
+    return History({name: _decode_number(value) for name, value in each.items()} for each in rounds)
 
 
-def _is_short(value: Any) -> bool:
-    """Whether a value is a whole number that NumPy can hold."""
+def _fits_int64(value: Any) -> bool:
+    """Whether a value is an integer that NumPy can hold."""
     return isinstance(value, int) and -(2**63) <= value < 2**63
 
 
-def _spelled(value: Any) -> Any:
-    """A number of `history_`, as `plain` spelled it."""
-    if value is None or isinstance(value, float) or _is_short(value):
+def _decode_number(value: Any) -> Any:
+    """Decode a number of the history that `plain` encoded."""
+    if value is None or isinstance(value, float) or _fits_int64(value):
         return value
     return spelled(value, "a value in the history of the model")
 
 
 def evals_result(history: History) -> dict[str, dict[str, list[float]]]:
-    """History columns "valid_0 ndcg@10" as LightGBM's nested dictionary."""
+    """Return history columns "valid_0 ndcg@10" as LightGBM's nested dictionary."""
     result: dict[str, dict[str, list[float]]] = {}
     for column in history.columns:
         if column.startswith("valid_") and " " in column:

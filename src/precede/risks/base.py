@@ -489,9 +489,9 @@ def pair_totals(layout: QueryLayout) -> Floats:
         _sums_below_and_above(layout.query_start, *of_level, below, above)
         total[:count] = weight * below[level] + loser_weight * above[level]
     winner, loser = layout.winner, layout.loser
-    listed = layout.pair_weight * layout.weight[winner] * layout.loser_weight[loser]
+    explicit = layout.pair_weight * layout.weight[winner] * layout.loser_weight[loser]
     for side in (winner, loser):
-        total += sums_at(side, listed, total.size)
+        total += sums_at(side, explicit, total.size)
     return total
 
 

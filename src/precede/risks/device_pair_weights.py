@@ -107,13 +107,13 @@ class DevicePairWeights(PairWeights):
             "plus_masses", -(-chunks // 64), 64, chunks, self._chunks, values, self._row_sums,
             self._row_ones, sums, ties,
         )  # fmt: skip
-        mass, tied = device.exact_sums([sums, ties])
+        total, tied = device.exact_sums([sums, ties])
         device.over_rows(
             "plus_pull", self._n_rows, self._query, self._first_chunk, self._chunks,
-            self._column_start, self._columns, self._row_sums, float(mass), self.pull,
+            self._column_start, self._columns, self._row_sums, float(total), self.pull,
         )  # fmt: skip
-        self._weight_sum = mass
-        self.tied = min(max(tied / mass, 0.0), 1.0)
+        self._weight_sum = total
+        self.tied = min(max(tied / total, 0.0), 1.0)
 
     def ties(self, weak_rankers: Sequence[Any]) -> Floats:
         """Return the share of the weight of the pairs that each weak ranker ties."""

@@ -134,9 +134,9 @@ class SeparableRisk(BoundLossRisk):
         )  # fmt: skip
         if cache.pair_mass.size:
             integers = np.zeros(pull.size, np.int64)
-            mass = to_integers(cache.pair_mass)
-            np.add.at(integers, self.layout.winner, mass)
-            np.subtract.at(integers, self.layout.loser, mass)
+            shares = to_integers(cache.pair_mass)
+            np.add.at(integers, self.layout.winner, shares)
+            np.subtract.at(integers, self.layout.loser, shares)
             pull += integers / SCALE
         log_gradient_sum = log_value + log_of(self.power * self.rate)
         return State(scores, log_value, log_gradient_sum, pull, cache)
@@ -191,9 +191,9 @@ class SeparableRisk(BoundLossRisk):
         correct, wrong = self._ordered_weights(cache, self.sums_where_one(state, values))
         if cache.pair_mass.size:
             winner, loser = self.layout.winner, self.layout.loser
-            listed = values[winner].astype(np.int8) - values[loser]
-            correct = np.append(correct, cache.pair_mass[listed > 0])
-            wrong = np.append(wrong, cache.pair_mass[listed < 0])
+            order = values[winner].astype(np.int8) - values[loser]
+            correct = np.append(correct, cache.pair_mass[order > 0])
+            wrong = np.append(wrong, cache.pair_mass[order < 0])
         correct_sum, wrong_sum = exact_sums([correct, wrong], self.query_context, few=True)
         return EdgeWeights(correct_sum, wrong_sum, max(0.0, 1.0 - correct_sum - wrong_sum))
 

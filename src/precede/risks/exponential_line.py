@@ -139,7 +139,7 @@ def _log_sums_at_level_scale(risk: SeparableRisk, state: State, values: Bytes) -
 
 
 def _log_sums_at_own_scale(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
-    """Return the same, computed from rows with each sum relative to its own largest term."""
+    """Return these logarithms from rows, each sum relative to its own largest term."""
     chunks, scores = risk.chunks, risk.rate * state.scores
     extremes = np.empty((chunks.count, 4))
     common = (chunks.start, scores, risk.log_weight, values, risk.power)

@@ -282,7 +282,7 @@ def _multiply_and_sum(
         bottom, begin, end = chunks[chunk, 0], chunks[chunk, 1], chunks[chunk, 2]
         column = columns[column_start[chunk] : column_start[chunk + 1]]
         column[:] = 0.0
-        mass, ties = 0.0, 0.0
+        weight_sum, ties = 0.0, 0.0
         for item in range(begin, end):
             losers = count[item]
             row = weights[start[item] : start[item] + losers]
@@ -294,9 +294,9 @@ def _multiply_and_sum(
             total = _sum(row)
             above = _dot(row, one[bottom : bottom + losers])
             row_sums[item] = total
-            mass += total
+            weight_sum += total
             ties += above if values[item] == 1 else total - above
-        sums[0, chunk] = mass
+        sums[0, chunk] = weight_sum
         sums[1, chunk] = ties
 
 
@@ -345,11 +345,11 @@ def _add_chunk_columns(
 
 @njit(cache=True, nogil=True)
 def _add_explicit_pairs(
-    winner: Integers, loser: Integers, mass: Floats, integers: Integers
+    winner: Integers, loser: Integers, share: Floats, integers: Integers
 ) -> None:
     """Add explicit pairs as integers, so that their order does not matter."""
     for pair in range(winner.size):
-        whole = np.int64(np.rint(mass[pair] * 2305843009213693952.0))
+        whole = np.int64(np.rint(share[pair] * 2305843009213693952.0))
         integers[winner[pair]] += whole
         integers[loser[pair]] -= whole
 
@@ -410,9 +410,9 @@ def _sums_along(
             row = weights[start[item] : start[item] + count[item]]
             for k in range(row.size):
                 exponent, slope = _exponent_and_slope(values[item], values[bottom + k], table)
-                mass = row[k] * portable_exp(exponent)
-                total += mass
-                slope_sum += mass * slope
+                weight = row[k] * portable_exp(exponent)
+                total += weight
+                slope_sum += weight * slope
         sums[0, chunk] = total
         sums[1, chunk] = slope_sum
 

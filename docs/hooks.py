@@ -69,13 +69,10 @@ def executed(path: Path) -> tuple[str, dict[str, bytes]]:
 
 
 def public_names() -> dict[str, str]:
-    """The module of every public name, as `precede/__init__.py` lists them."""
-    tree = ast.parse((ROOT / "src/precede/__init__.py").read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        targets = getattr(node, "targets", [getattr(node, "target", None)])
-        if any(getattr(target, "id", "") == "_HOME" for target in targets):
-            return ast.literal_eval(node.value)
-    raise ValueError("precede/__init__.py lists no names")
+    """The module of every public name, as `precede/__init__.pyi` lists them."""
+    tree = ast.parse((ROOT / "src/precede/__init__.pyi").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.name: node.module for node in imports for alias in node.names}
 
 
 def documented_modules() -> list[str]:
@@ -86,8 +83,7 @@ def documented_modules() -> list[str]:
         path = ROOT / "src/precede" / name.replace(".", "/")
         inside = sorted(each.stem for each in path.glob("*.py")) if path.is_dir() else []
         found += [f"{name}.{each}" for each in inside if each[0] != "_"] or [name]
-    moved = {"trec": "files.trec"}
-    return [moved.get(name, name) for name in found if not name.startswith("cli.")]
+    return [name for name in found if not name.startswith("cli.")]
 
 
 def reference() -> dict[str, str]:

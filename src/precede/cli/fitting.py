@@ -9,7 +9,6 @@ import itertools
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +58,9 @@ __all__ = [
 
 def algorithms() -> dict[str, type[BaseRanker]]:
     """Every ranker that the package offers, by name."""
-    found = {}
-    for name, home in precede._HOME.items():
-        if home.startswith("algorithms."):
-            thing = getattr(import_module(f"precede.{home}"), name)
-            if inspect.isclass(thing) and issubclass(thing, BaseRanker):
-                found[name] = thing
-    return found
+    found = {name: getattr(precede.algorithms, name) for name in dir(precede.algorithms)}
+    return {name: thing for name, thing in found.items()
+            if inspect.isclass(thing) and issubclass(thing, BaseRanker)}  # fmt: skip
 
 
 # Parameters by what they are about; those not listed here concern the objective.

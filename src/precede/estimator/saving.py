@@ -160,8 +160,8 @@ def load(path: str | os.PathLike[str]) -> BaseRanker:
 
     fields = read_model(path)
     name = fields.get("estimator")
-    if isinstance(name, str) and name in precede.__all__:
-        getattr(precede, name)  # imports the module that defines it
+    if isinstance(name, str) and name in dir(precede.algorithms):
+        getattr(precede.algorithms, name)  # imports the module that defines it
     known = {cls.__name__: cls for cls in _subclasses(BaseRanker) if cls.__name__[0] != "_"}
     if not isinstance(name, str) or name not in known:
         raise ValueError(

@@ -3,7 +3,7 @@
 `read` gives a `Data`: features, what is known about their order, and their names. It looks at
 the first bytes where the name of a file does not say what it is, opens gzip by itself, and
 takes ``-`` for standard input. `write` goes the other way; a file appears only when it is whole.
-TREC's qrels and runs are in `precede.trec`.
+TREC's qrels and runs are in `precede.files.trec`.
 """
 
 from __future__ import annotations

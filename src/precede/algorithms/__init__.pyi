@@ -1,0 +1,14 @@
+from .adaboost import AdaBoostRanker as AdaBoostRanker
+from .boosted import BoostedRanker as BoostedRanker
+from .convex_risk import ConvexRiskRanker as ConvexRiskRanker
+from .e2 import e2_loss as e2_loss
+from .e2 import staged_e2_loss as staged_e2_loss
+from .empirical_risk import minimize_ranking_risk as minimize_ranking_risk
+from .glass_box import GlassBoxRanker as GlassBoxRanker
+from .multilabel import MultilabelRanker as MultilabelRanker
+from .push import PushRanker as PushRanker
+from .qbrank import QBRank as QBRank
+from .rankboost import RankBoost as RankBoost
+from .rankboost_plus import RankBoostPlus as RankBoostPlus
+from .smooth_margin import SmoothMarginRanker as SmoothMarginRanker
+from .tuning import tune as tune

@@ -1,0 +1,10 @@
+from .calibration import LogOdds as LogOdds
+from .calibration import fit_log_odds as fit_log_odds
+from .card import Reason as Reason
+from .card import Scorecard as Scorecard
+from .cutting import CutOffs as CutOffs
+from .cutting import cut_offs as cut_offs
+from .rounding import OrderChanges as OrderChanges
+from .rounding import order_changes as order_changes
+from .stability import Stability as Stability
+from .stability import population_stability as population_stability

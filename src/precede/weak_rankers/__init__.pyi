@@ -18,12 +18,12 @@ from .regressors import RegressionSearch as RegressionSearch
 from .regressors import Regressors as Regressors
 from .regressors import check_targets as check_targets
 from .stumps import Stump as Stump
-from .stumps import StumpSearch as StumpSearch
 from .stumps import Stumps as Stumps
-from .tree_family import TreeSearch as TreeSearch
+from .stumps import StumpSearch as StumpSearch
 from .tree_family import Trees as Trees
-from .trees import Forest as Forest
+from .tree_family import TreeSearch as TreeSearch
 from .trees import MAX_FEATURES as MAX_FEATURES
+from .trees import Forest as Forest
 from .trees import Tree as Tree
 from .trees import tree_from_lightgbm as tree_from_lightgbm
 from .trees import tree_from_sklearn as tree_from_sklearn

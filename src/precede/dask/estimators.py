@@ -376,7 +376,7 @@ class DaskConvexRiskRanker(_DaskRanker, ConvexRiskRanker):
         return isinstance(self.radius, str)
 
     def _risk(self) -> Risk:
-        return PairRisk(self._chosen_loss(), balance=self.balance)
+        return PairRisk(self.loss, balance=self.balance)
 
 
 class DaskBoostedRanker(_DaskRanker, BoostedRanker):

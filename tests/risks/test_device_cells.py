@@ -1,4 +1,4 @@
-"""Long lists by cells on a device, here an emulated one, beside the CPU: the same bits."""
+"""Long lists by cells on an emulated GPU: the same bits as on the CPU."""
 
 import numpy as np
 import pytest
@@ -17,10 +17,13 @@ def assert_same(judgments, scores, balance="pairs", device=None):
     risk = PairRisk("logistic", balance=balance)
     bound = risk.bind(layout, Context(1, device))
     assert bound.on_device
-    here, there = risk.bind(layout).state(at), bound.state(device.put(at))
-    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
-    np.testing.assert_array_equal(device.get(there.pull), here.pull)
-    np.testing.assert_array_equal(device.get(there.cache), here.cache)
+    on_cpu, on_gpu = risk.bind(layout).state(at), bound.state(device.put(at))
+    assert (on_cpu.log_value, on_cpu.log_gradient_sum) == (
+        on_gpu.log_value,
+        on_gpu.log_gradient_sum,
+    )
+    np.testing.assert_array_equal(device.get(on_gpu.pull), on_cpu.pull)
+    np.testing.assert_array_equal(device.get(on_gpu.cache), on_cpu.cache)
     return device
 
 
@@ -49,7 +52,7 @@ def test_balances(balance):
 
 @pytest.mark.parametrize("far", [100.0, 5000.0])
 def test_scores_far_apart(far):
-    """A list with gaps between its cells is left to the CPU, and the others are not."""
+    """Only lists with gaps between their cells are summed on the CPU."""
     judgments, rng = lists(4, 4)
     scores = rng.normal(size=len(judgments))
     scores[3] = -far
@@ -82,9 +85,9 @@ def test_fits_of_one_list(monkeypatch, given):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(1500, 4))
     y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=1500) > 0
-    here, there = (
+    on_cpu, on_gpu = (
         BoostedRanker(n_estimators=3, num_leaves=7, device=name, **given).fit(X, y)
         for name in ("cpu", "cuda")
     )
-    assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
+    assert on_cpu.ensemble_.to_dict() == on_gpu.ensemble_.to_dict()
     assert "cell_read" in device.launched

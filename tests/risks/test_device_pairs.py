@@ -1,4 +1,4 @@
-"""Which pairs are summed on a device, here one that the CPU emulates, and their bits."""
+"""Pairs summed on an emulated GPU: which ones, and the same bits as on the CPU."""
 
 import numpy as np
 import pytest
@@ -40,8 +40,8 @@ def test_other_pairs_are_not(monkeypatch):
 @pytest.mark.parametrize("graded", [False, True])
 @pytest.mark.parametrize("asked", [False, True])
 @pytest.mark.parametrize("spread", [1.0, 300.0])
-def test_listed_pairs(loss, graded, asked, spread):
-    """Alone or beside grades; rows may win and lose any number of them."""
+def test_explicit_pairs(loss, graded, asked, spread):
+    """With and without grades; rows win and lose any number of explicit pairs."""
     rng = np.random.default_rng(0)
     pairs = rng.permuted(np.tile(np.arange(60), (200, 1)), axis=1)[:, :2]
     pairs[:50, 0] = 7
@@ -52,31 +52,34 @@ def test_listed_pairs(loss, graded, asked, spread):
     judgments = Judgments(GRADES if graded else None, pairs=pairs, n=60, **given)
     risk = bound(judgments, loss)
     device, scores = risk.context.device, spread * rng.normal(size=risk.layout.n_used_rows)
-    here, there = risk.state(scores), risk.state(device.put(scores))
-    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
-    np.testing.assert_array_equal(here.pull, there.pull.get())
-    np.testing.assert_array_equal(here.cache, there.cache.get())
+    on_cpu, on_gpu = risk.state(scores), risk.state(device.put(scores))
+    assert (on_cpu.log_value, on_cpu.log_gradient_sum) == (
+        on_gpu.log_value,
+        on_gpu.log_gradient_sum,
+    )
+    np.testing.assert_array_equal(on_cpu.pull, on_gpu.pull.get())
+    np.testing.assert_array_equal(on_cpu.cache, on_gpu.cache.get())
     assert "listed_rows" in device.launched
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge", Hinge("gap")], ids=str)
 @pytest.mark.parametrize("spread", [1.0, 300.0])
-def test_states_here_and_there(loss, spread):
+def test_states_on_cpu_and_device(loss, spread):
     risk = bound(Judgments(GRADES, QUERIES), loss)
     device, scores = risk.context.device, spread * np.random.default_rng(0).normal(size=60)
-    here, there = risk.state(scores), risk.state(device.put(scores))
-    assert not device.holds(here.pull)
-    assert device.holds(there.pull)
-    assert here.log_value == there.log_value
-    np.testing.assert_array_equal(here.pull, there.pull.get())
-    np.testing.assert_array_equal(here.cache, there.cache.get())
+    on_cpu, on_gpu = risk.state(scores), risk.state(device.put(scores))
+    assert not device.holds(on_cpu.pull)
+    assert device.holds(on_gpu.pull)
+    assert on_cpu.log_value == on_gpu.log_value
+    np.testing.assert_array_equal(on_cpu.pull, on_gpu.pull.get())
+    np.testing.assert_array_equal(on_cpu.cache, on_gpu.cache.get())
     for kind in ("newton", "bound", "terms", "uniform"):
-        weight = risk.pull_of(there).hessian(kind)
-        np.testing.assert_array_equal(device.get(weight), risk.pull_of(here).hessian(kind))
+        weight = risk.pull_of(on_gpu).hessian(kind)
+        np.testing.assert_array_equal(device.get(weight), risk.pull_of(on_cpu).hessian(kind))
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_pairs_beyond_all_margins_do_not_pull(loss):
+def test_pairs_beyond_all_margins_have_no_gradient(loss):
     risk = bound(Judgments([1, 0]), loss)
     state = risk.state(risk.context.device.put(np.array([0.0, 5.0])))
     assert state.log_value == -np.inf

@@ -1,4 +1,4 @@
-"""Pairs weighted by rank on a device, here an emulated one, beside the CPU: the same bits."""
+"""Pairs weighted by rank on an emulated GPU: the same bits as on the CPU."""
 
 import numpy as np
 import pytest
@@ -26,26 +26,26 @@ def bound(judgments, rule, loss="logistic", balance="items", device=None):
 
 
 def assert_same(judgments, rule, scores, later, **given):
-    """States of a round that begins at some scores, there and at later ones."""
+    """Compare the states of a round at the scores where it begins, and at later ones."""
     device = EmulatedDevice()
-    here, there = bound(judgments, rule, **given), bound(judgments, rule, device=device, **given)
-    assert there.on_device
-    order = here.layout.order
+    on_cpu, on_gpu = bound(judgments, rule, **given), bound(judgments, rule, device=device, **given)
+    assert on_gpu.on_device
+    order = on_cpu.layout.order
     for start in (scores, later):
         at, end = scores[order], start[order]
-        for risk, put in ((here, np.asarray), (there, device.put)):
+        for risk, put in ((on_cpu, np.asarray), (on_gpu, device.put)):
             assert risk.begin_round(put(at))
         for value in (False, True):
-            one = here.first_state(end, value=value)
-            other = there.first_state(device.put(end), value=value)
+            one = on_cpu.first_state(end, value=value)
+            other = on_gpu.first_state(device.put(end), value=value)
             np.testing.assert_array_equal(one.log_value, other.log_value)
             assert one.log_gradient_sum == other.log_gradient_sum
             np.testing.assert_array_equal(one.pull, other.pull.get())
             np.testing.assert_array_equal(one.cache, other.cache.get())
-        assert here.log_value(end) == there.log_value(device.put(end))
+        assert on_cpu.log_value(end) == on_gpu.log_value(device.put(end))
         for kind in ("newton", "bound", "terms", "uniform"):
-            weight = there.pull_of(other).hessian(kind)
-            np.testing.assert_array_equal(device.get(weight), here.pull_of(one).hessian(kind))
+            weight = on_gpu.pull_of(other).hessian(kind)
+            np.testing.assert_array_equal(device.get(weight), on_cpu.pull_of(one).hessian(kind))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
@@ -102,10 +102,10 @@ def test_fits(monkeypatch, given):
     X = rng.normal(size=(500, 4))
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=500), [0, 1, 2])
     given = {"n_estimators": 3, "num_leaves": 7, "rank_weight": "ndcg@10", **given}
-    here, there = (
+    on_cpu, on_gpu = (
         BoostedRanker(**given, device=name).fit(X, y, qid=np.arange(500) // 20)
         for name in ("cpu", "cuda")
     )
-    assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
-    np.testing.assert_array_equal(here.history_["log_risk"], there.history_["log_risk"])
+    assert on_cpu.ensemble_.to_dict() == on_gpu.ensemble_.to_dict()
+    np.testing.assert_array_equal(on_cpu.history_["log_risk"], on_gpu.history_["log_risk"])
     assert "ranked_pairs" in device.launched

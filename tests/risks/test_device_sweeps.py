@@ -1,4 +1,4 @@
-"""Hinges of long lists on a device, here an emulated one, beside the CPU: the same bits."""
+"""Hinges of long lists on an emulated GPU: the same bits as on the CPU."""
 
 import numpy as np
 import pytest
@@ -21,13 +21,16 @@ def assert_same(judgments, scores, loss, balance="pairs"):
     risk = PairRisk(loss, balance=balance)
     bound = risk.bind(layout, Context(1, device))
     assert bound.on_device
-    here, there = risk.bind(layout).state(at), bound.state(device.put(at))
-    assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
-    np.testing.assert_array_equal(device.get(there.pull), here.pull)
-    np.testing.assert_array_equal(device.get(there.cache), here.cache)
+    on_cpu, on_gpu = risk.bind(layout).state(at), bound.state(device.put(at))
+    assert (on_cpu.log_value, on_cpu.log_gradient_sum) == (
+        on_gpu.log_value,
+        on_gpu.log_gradient_sum,
+    )
+    np.testing.assert_array_equal(device.get(on_gpu.pull), on_cpu.pull)
+    np.testing.assert_array_equal(device.get(on_gpu.cache), on_cpu.cache)
     for kind in ("newton", "bound", "terms", "uniform"):
-        weight = bound.pull_of(there).hessian(kind)
-        np.testing.assert_array_equal(device.get(weight), bound.pull_of(here).hessian(kind))
+        weight = bound.pull_of(on_gpu).hessian(kind)
+        np.testing.assert_array_equal(device.get(weight), bound.pull_of(on_cpu).hessian(kind))
     return device
 
 
@@ -51,8 +54,8 @@ def test_states_are_equal_to_the_bit(loss, grades, weighted, spread):
 
 @LOSSES
 @pytest.mark.parametrize("bits", [1, 4])
-def test_many_blocks(loss, bits, monkeypatch):
-    """More blocks of a side than threads carry at a time."""
+def test_many_chunks(loss, bits, monkeypatch):
+    """A side has more chunks than threads that carry moments."""
     monkeypatch.setattr(hinge_sweeps, "CHUNK_BITS", bits)
     judgments, rng = lists(1, 3, weighted=True, sizes=(1500, 40))
     assert_same(judgments, rng.normal(size=len(judgments)), loss)
@@ -74,7 +77,7 @@ def test_lists_in_order_and_in_the_wrong_order(loss):
 
 
 @LOSSES
-def test_listed_pairs_beside_a_long_list(loss):
+def test_explicit_pairs_beside_a_long_list(loss):
     rng = np.random.default_rng(2)
     pairs = rng.permuted(np.tile(np.arange(2000), (300, 1)), axis=1)[:, :2]
     given = {"pair_margin": rng.random(300)} if loss.gap else {}
@@ -94,7 +97,7 @@ def test_fits_of_one_list(monkeypatch, loss, given):
     X = rng.normal(size=(1500, 4))
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=1500), [-1, 1])
     given = {"n_estimators": 3, "num_leaves": 7, "loss": loss, **given}
-    here, there = (BoostedRanker(device=name, **given).fit(X, y) for name in ("cpu", "cuda"))
-    assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
-    np.testing.assert_array_equal(here.history_["log_risk"], there.history_["log_risk"])
+    on_cpu, on_gpu = (BoostedRanker(device=name, **given).fit(X, y) for name in ("cpu", "cuda"))
+    assert on_cpu.ensemble_.to_dict() == on_gpu.ensemble_.to_dict()
+    np.testing.assert_array_equal(on_cpu.history_["log_risk"], on_gpu.history_["log_risk"])
     assert "sweep_read" in device.launched

@@ -1,4 +1,4 @@
-"""Hinge risks of long lists by scans in chunks, against all pairs."""
+"""Hinge risks of long lists by scans in chunks, compared with all pairs."""
 
 import numpy as np
 import pytest
@@ -19,14 +19,14 @@ LOSSES = ["hinge", "hinge with margin 0", "hinge with gaps", "squared hinge",
 
 @pytest.fixture(params=[1, 3, 9], ids=lambda bits: f"chunks of {2**bits}")
 def all_swept(monkeypatch, request):
-    """No pair of two grades is enumerated, however short the query."""
+    """Enumerate no graded pair, however short the query."""
     monkeypatch.setattr(hinge_sweeps, "MAX_PAIRS_PER_ROW", 0)
     monkeypatch.setattr(hinge_sweeps, "CHUNK_BITS", request.param)
     monkeypatch.setattr(hinge_sweeps, "MIN_RADIX_ROWS", 8)
 
 
 def state_of(made, scores, loss, *, jobs=1, balance="pairs"):
-    """Value, mass, pull and curvature of the library, not normalized, one number a row."""
+    """Return value, gradient sum, pull and Hessian of the library by row, not normalized."""
     with Context(jobs) as context:
         bound = PairRisk(loss, balance=balance).bind(made, context)
         assert isinstance(bound, HingeRisk)
@@ -39,7 +39,7 @@ def state_of(made, scores, loss, *, jobs=1, balance="pairs"):
 
 
 def all_pairs(loss, grade, weight, scores):
-    """The value, what every row wins and loses, and curvatures, from the matrix of all pairs."""
+    """Return value, slopes as winner and as loser, and Hessian from the matrix of all pairs."""
     margin = scores[:, None] - scores[None, :]
     if loss.gap:
         margin = (scores - grade)[:, None] - (scores - grade)[None, :]
@@ -51,8 +51,8 @@ def all_pairs(loss, grade, weight, scores):
 
 @pytest.mark.usefixtures("all_swept")
 @pytest.mark.parametrize("name", LOSSES)
-def test_sums_by_sweeps_are_those_of_enumeration(name):
-    """All kinds of judgments, by the twin in decimals."""
+def test_sums_by_scans_equal_enumeration(name):
+    """All kinds of judgments, compared with decimal arithmetic."""
     loss, twin, gap = some.LOSSES[name]
 
     @given(some.judgments(margins=gap), st.data())
@@ -81,7 +81,7 @@ def test_sums_by_sweeps_are_those_of_enumeration(name):
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0, 40.0, 1e5])
 @pytest.mark.parametrize("levels", [2, 3, 7])
 def test_every_row_of_a_long_list_keeps_its_digits(loss, levels, spread, monkeypatch):
-    """Relative errors, of rows far from all others too."""
+    """Relative errors are small also for rows far from all others."""
     monkeypatch.setattr(hinge_sweeps, "MAX_PAIRS_PER_ROW", 0)
     rng = np.random.default_rng(levels)
     n = 2500
@@ -98,7 +98,7 @@ def test_every_row_of_a_long_list_keeps_its_digits(loss, levels, spread, monkeyp
 
 @pytest.mark.parametrize("loss", [Hinge(), Hinge(0.3), SquaredHinge()], ids=str)
 def test_pairs_on_the_kink_are_counted_on_neither_side(loss):
-    """Decimal fractions: whether a margin is below the knot is decided once for both rows."""
+    """With decimal fractions, both rows of a pair agree whether the margin is below the knot."""
     rng = np.random.default_rng(0)
     made = Judgments(rng.integers(0, 2, 3000))
     scores = rng.integers(-30, 30, 3000) / 10
@@ -111,7 +111,7 @@ def test_pairs_on_the_kink_are_counted_on_neither_side(loss):
 
 @pytest.mark.parametrize("loss", [Hinge(), SquaredHinge()], ids=str)
 def test_lists_long_and_short_are_summed_together(loss):
-    """Without any change of thresholds: some queries are enumerated, some are not."""
+    """With the default thresholds some queries are enumerated, some are not."""
     rng = np.random.default_rng(1)
     qid = np.repeat([0, 1, 2, 3], [40, 900, 5, 1500])
     grade = rng.integers(0, 4, qid.size).astype(float)
@@ -159,8 +159,8 @@ def test_every_pair_is_in_one_split_or_range(data):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("levels", [2, 6])
 @pytest.mark.usefixtures("tiny_thresholds")
-def test_sums_by_sweeps_do_not_depend_on_the_number_of_threads(loss, levels):
-    """Blocks of fixed size and stable sorts: equal bits."""
+def test_sums_by_scans_do_not_depend_on_the_number_of_threads(loss, levels):
+    """Chunks have a fixed size and sorts are stable."""
     rng = np.random.default_rng(levels)
     n = 40_000
     qid = np.where(np.arange(n) < 30_000, 0, np.arange(n) // 2000)
@@ -174,7 +174,7 @@ def test_sums_by_sweeps_do_not_depend_on_the_number_of_threads(loss, levels):
 
 @pytest.mark.usefixtures("all_swept")
 def test_merged_orders_are_those_of_a_stable_sort():
-    """Sides of outer splits are merged from those of inner ones; -0 is 0."""
+    """Sides of outer splits are merged from the sides of inner splits; -0 equals 0."""
     rng = np.random.default_rng(0)
     made = Judgments(rng.integers(0, 9, 700), np.arange(700) // 350).to_layout()
     scores = rng.integers(-3, 4, made.n_used_rows) / 2 + 0.0

@@ -1,4 +1,4 @@
-"""Logistic risk by cells of the score axis, against all pairs."""
+"""Logistic risk by cells of the score axis, compared with all pairs."""
 
 import numpy as np
 import pytest
@@ -16,13 +16,13 @@ from precede.risks.logistic_cells import LogisticRisk, _plan
 
 @pytest.fixture
 def all_by_cells(monkeypatch):
-    """No pair of two grades is enumerated, however short the query."""
+    """Enumerate no graded pair, however short the query."""
     monkeypatch.setattr(logistic_cells, "PAIRS_PER_ROW", 0)
     monkeypatch.setattr(logistic_cells, "PAIRS_PER_SIDE", 0)
 
 
 def state_of(made, scores, *, jobs=1, balance="pairs"):
-    """Value, mass, pull and curvature of the library, not normalized, one number a row."""
+    """Return value, gradient sum, pull and Hessian of the library by row, not normalized."""
     with Context(jobs) as context:
         bound = PairRisk("logistic", balance=balance).bind(made, context)
         assert isinstance(bound, LogisticRisk)
@@ -35,7 +35,7 @@ def state_of(made, scores, *, jobs=1, balance="pairs"):
 
 
 def all_pairs(grade, weight, scores):
-    """The same, and what a row wins and loses apart, from the matrix of all pairs."""
+    """Return value, slopes as winner and as loser, and Hessian from the matrix of all pairs."""
     margin = scores[:, None] - scores[None, :]
     pairs = (grade[:, None] > grade[None, :]) * weight[:, None] * weight[None, :]
     with np.errstate(under="ignore"):
@@ -47,8 +47,8 @@ def all_pairs(grade, weight, scores):
 
 @pytest.mark.parametrize("groups", ["two", "many"])
 @pytest.mark.parametrize("threads", ["between nodes", "inside nodes"])
-def test_sums_by_cells_are_those_of_enumeration(groups, threads, all_by_cells, monkeypatch):
-    """All kinds of judgments, by the twin in decimals; grades in two groups or one for each."""
+def test_sums_by_cells_equal_enumeration(groups, threads, all_by_cells, monkeypatch):
+    """All kinds of judgments, compared with decimal arithmetic; two groups, or one per grade."""
     monkeypatch.setattr(logistic_cells, "ROWS_PER_GROUP", 1 if groups == "many" else 2048)
     monkeypatch.setattr(
         logistic_cells, "MIN_SHARED_ROWS", 1 if threads == "inside nodes" else 1 << 16
@@ -76,7 +76,7 @@ def test_sums_by_cells_are_those_of_enumeration(groups, threads, all_by_cells, m
 @pytest.mark.parametrize("spread", [0.0, 0.1, 1.0, 5.0, 40.0, 300.0, 1e3, 1e5, 1e300])
 @pytest.mark.parametrize("levels", [2, 3, 7])
 def test_every_row_of_a_long_list_keeps_its_digits(levels, spread, all_by_cells):
-    """Relative errors, of rows far from all others too, where their sums are 1e-200."""
+    """Relative errors are small also for rows far from all others, with sums of 1e-200."""
     rng = np.random.default_rng(levels)
     n = 1200
     grade = rng.integers(0, levels, n).astype(float)
@@ -97,7 +97,7 @@ def test_every_row_of_a_long_list_keeps_its_digits(levels, spread, all_by_cells)
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("apart", [2.0, 3.0, 20.0, 36.5, 40.0, 300.0])
 def test_classes_far_apart_keep_the_digits_of_their_losses(apart, sign, all_by_cells):
-    """In order every sum is about exp(-m); reversed the curvature is, and the value -m."""
+    """In order all sums are about exp(-m); reversed only the curvature is, and the value -m."""
     rng = np.random.default_rng(0)
     grade = np.repeat([0.0, 1.0], 300)
     scores = sign * apart * grade + 0.3 * rng.standard_normal(600)
@@ -108,7 +108,7 @@ def test_classes_far_apart_keep_the_digits_of_their_losses(apart, sign, all_by_c
 
 
 def test_lists_long_and_short_are_summed_together():
-    """Without any change of thresholds: some queries are enumerated, some are not."""
+    """With the default thresholds some queries are enumerated, some are not."""
     rng = np.random.default_rng(1)
     qid = np.repeat([0, 1, 2, 3], [40, 900, 5, 1500])
     grade = rng.integers(0, 4, qid.size).astype(float)
@@ -146,7 +146,7 @@ def test_every_pair_is_in_one_node_or_range(data):
         bounds = [nodes.bounds[first:last] for first, last in ends]
         count += sum(_count(each) for each in bounds)
         rows = np.concatenate([np.arange(each[0], each[-1]) for each in bounds])
-        assert np.unique(rows).size == rows.size  # no row is twice in one depth
+        assert np.unique(rows).size == rows.size  # nodes of one depth share no row
     assert count == layout.count_graded_pairs()
 
 
@@ -159,7 +159,7 @@ def _count(bounds):
 def test_sums_by_cells_do_not_depend_on_the_number_of_threads(
     levels, spread, tiny_thresholds, monkeypatch
 ):
-    """Blocks of fixed size, cells in order: equal bits, of nodes large and small."""
+    """Chunks have a fixed size and cells are summed in order, in large and small nodes."""
     monkeypatch.setattr(logistic_cells, "MIN_SHARED_ROWS", 1 << 15)
     rng = np.random.default_rng(levels)
     n = 80_000
@@ -195,7 +195,7 @@ def test_the_order_of_the_rows_of_a_long_list_changes_no_bit_of_a_fit():
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_many_grades_and_scores_far_apart_take_bounded_memory(jobs, monkeypatch):
-    """So many cells for each of 19 groups that the node is cut in two again and again."""
+    """With this many cells for 19 groups the node is halved recursively."""
     rng = np.random.default_rng(4)
     n = 40_000
     grade = rng.integers(0, 19, n).astype(float)
@@ -216,7 +216,7 @@ def test_many_grades_and_scores_far_apart_take_bounded_memory(jobs, monkeypatch)
 
 
 def test_equal_scores_and_one_class():
-    """All margins are 0; and without a pair there is nothing to sum."""
+    """All margins are 0; a list with one class has no pair."""
     n = 3000
     grade = np.arange(n) % 3 == 0
     pairs = 1000 * 2000
@@ -228,7 +228,7 @@ def test_equal_scores_and_one_class():
     assert bound.state(np.zeros(0)).log_gradient_sum == -np.inf
 
 
-def test_masses_of_a_ranker_on_a_long_list():
+def test_edge_weights_on_a_long_list():
     rng = np.random.default_rng(3)
     grade = rng.integers(0, 3, 1500).astype(float)
     scores, values = rng.standard_normal(1500), rng.integers(0, 2, 1500)

@@ -1,4 +1,4 @@
-"""Enumerated pairs with weights by rank; compared with enumeration in test_rank_weights.py."""
+"""Enumerated pairs with weights by rank; test_rank_weights.py checks their sums."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_the_first_round_of_a_long_list_is_linear(loss):
 
 
 def test_a_tied_group_can_be_interrupted(monkeypatch):
-    """No call is for more pairs than a second or two allow."""
+    """Calls are limited to one or two seconds."""
     rng = np.random.default_rng(0)
     judgments, calls = Judgments(rng.integers(0, 3, 3000)), []
     bound = PairRisk("logistic", rank_weight="ndcg@10").bind(judgments)

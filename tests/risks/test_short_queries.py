@@ -1,4 +1,4 @@
-"""Short queries: pairs are enumerated, with the sums of the other ways."""
+"""Short queries: enumerated sums, compared with the general ones."""
 
 import numpy as np
 import pytest
@@ -40,14 +40,14 @@ def test_enumerated_sums_equal_the_general_ones(data, name, balance):
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
-def test_other_prices_are_left_to_the_other_sums(loss):
+def test_other_prices_use_the_general_sums(loss):
     assert isinstance(PairRisk(loss, 2).bind(Judgments([0, 1])), GeneralRisk)
 
 
 @pytest.mark.parametrize("margin", [5.0, 20.0, 30.0, 36.0, 37.5, 60.0, 79.0, 200.0])
 @pytest.mark.parametrize("grades", [[0, 1], [0, 0, 1, 1, 2]])
 def test_losses_of_pairs_far_in_order_keep_their_digits(grades, margin):
-    """Beyond a margin of 37, ``1 + exp(-m)`` is 1 and its logarithm was 0."""
+    """Beyond a margin of 37, ``1 + exp(-m)`` rounds to 1."""
     judgments = Judgments(grades)
     scores = margin * np.array(grades, float)
     gaps = [scores[i] - scores[k] for i, a in enumerate(grades) for k, b in enumerate(grades)

@@ -1,4 +1,4 @@
-"""Points that stand for rows along the line of a smooth loss."""
+"""Line search of smooth losses on Chebyshev points."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def many_rows(levels, weighted, rows=30_000):
 @pytest.mark.parametrize(
     ("weighted", "balance"), [(False, "pairs"), (True, "pairs"), (True, "items")]
 )
-def test_points_stand_for_rows_on_the_line_of_a_smooth_loss(levels, power, weighted, balance):
+def test_the_step_on_points_is_that_on_rows(levels, power, weighted, balance):
     made, scores, values = many_rows(levels, weighted)
     bound = PairRisk("logistic", power, balance=balance).bind(made)
     order = bound.layout.order
@@ -34,7 +34,7 @@ def test_points_stand_for_rows_on_the_line_of_a_smooth_loss(levels, power, weigh
     assert step == pytest.approx(expected, abs=1e-9)
 
 
-def test_points_are_for_one_large_query_and_smooth_losses_only():
+def test_points_apply_to_one_large_query_and_smooth_losses_only():
     made, scores, _ = many_rows(2, False, rows=12_000)
     several = Judgments(made.grade, qid=np.arange(12_000) % 3)
     listed = Judgments(made.grade, pairs=[(0, 1)])
@@ -52,7 +52,7 @@ def test_points_are_for_one_large_query_and_smooth_losses_only():
 
 
 def test_no_reversed_pair_no_minimum_on_points():
-    """The ranker is 1 for some winners and for no loser: the risk falls for ever."""
+    """The weak ranker is 1 for some winners and no loser: the minimum is at infinity."""
     made, scores, _ = many_rows(2, False)
     bound = PairRisk("logistic", 1).bind(made)
     order = bound.layout.order

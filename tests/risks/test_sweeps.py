@@ -1,4 +1,4 @@
-"""Sums over pairs by the form of the loss, against sums over the list of pairs."""
+"""Sums over pairs by the form of the loss, compared with enumeration."""
 
 from itertools import pairwise
 
@@ -19,7 +19,7 @@ KERNELS = {"value": 0, "slope": 1, "curvature": 2}
 
 
 def log_sums(made, loss, scores, source, kernels, *, winners, jobs=1):
-    """Sums of the library, as one number a row."""
+    """Return the logarithmic sums of the library by row."""
     layout = made.to_layout()
     with Context(jobs) as context, np.errstate(divide="ignore"):
         sums = PairSums(layout, loss, context)
@@ -32,15 +32,15 @@ def log_sums(made, loss, scores, source, kernels, *, winners, jobs=1):
 
 @pytest.mark.parametrize("name", some.LOSSES)
 @pytest.mark.parametrize("winners", [True, False])
-def test_sums_are_those_of_enumeration(name, winners):
+def test_sums_equal_enumeration(name, winners):
     """All kernels, all kinds of judgments, sources of weight 0 included."""
     check_sums(name, winners)
 
 
 @pytest.mark.parametrize("name", [name for name in some.LOSSES if "hinge" in name])
 @pytest.mark.parametrize("winners", [True, False])
-def test_sums_of_long_splits_are_those_of_enumeration(name, winners, monkeypatch):
-    """Hinges sort a long split digit by digit: here every split is long."""
+def test_sums_of_long_splits_equal_enumeration(name, winners, monkeypatch):
+    """Hinges sort long splits by radix; the threshold makes every split long."""
     monkeypatch.setattr("precede.risks.sweeps.MIN_RADIX_ROWS", 2)
     check_sums(name, winners)
 
@@ -69,12 +69,12 @@ def check_sums(name, winners):
 
 
 @given(st.lists(st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.0, -1.0]), max_size=60))
-def test_places_are_sorted_by_digits_as_by_comparison(values):
+def test_radix_argsort_equals_a_stable_argsort(values):
     values = np.array(values, float)
     order = radix_argsort(values)
     assert sorted(order) == list(range(values.size))
     assert_array_equal(values[order], np.sort(values))
-    for before, after in pairwise(order):  # equal ones as they stand, but -0 comes before 0
+    for before, after in pairwise(order):  # stable, but -0 comes before 0
         if values[before] == values[after] != 0:
             assert before < after
 
@@ -95,7 +95,7 @@ def test_sums_of_a_long_split_follow_the_scores_in_an_array_that_is_used_again(m
 
 @pytest.mark.parametrize("winners", [True, False])
 def test_smooth_sums_are_the_same_enumerated_and_interpolated(winners):
-    """A split is enumerated or interpolated by its size; both are exact to 1e-13."""
+    """Splits are enumerated or interpolated depending on their size; both are exact to 1e-13."""
     rng = np.random.default_rng(0)
     n = 6000
     scores = 3 * rng.standard_normal(n)
@@ -112,7 +112,7 @@ def test_smooth_sums_are_the_same_enumerated_and_interpolated(winners):
 
 
 def test_smooth_sums_do_not_depend_on_the_number_of_threads(tiny_thresholds):
-    """Moments are added in blocks of fixed size and order: equal bits."""
+    """Moments are summed in chunks of fixed size and order."""
     rng = np.random.default_rng(1)
     n = 70_000  # more than one block of moments
     made = Judgments((rng.random(n) < 0.5).astype(float))

@@ -30,7 +30,7 @@ __all__ = ["DeviceRankedPairsRisk", "DeviceRanks", "DeviceWeights"]
 
 MAX_QUERY_ROWS = 8192  # every row is compared with all others
 BYTES_PER_ROW = 200
-# Threads of a query; those of `grade_meet`, one per direction, grade and kind of sum.
+# Threads per query, and per query of `grade_meet`: one per direction, grade and kind of sum.
 THREADS, GRADE_THREADS = 128, 64
 assert MAX_SUMMED_GRADES <= GRADE_THREADS // 4, "kernels have no room for more grades"
 

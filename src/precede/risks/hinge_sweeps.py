@@ -125,7 +125,7 @@ class LevelSplits:
     ) -> tuple[Integers, Floats]:
         """Sort every side by increasing score; return the order, stable, and the sorted scores.
 
-        `inner` is the result for the splits inside these, whose sides are merged.
+        `inner` is the result for the inner splits, whose sorted sides are merged.
         """
         order, sorted_scores = np.empty(scores.size, np.int64), np.empty(scores.size)
 
@@ -166,9 +166,8 @@ def _plan(layout: QueryLayout) -> tuple[Integers, list[LevelSplits]]:
         middle_level = (first_level + end_level) // 2
         if middle_level.size:
             depths.append(level_start[np.column_stack([first_level, middle_level, end_level])])
-        halves = np.column_stack([first_level, middle_level, middle_level, end_level]).reshape(
-            -1, 2
-        )
+        halves = np.column_stack([first_level, middle_level, middle_level, end_level])
+        halves = halves.reshape(-1, 2)
         open_ranges = halves[halves[:, 1] - halves[:, 0] > 1]
     inner_rows, splits = np.zeros((0, 3), np.int64), []
     for split_rows in reversed(depths):
@@ -192,16 +191,10 @@ def _make_splits(split_rows: Integers, inner_rows: Integers) -> LevelSplits:
     chunks = np.column_stack(
         [first_row, np.minimum(first_row + chunk_rows, side_bounds[side, 1]), side]
     )
-    middle_of = dict(
-        zip(map(tuple, inner_rows[:, ::2].tolist()), inner_rows[:, 1].tolist(), strict=True)
-    )
+    middle_of = {(first, end): middle for first, middle, end in inner_rows.tolist()}
     inner_bounds = [middle_of.get(tuple(bounds), -1) for bounds in side_bounds.tolist()]
-    return LevelSplits(
-        np.column_stack([side_bounds, end_chunk - n_chunks, end_chunk]),
-        chunks,
-        np.array(inner_bounds),
-        CHUNK_BITS,
-    )
+    sides = np.column_stack([side_bounds, end_chunk - n_chunks, end_chunk])
+    return LevelSplits(sides, chunks, np.array(inner_bounds), CHUNK_BITS)
 
 
 # -- kernels ---------------------------------------------------------------------------------

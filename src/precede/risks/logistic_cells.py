@@ -66,14 +66,13 @@ NEAR_CELLS = 12  # distance in cells that corresponds to FAR_MARGIN
 # left, weight times distance on the left, weight on the right.
 FAR_FIELD_SIZE = 2 * N_TERMS + 3
 LEFT_WEIGHT, LEFT_DISTANCE, RIGHT_WEIGHT = range(2 * N_TERMS, FAR_FIELD_SIZE)
-# Empty cells are kept up to MAX_DENSE_CELLS cells, or one for each ROWS_PER_CELL rows; otherwise
-# only cells with a row are.
+# Empty cells are kept if there are at most MAX_DENSE_CELLS cells, or one per ROWS_PER_CELL rows.
 MAX_DENSE_CELLS, ROWS_PER_CELL = 1024, 16
 CHUNK_ROWS = 1 << 14  # does not depend on the number of threads, so that sums do not either
 MAX_MOMENTS = 1 << 22  # numbers in the moments of all chunks of a node
 # Cells times groups of a node; a node with more is halved recursively.
 MAX_CELLS = 1 << 17
-MIN_SHARED_ROWS = 1 << 16  # nodes with more rows are summed one after the other, by all threads
+MIN_SHARED_ROWS = 1 << 16  # larger nodes are summed one after the other, by all threads
 # Cost of a node in enumerated pairs (measured for scores within a range of about 10): per row, and
 # per group and side.
 PAIRS_PER_ROW, PAIRS_PER_SIDE = 6, 10_000
@@ -205,12 +204,8 @@ def _plan(layout: QueryLayout) -> tuple[Integers, list[LevelNodes]]:
         level_ranges.append(open_ranges[~is_long])
         if groupings:
             depths.append(_make_nodes([level_start[grouping] for grouping in groupings], layout))
-        inner_ranges = [
-            group
-            for grouping in groupings
-            for group in pairwise(grouping)
-            if group[1] - group[0] > 1
-        ]
+        groups = [group for each in groupings for group in pairwise(each)]
+        inner_ranges = [group for group in groups if group[1] - group[0] > 1]
         open_ranges = np.array(inner_ranges, np.int64).reshape(-1, 2)
     return np.concatenate([np.zeros((0, 2), np.int64), *level_ranges]), depths
 
@@ -272,13 +267,10 @@ def transfer_tables() -> _TransferTables:
     )
     tables = []
     for sign in (1.0, -1.0):
-        rows = np.concatenate(
-            [
-                _near_field_rows(difference, sign, to_monomial),
-                _far_field_rows(exponentials, sign > 0),
-            ]
-        )
-        tables.append(np.concatenate([rows, np.zeros((-len(rows) % 8, 3 * ORDER))]))
+        near = _near_field_rows(difference, sign, to_monomial)
+        far = _far_field_rows(exponentials, sign > 0)
+        padding = np.zeros((-(len(near) + len(far)) % 8, 3 * ORDER))
+        tables.append(np.concatenate([near, far, padding]))
     return _TransferTables(exponentials, tables[0], np.ascontiguousarray(tables[1][:, ORDER:]))
 
 

@@ -196,7 +196,7 @@ class RankedPairsRisk(RankWeightedRisk):
         return hessian
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
-        """Return the shares of pair gradients ordered rightly, wrongly and not at all."""
+        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
         layout, weights = self.layout, self.at(state.scores)
         if state.log_gradient_sum == -np.inf:
             return EdgeWeights(0.0, 0.0, 0.0)
@@ -400,7 +400,7 @@ def _sum_pairs_of_row(
 
 @njit(**INNER)
 def _skip_enumerated(enumerated: Floats, weight: Floats) -> None:
-    """Set the weights of enumerated rows to 0: these count their pairs as winners."""
+    """Set the weights of enumerated rows to 0; their pairs are counted for the winner."""
     for k in range(enumerated.size):
         weight[k] = 0.0 if enumerated[k] > 0.0 else weight[k]
 

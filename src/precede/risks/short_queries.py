@@ -137,7 +137,7 @@ class EnumeratedRisk(BoundLossRisk):
         return state.cache
 
     def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
-        """Return the shares of pair gradients ordered rightly, wrongly and not at all."""
+        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
         if self._general_risk is None:
             self._general_risk = GeneralRisk(self.layout, self.loss, self.price, self.context)
         return self._general_risk.edge_weights(state, values)

@@ -351,7 +351,7 @@ extern "C" __global__ void pair_weights(int count, const i64* runs, const i64* l
   totals[run] = total;
 }
 
-// Value and mass of a run into `sums`, NaN where scores are too far apart; see `_narrow_runs`.
+// Value and mass of a run into `sums`, NaN where scores are too far apart; see `_narrow_logistic_ranges`.
 // Up to `held` rows are kept in shared memory, longer runs in `scratch` (4 numbers and an int each).
 extern "C" __global__ void narrow_runs(const i64* runs, const i64* level_start, const double* scores, const double* weight, const double* outer, const double* totals, double* pull, double* hessian, double* sums, int held, double* scratch, int* twos_scratch, i64 rows) {
   extern __shared__ double shared[];
@@ -424,7 +424,7 @@ __device__ __forceinline__ Pair plain_pair(int degree, double knot, double own, 
   return {slope, slope > 0.0 ? 2.0 : 0.0, 0.25 * own * slope * slope};
 }
 
-// Pull and curvature of one winner, in eight strands as `_weighted_total`.
+// Pull and curvature of one winner, in eight strands as `_weighted_sum`.
 __device__ void plain_winner(const Run& run, int degree, double knot, const double* at, i64 row, int losers, double* pull, double* hessian) {
   double own = run.weight[row], own_at = at[row - run.first];
   double up[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
@@ -446,7 +446,7 @@ __device__ void plain_winner(const Run& run, int degree, double knot, const doub
   hessian[row] += own * (((curved[0] + curved[1]) + (curved[2] + curved[3])) + ((curved[4] + curved[5]) + (curved[6] + curved[7])));
 }
 
-// The runs that `narrow_runs` left out, or all runs of hinges; see `_plain_runs`.
+// The runs that `narrow_runs` left out, or all runs of hinges; see `_generic_ranges`.
 extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, int degree, double knot, const double* scores, const double* weight, const double* outer, double* pull, double* hessian, double* sums, double* scratch, i64 rows) {
   double known = sums[gridDim.x + blockIdx.x];
   if (known == known) return;
@@ -604,7 +604,7 @@ extern "C" __global__ void cell_sides(const CellNode* nodes, const double* own, 
 }
 
 // What the cells of a side (x of those above, y = 1: below) know of those more than NEAR away; see
-// `_carry`. `factors`: exponentials of one cell, and of NEAR + 1.
+// `_far_field_sums`. `factors`: exponentials of one cell, and of NEAR + 1.
 extern "C" __global__ void cell_far(const i64* of_side, const CellNode* nodes, const double* sides, i64 step, const double* powers, const double* factors, double* far_field) {
   const CellNode* node = nodes + of_side[2 * blockIdx.x];
   i64 cells = node->cells;
@@ -902,7 +902,7 @@ struct Ranked {
 
 enum { SMALL, NARROW, WIDE, HINGE, SQUARED };
 
-// Weight of the pair of rows i and k, k losing (sign 1) or winning (-1); see `_weigh`.
+// Weight of the pair of rows i and k, k losing (sign 1) or winning (-1); see `_pair_weights`.
 __device__ __forceinline__ double ranked_weight(const Ranked& q, int i, int k, double sign) {
   if (sign < 0.0 && q.discount[k] > 0.0) return 0.0;
   double own = sign > 0.0 ? q.win[i] : q.lose[i], share = sign > 0.0 ? q.lose[k] : q.win[k];
@@ -1188,7 +1188,7 @@ extern "C" __global__ void sweep_rows(const SweptBlock* blocks, const i64* order
   }
 }
 
-// Moments of the rows of every block, a thread, up to each row and about it; see `_moments_of_blocks`.
+// Moments of the rows of every block, a thread, up to each row and about it; see `_scan_chunks`.
 extern "C" __global__ void sweep_moments(int count, const SweptBlock* blocks, const double* ranked, const double* share, double knot, double* moments) {
   int number = blockIdx.x * blockDim.x + threadIdx.x;
   if (number >= count) return;
@@ -1210,7 +1210,7 @@ extern "C" __global__ void sweep_moments(int count, const SweptBlock* blocks, co
 }
 
 // Moments of all blocks before a block, about the nearest row of the one before; a block of threads
-// for each side, whose first thread adds up what the others read. See `_carry_sides`.
+// for each side, whose first thread adds up what the others read. See `_carry_moments`.
 extern "C" __global__ void sweep_carry(const SweptSide* sides, const SweptBlock* blocks, const double* ranked, double knot, const double* moments, double* carry) {
   __shared__ double points[128];
   __shared__ Moments parts[128];
@@ -1244,7 +1244,7 @@ extern "C" __global__ void sweep_carry(const SweptSide* sides, const SweptBlock*
   }
 }
 
-// Sums of a row over the other side; false if there is nothing. See `_read_blocks`.
+// Sums of a row over the other side; false if there is nothing. See `_add_row_gradients`.
 __device__ bool swept(const SweptSide& other, const double* ranked, double target, bool winners, int bits, double knot, const double* moments, const double* carry, Moments& m) {
   i64 low = other.begin, high = other.end;
   while (low < high) {
@@ -2552,7 +2552,7 @@ __device__ void meet_many_tied(const Grades& q, i64 begin, i64 end, double apart
   }
 }
 
-// Sums over pairs where ranks do not end, by a block of 64 threads; see `RankWeights.meet`. `met` has four
+// Sums over pairs where ranks do not end, by a block of 64 threads; see `RankWeights.sum_pairs`. `met` has four
 // numbers for each row, `found` the sums of rows as winners and as losers, `totals` those of queries.
 extern "C" __global__ void grade_meet(const i64* query_start, const i64* first, i64 rows, const i64* order, const i64* ends, const i64* level_of, const double* gains, const double* discount, const double* tied, double flat, const double* plain, const double* factor, const double* winner, const double* loser, int sided, const u8* values, int losers, double* met, double* found, double* totals) {
   __shared__ double room[8];

@@ -49,7 +49,7 @@ from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import State
 from precede.risks.short_queries import EnumeratedRisk, count_rows_and_pairs
-from precede.risks.smooth_line import least_on_points
+from precede.risks.smooth_line import chebyshev_line_search
 from precede.risks.sweeps import chebyshev
 
 __all__ = ["LevelNodes", "LogisticRisk", "transfer_tables"]
@@ -103,7 +103,7 @@ class LogisticRisk(EnumeratedRisk):
 
     def line_search(self, state: State, values: Array) -> tuple[float, bool]:
         """Search on Chebyshev points that replace the rows, where applicable and faster."""
-        step = least_on_points(self, state, values)
+        step = chebyshev_line_search(self, state, values)
         return self.brent_line_search(state, values) if step is None else (step, False)
 
 

@@ -11,7 +11,7 @@ from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price, logarithm
 from precede.risks.base import BoundLossRisk, EdgeWeights, State
-from precede.risks.smooth_line import least_on_points
+from precede.risks.smooth_line import chebyshev_line_search
 from precede.risks.sweeps import PairSums
 
 __all__ = ["GeneralRisk"]
@@ -45,7 +45,7 @@ class GeneralRisk(BoundLossRisk):
 
     def state(self, scores: Floats) -> State:
         """Return risk and pull at these scores."""
-        if self._sums.by_levels_only:
+        if self._sums.has_plain_sums:
             return self._state_without_explicit_pairs(scores)
         log_loss_sum, log_slope = self._sums.over_winners(
             scores, self._log_weight, ("value", "slope")
@@ -73,13 +73,13 @@ class GeneralRisk(BoundLossRisk):
         Faster than `state`, because sums need not be converted to logarithms and back.
         """
         sums, log_max_weight = self._sums, np.log(self._max_weight)
-        loss_sum, slope = sums.linear(
+        loss_sum, slope = sums.plain_sums(
             scores, self.relative_weight, ("value", "slope"), winners=True
         )
         log_price_slope, log_max, price_slope = self._price_slopes(loss_sum)
         if log_max == -np.inf:  # all price slopes are 0
             return State(scores, -np.inf, -np.inf, np.zeros(scores.size))
-        (pull,) = sums.linear(scores, price_slope, ("slope",), winners=False)
+        (pull,) = sums.plain_sums(scores, price_slope, ("slope",), winners=False)
         gradient_sum, priced_sum = self._weighted_sums(price_slope, slope, loss_sum)
         losers = slope
         if self.price.power is not None:  # u^p = g'(u) u / p
@@ -159,7 +159,7 @@ class GeneralRisk(BoundLossRisk):
 
     def line_search(self, state: State, values: Array) -> tuple[float, bool]:
         """Minimize along the line by interpolation if that applies and is faster."""
-        least = least_on_points(self, state, values)
+        least = chebyshev_line_search(self, state, values)
         return self.brent_line_search(state, values) if least is None else (least, False)
 
     def curvature(self, state: State) -> Floats:
@@ -171,7 +171,7 @@ class GeneralRisk(BoundLossRisk):
         sums = self._sums
         if state.log_gradient_sum == -np.inf:  # every pair is beyond its margin
             return np.zeros(state.scores.size)
-        if self.price.power == 1 and sums.by_levels_only:
+        if self.price.power == 1 and sums.has_plain_sums:
             return self._curvature_without_explicit_pairs(state)
         return self._second_derivatives(state, bound=False)
 
@@ -215,10 +215,10 @@ class GeneralRisk(BoundLossRisk):
     def _curvature_without_explicit_pairs(self, state: State) -> Floats:
         """Return the curvature for a linear price without explicit pairs."""
         _, log_max, price_slope = self._price_slopes(None)
-        (loser_curvature,) = self._sums.linear(
+        (loser_curvature,) = self._sums.plain_sums(
             state.scores, self.relative_weight, ("curvature",), winners=True
         )
-        (winner_curvature,) = self._sums.linear(
+        (winner_curvature,) = self._sums.plain_sums(
             state.scores, price_slope, ("curvature",), winners=False
         )
         scale = np.exp(log_max + np.log(self._max_weight) - state.log_gradient_sum)

@@ -23,7 +23,7 @@ from precede.risks.sweeps import chebyshev, refine_cells
 if TYPE_CHECKING:
     from precede.risks.base import BoundLossRisk
 
-__all__ = ["ChebyshevLineSearch", "least_on_points"]
+__all__ = ["ChebyshevLineSearch", "chebyshev_line_search"]
 
 
 CHUNK_ROWS = 1 << 15  # does not depend on the number of threads, so that sums do not either
@@ -177,7 +177,7 @@ class ChebyshevLineSearch:
         return moments.sum(axis=0) @ to_coefficients
 
 
-def least_on_points(risk: BoundLossRisk, state: State, values: Array) -> float | None:
+def chebyshev_line_search(risk: BoundLossRisk, state: State, values: Array) -> float | None:
     """Return the step along a weak ranker of values 0 and 1 that minimizes the risk.
 
     None where the method does not apply or finds no minimum; the rows must then be searched.

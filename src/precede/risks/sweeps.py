@@ -78,21 +78,21 @@ class PairSums:
         return self._sum_pairs(scores, log_source, kernels, winners=False)
 
     @property
-    def by_levels_only(self) -> bool:
-        """Whether `linear` is available: no explicit pair and no separable loss."""
+    def has_plain_sums(self) -> bool:
+        """Whether `plain_sums` is available: no explicit pair and no separable loss."""
         return not self.layout.any_listed and isinstance(self._graded, _SplitSums)
 
-    def linear(
+    def plain_sums(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> Floats:
-        """Return the sums instead of their logarithms; only if `by_levels_only`.
+        """Return the sums instead of their logarithms; only if `has_plain_sums`.
 
         Sources should be at most about 1.
         """
         assert isinstance(self._graded, _SplitSums)
         if self.loss.gap:
             scores = scores - self.layout.grade
-        return self._graded.linear(scores, source, kernels, winners=winners)
+        return self._graded.plain_sums(scores, source, kernels, winners=winners)
 
     def squared_slopes(self, scores: Floats, log_source: Floats) -> Floats:
         """Return ``log sum_k exp(log_source_k) (d u_k / d s_i)²``, where u_k sums the losses of k.
@@ -244,13 +244,13 @@ class _SplitSums:
         source = np.exp(log_source - largest)
         return [
             logarithm(total) + largest
-            for total in self.linear(scores, source, kernels, winners=winners)
+            for total in self.plain_sums(scores, source, kernels, winners=winners)
         ]
 
-    def linear(
+    def plain_sums(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> Floats:
-        raise NotImplementedError(f"{type(self).__name__} must define linear")
+        raise NotImplementedError(f"{type(self).__name__} must define plain_sums")
 
     def _as_tiles(self) -> _TiledSums:
         """Return the same splits, summed by tiles."""
@@ -272,12 +272,12 @@ class _SplineSums(_SplitSums):
         self._sorted = np.empty(0)
         self._orders: list[tuple[Integers, Integers]] = []
 
-    def linear(
+    def plain_sums(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> Floats:
         if "square" in kernels and len(self._spline_terms()) > 1:
             # The square of a sum has products of different terms.
-            return self._as_tiles().linear(scores, source, kernels, winners=winners)
+            return self._as_tiles().plain_sums(scores, source, kernels, winners=winners)
         totals = np.zeros((len(kernels), scores.size))
         self._sort(scores)
         for weight, knot, degree in self._spline_terms():
@@ -338,7 +338,7 @@ class _SmoothSums(_SplitSums):
     instead, with K evaluated as a piecewise polynomial.
     """
 
-    def linear(
+    def plain_sums(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> Floats:
         form = self.loss.form
@@ -350,7 +350,7 @@ class _SmoothSums(_SplitSums):
         )
         origin, end = -float(ends[1]), float(ends[0])
         if (end - origin) / form.width > MAX_CELLS:
-            return self._as_tiles().linear(scores, source, kernels, winners=winners)
+            return self._as_tiles().plain_sums(scores, source, kernels, winners=winners)
         # Only large splits need matrices between cells; enumeration is faster with small cells.
         max_cells = MAX_REFINED_CELLS if self.largest < LARGE_SPLIT_ROWS else MAX_REFINED_CELLS // 4
         parts = next((n for n in (8, 4, 2) if n * (end - origin) / form.width <= max_cells), 1)
@@ -471,7 +471,7 @@ def _moments_to_local(moments: Floats, matrices: Floats, winners: bool) -> Float
 class _TiledSums(_SplitSums):
     """Any loss: dense tiles of pairs in bounded memory, equal scores merged first, O(n²)."""
 
-    def linear(
+    def plain_sums(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> Floats:
         functions = [_kernel_of(self.loss, name) for name in kernels]

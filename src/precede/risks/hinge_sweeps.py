@@ -192,7 +192,7 @@ def _make_splits(split_rows: Integers, inner_rows: Integers) -> LevelSplits:
         [first_row, np.minimum(first_row + chunk_rows, side_bounds[side, 1]), side]
     )
     middle_of = {(first, end): middle for first, middle, end in inner_rows.tolist()}
-    inner_bounds = [middle_of.get(tuple(bounds), -1) for bounds in side_bounds.tolist()]
+    inner_bounds = [middle_of.get((first, end), -1) for first, end in side_bounds.tolist()]
     sides = np.column_stack([side_bounds, end_chunk - n_chunks, end_chunk])
     return LevelSplits(sides, chunks, np.array(inner_bounds), CHUNK_BITS)
 

@@ -4,6 +4,7 @@
     python benchmarks/experiments/structure.py --only digests           # one section
     python benchmarks/experiments/structure.py --size small             # a busy machine
     python benchmarks/experiments/structure.py --after COMMIT           # not the working tree
+    python benchmarks/experiments/structure.py --print                  # leave the page as it is
 
 The earlier commit is FROZEN. Digests and counts of it are recorded in `results/structure.json`
 (`--freeze` records them anew), times are always measured, in turn. Sections that are not asked for
@@ -124,17 +125,19 @@ def speed(trees, size, repeats):
 
 
 FIRST = """
-import sys, time
-begin = time.perf_counter()
+import time
+now = lambda: (time.perf_counter(), time.process_time())
+begin = now()
 import precede
-bare = time.perf_counter() - begin
+bare = now()
 from precede import {name}
-imported = time.perf_counter() - begin
+imported = now()
 import numpy as np
 X = np.random.default_rng(0).standard_normal((400, 5))
-begin = time.perf_counter()
-{name}(n_estimators=5).fit(X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 0), qid=np.arange(400) // 20)
-print([bare, imported, time.perf_counter() - begin])
+y, qid = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0), np.arange(400) // 20
+ready = now()
+{name}(n_estimators=5).fit(X, y, qid=qid)
+print([np.subtract(*each).tolist() for each in ((bare, begin), (imported, begin), (now(), ready))])
 """
 
 
@@ -244,14 +247,19 @@ def digests_text(found):
 
 
 def times_of(found, digits):
-    yield from ("| | before | after | after / before |", "|---|--:|--:|--:|")
-    slower = []
-    for task, each in found["tasks"].items():
-        ratio = middle(each["after"]) / middle(each["before"])
-        slower += [task] * (ratio > MOST)
-        yield (f"| {task} | {spread(each['before'], digits)} | {spread(each['after'], digits)} | "
-               f"{ratio:.3f} |")  # fmt: skip
-    yield from ("", f"Above {MOST}: {', '.join(slower) or 'none'}.")
+    """A table of times by the clock, and their ratios by the clock and of the processors."""
+    yield "| | before | after | after / before | of the processors |"
+    yield "|---|--:|--:|--:|--:|"
+    slower = {"By the clock": [], "Of the processors": []}
+    for task, sides in found["tasks"].items():
+        before, after = (list(zip(*sides[side], strict=True)) for side in ("before", "after"))
+        ratios = [middle(new) / middle(old) for old, new in zip(before, after, strict=True)]
+        for tasks, ratio in zip(slower.values(), ratios, strict=True):
+            tasks.extend([task] * (ratio > MOST))
+        times = (spread(each[0], digits) for each in (before, after))
+        yield f"| {' | '.join([task, *times, *(f'{ratio:.3f}' for ratio in ratios)])} |"
+    for what, tasks in slower.items():
+        yield from ("", f"{what} above {MOST}: {', '.join(tasks) or 'none'}.")
 
 
 def speed_text(found):
@@ -259,7 +267,8 @@ def speed_text(found):
     queries, long, rows, few = (f"{size[key]:,}" for key in ("queries", "long", "rows", "few"))
     yield (
         f"Milliseconds, {THREADS} threads, pulls with one: medians of {found['repeats']} turns, "
-        f"least and greatest in brackets. Wanted: at most {MOST} of the time before. Stumps and "
+        f"least and greatest in brackets; beside their ratio that of the time of the processors, "
+        f"which depends less on what else runs. Wanted: at most {MOST}. Stumps and "
         f"trees: {queries} queries of about 120 rows, {FEATURES} features; weights by rank and the "
         f"logistic `PushRanker`: as many queries, 10 features; `PushRanker()`: {long} rows of two "
         f"classes; pulls: {queries} queries of 100, or one list of {long} rows; `QBRank`, "
@@ -339,6 +348,7 @@ def main():
     parser.add_argument("--size", choices=SIZES, default="medium")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--freeze", action="store_true", help="record the earlier commit anew")
+    parser.add_argument("--print", action="store_true", help="write neither page nor record")
     parser.add_argument("--trace", choices=TRACED, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.trace:
@@ -349,10 +359,12 @@ def main():
         found = measured(name, options, record)
         said = described(options.before, options.after)
         record["sections"][name] = {"about": said, "found": found}
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        if not options.print:
+            RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     text = page(record)
     print(text)
-    write_page(__file__, "structure.md", text)
+    if not options.print:
+        write_page(__file__, "structure.md", text)
 
 
 if __name__ == "__main__":

@@ -295,12 +295,12 @@ WAYS = {
 
 
 def outcome(fit, name, given, data, others):
-    """Digests of scores and risks, or that the fit is refused."""
+    """Digests of scores and risks, or that the fit is refused or fails."""
     try:
         model = fit(name, given, data, **others)
-    except ValueError as error:
-        print(f"{name} {given} {data.__name__}: {error}", file=sys.stderr)
-        return {"scores": "refused"}
+    except Exception as error:
+        print(f"{name} {given} {data.__name__}: {error!r}", file=sys.stderr)
+        return {"scores": "refused" if isinstance(error, ValueError) else f"fails: {error!r}"}
     X = data()["X"]
     scores = [model.predict(X)]
     if hasattr(model, "predict_proba"):

@@ -2,9 +2,11 @@
 
     PYTHONPATH=TREE/src python benchmarks/experiments/structure_speed.py SIZE
 
-reads names of tasks from the standard input and answers each with milliseconds.
+reads names of tasks from the standard input and answers each with milliseconds, of the clock and of
+all threads together.
 """
 
+import gc
 import json
 import sys
 import tempfile
@@ -17,7 +19,8 @@ import numpy as np
 from structure_names import call, of
 
 THREADS = 2
-LEAST = 0.4  # seconds of a turn, in which short tasks are done several times
+MANY = 40  # rounds of a fit whose rounds are short
+LEAST = 0.3  # seconds of a turn, in which short tasks are done several times
 
 SIZES = {
     "full": {"queries": 10_000, "few": 2_000, "long": 200_000, "rows": 100_000, "rounds": 10},
@@ -30,14 +33,19 @@ FEATURES = 136  # of the data of rounds of stumps and trees; 10 elsewhere
 # -- what tasks are made of ----------------------------------------------------------------------
 
 
+def timed(task):
+    """Seconds of the clock and of the processors."""
+    begin = time.perf_counter(), time.process_time()
+    task()
+    return time.perf_counter() - begin[0], time.process_time() - begin[1]
+
+
 def seconds(task):
     """Median seconds of a task, done until enough time has passed."""
-    times = []
-    while sum(times) < LEAST:
-        begin = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - begin)
-    return float(np.median(times))
+    times = [timed(task)]
+    while sum(clock for clock, _ in times) < LEAST:
+        times.append(timed(task))
+    return np.median(times, axis=0)
 
 
 def search(queries, features=10):
@@ -63,10 +71,18 @@ def fit(name, data, **given):
     return partial(seconds, lambda: model.fit(**data))
 
 
-def one_round(name, data, size, **given):
+def one_round(name, data, rounds, **given):
     """Median time of the rounds after the first two."""
-    model = call(name, n_estimators=size["rounds"], n_jobs=THREADS, **given)
-    return lambda: float(np.median(model.fit(**data).history_["seconds"][2:]))
+    ends = []
+    see = [lambda _: ends.append((time.perf_counter(), time.process_time()))]
+    model = call(name, n_estimators=rounds, n_jobs=THREADS, callbacks=see, **given)
+
+    def fitted():
+        ends.clear()
+        model.fit(**data)
+        return np.median(np.diff(ends, axis=0)[1:], axis=0)
+
+    return fitted
 
 
 def pull(loss, rows, length):
@@ -125,7 +141,7 @@ def read(size):
         f"{grade} qid:{query} " + " ".join(f"{j}:{x:.6g}" for j, x in enumerate(row, 1)) + "\n"
         for grade, query, row in zip(data["y"], data["qid"], data["X"], strict=True)
     ))  # fmt: skip
-    return lambda: (folder, seconds(lambda: call("read_letor", path, module="precede.files")))[1]
+    return lambda: (folder, seconds(lambda: call("read", path, module="precede.files")))[1]
 
 
 def report(size):
@@ -136,14 +152,14 @@ def report(size):
 
 TASKS = {
     "stump round": lambda size: one_round(
-        "RankBoost", search(size["queries"], FEATURES), size, learning_rate=0.1),
+        "RankBoost", search(size["queries"], FEATURES), MANY),
     "tree round, 31 leaves": lambda size: one_round(
-        "BoostedRanker", search(size["queries"], FEATURES), size, num_leaves=31),
+        "BoostedRanker", search(size["queries"], FEATURES), size["rounds"], num_leaves=31),
     'tree round, `rank_weight="ndcg@10"`': lambda size: one_round(
-        "BoostedRanker", search(size["queries"]), size, rank_weight="ndcg@10"),
+        "BoostedRanker", search(size["queries"]), size["rounds"], rank_weight="ndcg@10"),
     '`PushRanker(price=1, loss="logistic")` round': lambda size: one_round(
-        "PushRanker", search(size["queries"]), size, price=1, loss="logistic"),
-    "`PushRanker()` round": lambda size: one_round("PushRanker", classes(size["long"]), size),
+        "PushRanker", search(size["queries"]), size["rounds"], price=1, loss="logistic"),
+    "`PushRanker()` round": lambda size: one_round("PushRanker", classes(size["long"]), MANY),
     "logistic pull, queries of 100": lambda size: pull("logistic", 100 * size["queries"], 100),
     "logistic pull, one list": lambda size: pull("logistic", size["long"], size["long"]),
     "squared hinge pull, one list": lambda size: pull("squared_hinge", size["long"], size["long"]),
@@ -175,14 +191,16 @@ TASKS = {
 
 def main(size):
     warnings.simplefilter("ignore")
+    gc.disable()  # as timeit does
     name, turn = None, None
     for line in sys.stdin:
         asked = line.strip()
         if asked != name:  # the data of one task at a time
             turn = None
+            gc.collect()
             name, turn = asked, TASKS[asked](SIZES[size])
             turn()
-        print(json.dumps(1e3 * turn()), flush=True)
+        print(json.dumps([1e3 * each for each in turn()]), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-// Kernels of `precede.engine.cuda`. Compiled with -fmad=false: every addition, multiplication and
-// division is rounded as IEEE 754 says, in the order in which the kernels of the CPU do it, and
-// everything that crosses rows of different queries is a sum of integers. So the bits are equal.
+// Kernels of `precede.engine.cuda`. Results have the same bits as on the CPU: the kernels are compiled
+// with -fmad=false, floating-point operations are done in the same order as on the CPU, and sums
+// across queries are sums of integers.
 
 typedef long long i64;
 typedef unsigned long long u64;
 typedef unsigned int u32;
 typedef unsigned char u8;
 
-#define LEFT_OUT __longlong_as_double(0x7FF8000000000000LL)
+#define QUIET_NAN __longlong_as_double(0x7FF8000000000000LL)
 #define INFINITE __longlong_as_double(0x7FF0000000000000LL)
 
-// -- exponentials and logarithms: see engine/portable.py ------------------------------------
+// -- exponentials and logarithms, see engine/portable_kernels.py ------------------------------
 
 __device__ __forceinline__ double portable_exp(double x) {
   double near = x < 710.0 ? x : 710.0;
@@ -67,7 +67,7 @@ __device__ __forceinline__ double log_of_bits(i64 bits, i64 shift, double lost) 
 
 __device__ __forceinline__ double portable_log(double x) {
   if (!(0.0 < x && x < INFINITE))
-    return x > 0.0 || x != x ? x : (x == 0.0 ? -INFINITE : LEFT_OUT);
+    return x > 0.0 || x != x ? x : (x == 0.0 ? -INFINITE : QUIET_NAN);
   i64 shift = 0;
   if (x < 2.2250738585072014e-308) { x = x * 18014398509481984.0; shift = 54; }
   return log_of_bits(__double_as_longlong(x), shift, 0.0);
@@ -75,7 +75,7 @@ __device__ __forceinline__ double portable_log(double x) {
 
 __device__ __forceinline__ double portable_log1p(double x) {
   if (!(-1.0 < x && x < INFINITE))
-    return x > 0.0 || x != x ? x : (x == -1.0 ? -INFINITE : LEFT_OUT);
+    return x > 0.0 || x != x ? x : (x == -1.0 ? -INFINITE : QUIET_NAN);
   if (-1.1102230246251565e-16 < x && x < 1.1102230246251565e-16) return x;
   if (-0.2928932188134524 < x && x < 0.41421356237309503) return log_of_parts(x, 0, 0.0);
   double whole = 1.0 + x;
@@ -90,26 +90,26 @@ extern "C" __global__ void functions(i64 n, int which, const double* x, double* 
 
 // -- sums, see engine/exact.py ---------------------------------------------------------------
 
-__device__ __forceinline__ i64 add_up_warp(i64 value) {
+__device__ __forceinline__ i64 warp_sum(i64 value) {
   for (int step = 16; step > 0; step >>= 1) value += __shfl_xor_sync(~0u, value, step);
   return value;
 }
 
-// Sum over a block, in thread 0. `room` holds 32 numbers.
-__device__ __forceinline__ i64 add_up_block(i64 value, i64* room) {
-  value = add_up_warp(value);
+// Sum over a thread block, valid in thread 0. `room` is shared memory for 32 numbers.
+__device__ __forceinline__ i64 block_sum(i64 value, i64* room) {
+  value = warp_sum(value);
   if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = value;
   __syncthreads();
   if (threadIdx.x < 32) {
     value = threadIdx.x < (blockDim.x + 31) / 32 ? room[threadIdx.x] : 0;
-    value = add_up_warp(value);
+    value = warp_sum(value);
   }
   __syncthreads();
   return value;
 }
 
-// Of one array (blockIdx.y = 0) and another (1), `found` has three words each. The first: bits of the
-// largest absolute value, which as integers have the order of the numbers.
+// `found` has three words for each of two arrays (blockIdx.y). This kernel sets the first: the bits of
+// the largest absolute value, which as integers have the order of the floats.
 extern "C" __global__ void largest(i64 n, const double* one, const double* other, u64* found) {
   __shared__ u64 most;
   const double* values = blockIdx.y ? other : one;
@@ -129,8 +129,8 @@ extern "C" __global__ void largest(i64 n, const double* one, const double* other
   if (threadIdx.x == 0) atomicMax(found + 3 * blockIdx.y, most);
 }
 
-// The others: high and low words of the sum, relative to the power of two above the largest value.
-// Of the first array absolute values are summed if `absolute` says so.
+// Set the second and the third: high and low words of the sum, relative to the power of two above the
+// largest value. If `absolute`, the absolute values of the first array are summed.
 extern "C" __global__ void words_of(i64 n, int absolute, const double* one, const double* other, u64* found) {
   __shared__ i64 room[32];
   const double* values = blockIdx.y ? other : one;
@@ -150,8 +150,8 @@ extern "C" __global__ void words_of(i64 n, int absolute, const double* one, cons
     high += (i64)whole;
     low += (i64)((scaled - whole) * 2147483648.0);
   }
-  high = add_up_block(high, room);
-  low = add_up_block(low, room);
+  high = block_sum(high, room);
+  low = block_sum(low, room);
   if (threadIdx.x == 0) { atomicAdd(&words[1], (u64)high); atomicAdd(&words[2], (u64)low); }
 }
 
@@ -169,9 +169,9 @@ extern "C" __global__ void divide_by(i64 n, double mass, double* one, double* ot
 
 // -- pulls, see risks/short_queries.py -------------------------------------------------------
 //
-// A block has one run of levels. A loser goes through the winners above it and a winner through
-// the losers below it, each in the order of the CPU; what the CPU adds up row by row is added up by
-// one thread.
+// A thread block has one range of levels (`Run`). The thread of a loser loops over the winners above it
+// and the thread of a winner over the losers below it, in the order of the CPU. Sums over rows are
+// taken in order, by one thread.
 
 struct Run {
   i64 bottom, top, first;
@@ -180,7 +180,7 @@ struct Run {
   const double *weight, *share;
 };
 
-__device__ __forceinline__ void least_and_most(const double* scores, int size, double* room, double& least, double& most) {
+__device__ __forceinline__ void score_range(const double* scores, int size, double* room, double& least, double& most) {
   least = INFINITE;
   most = -INFINITE;
   for (int k = threadIdx.x; k < size; k += blockDim.x) {
@@ -215,7 +215,7 @@ __device__ __forceinline__ TwoWinners two_winners(double at, double one, double 
   return {wrong, other_wrong, wrong * right, other_wrong * other_right, both};
 }
 
-// Sum of share·log(product) over all rows in order, and products of nothing for what comes next.
+// Sum of share * log(product) over all rows in order. Resets the products to 1.
 __device__ double sum_of_logs(const Run& run, double* product) {
   __shared__ double result;
   __syncthreads();
@@ -232,8 +232,10 @@ __device__ double sum_of_logs(const Run& run, double* product) {
   return result;
 }
 
-// What losers gather from their winners, two by two; the list of these twos; and the value.
-__device__ double gather(const Run& run, double wide, const double* at, double* down, double* curve, double* product, int* twos, int& count) {
+// Add the slopes and curvatures of losers over their winners, two winners at a time, to `down` and
+// `curve`. Lists the pairs of winners in `twos` (2 * row + whether there is a second winner) and returns
+// the value. Logarithms are taken of products of as many terms as cannot overflow.
+__device__ double sum_losers(const Run& run, double wide, const double* at, double* down, double* curve, double* product, int* twos, int& count) {
   int most = (int)(690.0 / (wide + 0.7)) - 1;
   int waiting = 0;
   double value = 0.0;
@@ -265,8 +267,8 @@ __device__ double gather(const Run& run, double wide, const double* at, double* 
   return value + run.weight[run.first + run.size - 1] * sum_of_logs(run, product);
 }
 
-// Pull and curvature of the winners of a run.
-__device__ void raise_winners(const Run& run, const double* at, const int* twos, int count, double* pull, double* hessian) {
+// Add pull and curvature of the winners of a range.
+__device__ void add_winner_gradients(const Run& run, const double* at, const int* twos, int count, double* pull, double* hessian) {
   i64 level = run.bottom + 1;
   for (int each = threadIdx.x; each < count; each += blockDim.x) {
     int k0 = twos[each] >> 1, two = twos[each] & 1;
@@ -290,8 +292,9 @@ __device__ void raise_winners(const Run& run, const double* at, const int* twos,
   }
 }
 
-// Give losers what they gathered; the mass is the sum in the order of the rows, in thread 0.
-__device__ double settle(const Run& run, double* down, const double* curve, double* pull, double* hessian) {
+// Add pull and curvature of the losers; returns the sum of their slopes, in the order of the rows, in
+// thread 0.
+__device__ double add_loser_gradients(const Run& run, double* down, const double* curve, double* pull, double* hessian) {
   __syncthreads();
   for (int k = threadIdx.x; k < run.size; k += blockDim.x) {
     double mass = run.share[k] * down[k];
@@ -306,7 +309,8 @@ __device__ double settle(const Run& run, double* down, const double* curve, doub
   return total;
 }
 
-// Losses of a run whose pairs are all far in order; `room` has a number for each row.
+// Value of a range whose margins are all large, so that 1 + exp(-margin) would round the losses;
+// `room` has a number for each row.
 __device__ double small_losses(const Run& run, const double* at, double* room) {
   for (int k0 = threadIdx.x; k0 < run.size; k0 += blockDim.x) {
     i64 level = run.bottom;
@@ -325,7 +329,7 @@ __device__ double small_losses(const Run& run, const double* at, double* room) {
   return value;
 }
 
-__device__ __forceinline__ Run run_of(const i64* runs, const i64* level_start, const double* weight, const double* outer) {
+__device__ __forceinline__ Run run_of(const i64* runs, const i64* level_start, const double* weight, const double* loser_weight) {
   Run run;
   run.bottom = runs[2 * blockIdx.x];
   run.top = runs[2 * blockIdx.x + 1];
@@ -333,31 +337,32 @@ __device__ __forceinline__ Run run_of(const i64* runs, const i64* level_start, c
   run.size = (int)(level_start[run.top] - run.first);
   run.level_start = level_start;
   run.weight = weight;
-  run.share = outer + run.first;
+  run.share = loser_weight + run.first;
   return run;
 }
 
-// Total weight of the pairs of every run; a thread for each.
-extern "C" __global__ void pair_weights(int count, const i64* runs, const i64* level_start, const double* weight, const double* outer, double* totals) {
+// Total weight of the pairs of each range of levels, one thread each.
+extern "C" __global__ void pair_weights(int count, const i64* runs, const i64* level_start, const double* weight, const double* loser_weight, double* totals) {
   int run = blockIdx.x * blockDim.x + threadIdx.x;
   if (run >= count) return;
   i64 bottom = runs[2 * run], top = runs[2 * run + 1], done = level_start[bottom];
   double total = 0.0, losers = 0.0;
   for (i64 level = bottom + 1; level < top; level++) {
-    for (; done < level_start[level]; done++) losers += outer[done];
+    for (; done < level_start[level]; done++) losers += loser_weight[done];
     for (i64 row = level_start[level]; row < level_start[level + 1]; row++)
       total += weight[row] * losers;
   }
   totals[run] = total;
 }
 
-// Value and mass of a run into `sums`, NaN where scores are too far apart; see `_narrow_logistic_ranges`.
-// Up to `held` rows are kept in shared memory, longer runs in `scratch` (4 numbers and an int each).
-extern "C" __global__ void narrow_runs(const i64* runs, const i64* level_start, const double* scores, const double* weight, const double* outer, const double* totals, double* pull, double* hessian, double* sums, int held, double* scratch, int* twos_scratch, i64 rows) {
+// Pulls and curvatures of the logistic loss for ranges with scores close together; value and gradient
+// sum of each range go into `sums`, NaN if its scores are too far apart. See `_narrow_logistic_ranges`.
+// Ranges of up to `held` rows are kept in shared memory, longer ones in `scratch` and `twos_scratch`.
+extern "C" __global__ void narrow_runs(const i64* runs, const i64* level_start, const double* scores, const double* weight, const double* loser_weight, const double* totals, double* pull, double* hessian, double* sums, int held, double* scratch, int* twos_scratch, i64 rows) {
   extern __shared__ double shared[];
   __shared__ double room[64];
   __shared__ int few;
-  Run run = run_of(runs, level_start, weight, outer);
+  Run run = run_of(runs, level_start, weight, loser_weight);
   double *at, *down, *curve, *product;
   int* twos;
   if (run.size <= held) {
@@ -368,10 +373,10 @@ extern "C" __global__ void narrow_runs(const i64* runs, const i64* level_start, 
     twos = twos_scratch + run.first;
   }
   double least, most;
-  least_and_most(scores + run.first, run.size, room, least, most);
+  score_range(scores + run.first, run.size, room, least, most);
   double wide = most - least, middle = 0.5 * (most + least);
   if (!(wide < 80.0)) {
-    if (threadIdx.x == 0) { sums[blockIdx.x] = LEFT_OUT; sums[gridDim.x + blockIdx.x] = LEFT_OUT; }
+    if (threadIdx.x == 0) { sums[blockIdx.x] = QUIET_NAN; sums[gridDim.x + blockIdx.x] = QUIET_NAN; }
     return;
   }
   for (int k = threadIdx.x; k < run.size; k += blockDim.x) {
@@ -382,17 +387,17 @@ extern "C" __global__ void narrow_runs(const i64* runs, const i64* level_start, 
   }
   __syncthreads();
   int count;
-  double value = gather(run, wide, at, down, curve, product, twos, count);
+  double value = sum_losers(run, wide, at, down, curve, product, twos, count);
   __syncthreads();
-  raise_winners(run, at, twos, count, pull, hessian);
-  double mass = settle(run, down, curve, pull, hessian);
+  add_winner_gradients(run, at, twos, count, pull, hessian);
+  double mass = add_loser_gradients(run, down, curve, pull, hessian);
   if (threadIdx.x == 0) few = value < 1e-6 * totals[blockIdx.x];
   __syncthreads();
   if (few) value = small_losses(run, at, product);
   if (threadIdx.x == 0) { sums[blockIdx.x] = value; sums[gridDim.x + blockIdx.x] = mass; }
 }
 
-// Sum of share·value in eight strands.
+// Sum of share * value in eight interleaved partial sums.
 __device__ double weighted_total(const double* values, const double* share, int count) {
   double s[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
   int whole = count - count % 8;
@@ -403,7 +408,7 @@ __device__ double weighted_total(const double* values, const double* share, int 
   return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
-// Losses are numbered 0 for the logistic one, 1 for the hinge, 2 for the squared hinge: their `degree`.
+// `degree` is 0 for the logistic loss, 1 for the hinge and 2 for the squared hinge.
 struct Pair { double slope, curvature, loss; };
 
 __device__ __forceinline__ Pair plain_pair(int degree, double knot, double own, double own_at, double at) {
@@ -424,7 +429,7 @@ __device__ __forceinline__ Pair plain_pair(int degree, double knot, double own, 
   return {slope, slope > 0.0 ? 2.0 : 0.0, 0.25 * own * slope * slope};
 }
 
-// Pull and curvature of one winner, in eight strands as `_weighted_sum`.
+// Add pull and curvature of one winner, in eight interleaved partial sums as `_weighted_sum`.
 __device__ void plain_winner(const Run& run, int degree, double knot, const double* at, i64 row, int losers, double* pull, double* hessian) {
   double own = run.weight[row], own_at = at[row - run.first];
   double up[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
@@ -446,11 +451,11 @@ __device__ void plain_winner(const Run& run, int degree, double knot, const doub
   hessian[row] += own * (((curved[0] + curved[1]) + (curved[2] + curved[3])) + ((curved[4] + curved[5]) + (curved[6] + curved[7])));
 }
 
-// The runs that `narrow_runs` left out, or all runs of hinges; see `_generic_ranges`.
-extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, int degree, double knot, const double* scores, const double* weight, const double* outer, double* pull, double* hessian, double* sums, double* scratch, i64 rows) {
+// The ranges that `narrow_runs` left out (sums are NaN), or all ranges of hinges; see `_generic_ranges`.
+extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, int degree, double knot, const double* scores, const double* weight, const double* loser_weight, double* pull, double* hessian, double* sums, double* scratch, i64 rows) {
   double known = sums[gridDim.x + blockIdx.x];
   if (known == known) return;
-  Run run = run_of(runs, level_start, weight, outer);
+  Run run = run_of(runs, level_start, weight, loser_weight);
   const double* at = scores + run.first;
   double *down = scratch + run.first, *curve = down + rows, *loss = curve + rows;
   for (int k = threadIdx.x; k < run.size; k += blockDim.x) {
@@ -471,7 +476,7 @@ extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, i
     loss[k] = own_loss;
   }
   __syncthreads();
-  double mass = settle(run, down, curve, pull, hessian);
+  double mass = add_loser_gradients(run, down, curve, pull, hessian);
   if (threadIdx.x == 0) {
     sums[blockIdx.x] = weighted_total(loss, run.share, run.size);
     sums[gridDim.x + blockIdx.x] = mass;
@@ -480,32 +485,34 @@ extern "C" __global__ void plain_runs(const i64* runs, const i64* level_start, i
 
 // -- pulls of long lists, see risks/logistic_cells.py and risks/device_cells.py ----------------
 //
-// Cells are counted without gaps here. Sums are taken in the order of the CPU, each by one thread.
+// A fast multipole method on the score axis: moments of the rows of a cell, sums of nearby and far cells,
+// local polynomials, rows. Unlike on the CPU, all cells from the least to the greatest score exist. Sums
+// are taken in the order of the CPU, each by one thread.
 
 #define NODES 9
 #define TERMS 13
 #define FAR_FIELD 29
 #define NEAR 12
-#define KNOWN 256  // rows of the tables
+#define KNOWN 256  // rows of the transfer tables
 #define DENSITY 4.0
 
-// A node: the number of its first cell, how many cells and groups it has, its first group, and where
-// its cells begin among those of all groups and of all sides.
+// A node of levels: the number of its first cell, its numbers of cells and of groups of levels, its
+// first group, and the offsets of its cells among those of all groups and of all sides.
 struct CellNode {
   double first, factor;
   i64 cells, groups, first_group, cell_start, side_start;
 };
 
-// Rows whose moments are added in order.
+// A chunk of rows whose moments are summed in order.
 struct CellBlock { i64 low, high, group, start; };
 
-// An integer with the order of the floats; that of a negative number is below 2^63.
+// An integer with the order of the floats; negative floats are below 2^63.
 __device__ __forceinline__ u64 ordered_bits(double x) {
   u64 bits = (u64)__double_as_longlong(x);
   return bits >> 63 ? ~bits : bits | 0x8000000000000000ULL;
 }
 
-// Ordered bits of the least and the greatest score of every node; a block has some rows of one.
+// Ordered bits of the least and the greatest score of each node; a thread block has a chunk of its rows.
 extern "C" __global__ void cell_ends(const i64* pieces, const double* scores, u64* least, u64* greatest) {
   __shared__ u64 low, high;
   if (threadIdx.x == 0) { low = ~0ULL; high = 0; }
@@ -523,8 +530,8 @@ extern "C" __global__ void cell_ends(const i64* pieces, const double* scores, u6
   if (threadIdx.x == 0) { atomicMin(least + piece[2], low); atomicMax(greatest + piece[2], high); }
 }
 
-// Add the moments of the rows of a block, a warp, to those of its cells. Each lane prepares a row;
-// then each of the first lanes adds one moment of all of them.
+// Add the moments of a chunk of rows to those of its cells, by one warp. Each lane computes the powers of
+// a row; then each of the first NODES lanes adds one moment of all 32 rows.
 __device__ __forceinline__ void add_moments(const CellBlock& block, double first, const double* scores, const double* weight, double (*powers)[NODES], int* cell, double* moments) {
   int lane = threadIdx.x;
   i64 row = block.low + lane;
@@ -548,7 +555,7 @@ __device__ __forceinline__ void add_moments(const CellBlock& block, double first
   }
 }
 
-// Moments of a block, which is a warp; those of up to `held` cells are summed in shared memory.
+// Moments of each chunk of rows, by one warp; up to `held` cells are summed in shared memory.
 extern "C" __global__ void cell_moments(const CellBlock* blocks, const i64* node_of_group, const CellNode* nodes, const double* scores, const double* weight, int held, double* moments) {
   extern __shared__ double held_moments[];
   __shared__ double powers[32][NODES];
@@ -571,7 +578,7 @@ extern "C" __global__ void cell_moments(const CellBlock* blocks, const i64* node
   for (int i = threadIdx.x; i < size; i += 32) out[i] = held_moments[i];
 }
 
-// Moments of every group (x): those of its blocks, in order.
+// Moments of each group of levels (x): the sum over its chunks, in order.
 extern "C" __global__ void cell_groups(const CellBlock* blocks, const i64* block_start, const i64* node_of_group, const CellNode* nodes, const double* moments, double* own) {
   const CellNode* node = nodes + node_of_group[blockIdx.x];
   i64 size = node->cells * NODES, at = blockIdx.y * (i64)blockDim.x + threadIdx.x;
@@ -584,8 +591,8 @@ extern "C" __global__ void cell_groups(const CellBlock* blocks, const i64* block
   own[(node->cell_start + (blockIdx.x - node->first_group) * node->cells) * NODES + at] = total;
 }
 
-// Moments of all groups above each group, and of all below it, of every node (x); `step` numbers
-// lie between the two.
+// Moments of all groups above each group, then (`step` numbers later) of all groups below it, for each
+// node (x).
 extern "C" __global__ void cell_sides(const CellNode* nodes, const double* own, i64 step, double* sides) {
   const CellNode* node = nodes + blockIdx.x;
   i64 size = node->cells * NODES, at = blockIdx.y * (i64)blockDim.x + threadIdx.x;
@@ -603,8 +610,8 @@ extern "C" __global__ void cell_sides(const CellNode* nodes, const double* own, 
   }
 }
 
-// What the cells of a side (x of those above, y = 1: below) know of those more than NEAR away; see
-// `_far_field_sums`. `factors`: exponentials of one cell, and of NEAR + 1.
+// Far-field sums of the cells of a side (x; y = 0: above, 1: below) over cells more than NEAR away; see
+// `_far_field_sums`. `factors` are the exponentials of a distance of one cell, and of NEAR + 1.
 extern "C" __global__ void cell_far(const i64* of_side, const CellNode* nodes, const double* sides, i64 step, const double* powers, const double* factors, double* far_field) {
   const CellNode* node = nodes + of_side[2 * blockIdx.x];
   i64 cells = node->cells;
@@ -663,8 +670,9 @@ extern "C" __global__ void cell_far(const i64* of_side, const CellNode* nodes, c
   }
 }
 
-// Let a warp collect what a cell knows of the others, in the order of the rows of the tables.
-__device__ __forceinline__ void know(const double* moments, const double* far, i64 cells, i64 cell, double* known) {
+// Gather the near-field moments and far-field sums of a cell, in the order of the rows of the transfer
+// tables; see `_gather_sources`. By one warp.
+__device__ __forceinline__ void gather_sources(const double* moments, const double* far, i64 cells, i64 cell, double* known) {
   int lane = threadIdx.x & 31;
   __syncwarp();
   for (int i = lane; i < KNOWN; i += 32) {
@@ -679,7 +687,7 @@ __device__ __forceinline__ void know(const double* moments, const double* far, i
   __syncwarp();
 }
 
-// Add `known` times column j of a table to `found`, eight rows at a time.
+// Return found + known · (column j of a table), eight rows at a time; see `_add_product`.
 __device__ __forceinline__ double add_rows(const double* known, const double* table, int columns, int j, double found) {
   for (int row = 0; row < KNOWN; row += 8) {
     const double* k = known + row;
@@ -690,7 +698,8 @@ __device__ __forceinline__ double add_rows(const double* known, const double* ta
   return found;
 }
 
-// Polynomials of the cells of every group (x), a warp for each, and value and mass of their losers.
+// Local polynomials of the cells of each group (x), one warp per cell, and value and gradient sum of the
+// cell's losers; see `_moments_to_local`.
 extern "C" __global__ void cell_meet(const i64* node_of_group, const CellNode* nodes, const double* above, const double* below, const double* own, const double* sides, const double* far_field, i64 step, double* local, double* sums) {
   __shared__ double all_known[8][KNOWN], all_found[8][3 * NODES];
   int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
@@ -703,7 +712,7 @@ extern "C" __global__ void cell_meet(const i64* node_of_group, const CellNode* n
   if (here[0] != 0.0) {
     if (group < node->groups - 1) {
       i64 side = node->side_start + group * cells;
-      know(sides + side * NODES, far_field + side * FAR_FIELD, cells, cell, known);
+      gather_sources(sides + side * NODES, far_field + side * FAR_FIELD, cells, cell, known);
       if (lane < 3 * NODES) share[lane] = found = add_rows(known, above, 3 * NODES, lane, found);
       __syncwarp();
       if (lane == 0)
@@ -713,7 +722,7 @@ extern "C" __global__ void cell_meet(const i64* node_of_group, const CellNode* n
     }
     if (group > 0) {
       i64 side = step + node->side_start + (group - 1) * cells;
-      know(sides + side * NODES, far_field + side * FAR_FIELD, cells, cell, known);
+      gather_sources(sides + side * NODES, far_field + side * FAR_FIELD, cells, cell, known);
       if (lane >= NODES && lane < 3 * NODES) found = add_rows(known, below, 2 * NODES, lane - NODES, found);
     }
   }
@@ -721,7 +730,7 @@ extern "C" __global__ void cell_meet(const i64* node_of_group, const CellNode* n
   if (lane < 2) sums[2 * at + lane] = total;
 }
 
-// Value and mass of every node (x), cell by cell; `step` numbers lie between the two.
+// Value and, `step` numbers later, gradient sum of each node (x), summed over its cells in order.
 extern "C" __global__ void cell_sums(const CellNode* nodes, const double* sums, i64 step, double* totals) {
   __shared__ double room[512];
   const CellNode* node = nodes + blockIdx.x;
@@ -740,8 +749,8 @@ extern "C" __global__ void cell_sums(const CellNode* nodes, const double* sums, 
   if (threadIdx.x < 2) totals[threadIdx.x * step + blockIdx.x] = node->factor * total;
 }
 
-// Add to pull and curvature of every row the polynomials of its cell; a block of rows (x) is shared
-// by several of threads (y).
+// Add the polynomials of its cell to pull and curvature of each row; several thread blocks (y) share a
+// chunk of rows (x). See `_local_to_rows`.
 extern "C" __global__ void cell_read(const CellBlock* blocks, const i64* node_of_group, const CellNode* nodes, const double* scores, const double* weight, const double* local, double* pull, double* hessian) {
   CellBlock block = blocks[blockIdx.x];
   const CellNode* node = nodes + node_of_group[block.group];
@@ -772,9 +781,9 @@ extern "C" __global__ void cell_read(const CellBlock* blocks, const i64* node_of
 
 // -- pairs weighted by rank, see risks/ranked_pairs.py, risks/top_ranks.py, risks/device_ranks.py ---
 
-#define DEEPEST 64
+#define MAX_TOP_ROWS 64
 
-// Mean discount of the ranks one..other, and mean difference of two of them; see `_shared_ranks`.
+// Mean discount of the ranks one..other, which tied rows share, and the mean difference of two of them.
 __device__ void shared_ranks(const double* by_rank, int size, int one, int other, double& mean, double& tied) {
   int count = other - one;
   double total = 0.0, apart = 0.0;
@@ -790,8 +799,8 @@ __device__ void shared_ranks(const double* by_rank, int size, int one, int other
   tied = 2.0 * apart / (count * (count - 1.0));
 }
 
-// Groups of the rows of a query, a block: 0 below the k-th largest score, 1 at it, 2 above it, and the
-// discounts of those at the top.
+// Position of each row relative to the k-th largest score of its query (x): 0 below it, 1 tied with it
+// (at the edge), 2 above it; and the discounts of rows of 1 and 2.
 extern "C" __global__ void top_ranks(const i64* first, const double* scores, const double* by_rank, int size, u8* group, double* edge, double* discount, double* tied) {
   i64 start = first[blockIdx.x];
   int rows = (int)(first[blockIdx.x + 1] - start), depth = size < rows ? size : rows;
@@ -805,7 +814,7 @@ extern "C" __global__ void top_ranks(const i64* first, const double* scores, con
     }
     int here = above >= depth ? 0 : with_equal >= depth ? 1 : 2;
     if (here) shared_ranks(by_rank, size, above, with_equal, mean, apart);
-    int before = 0;  // rows of the same score; the first one writes for all of them
+    int before = 0;  // the first row at the edge writes for all of them
     while (here == 1 && scores[start + before] != own) before++;
     if (here == 1 && before == k) { edge[2 * blockIdx.x] = mean; edge[2 * blockIdx.x + 1] = apart; }
     group[start + k] = here;
@@ -814,10 +823,10 @@ extern "C" __global__ void top_ranks(const i64* first, const double* scores, con
   }
 }
 
-// Weight of all pairs of a query, a thread, by rank; see `_meet_in_queries`.
+// Total LambdaRank weight of the pairs of a query, by one thread.
 __device__ double weight_of_query(i64 bottom, i64 top, const i64* level_start, const double* gains, const u8* group, const double* edge, const double* discount, const double* tied, const double* scores, double factor, const double* winner, const double* loser) {
-  i64 rows[DEEPEST], levels[DEEPEST];
-  double own[DEEPEST];
+  i64 rows[MAX_TOP_ROWS], levels[MAX_TOP_ROWS];
+  double own[MAX_TOP_ROWS];
   int count = 0;
   double below = 0.0, at_edge = 0.0, discounted = 0.0, excess = 0.0, total = 0.0;
   double gap_below = 0.0, gap_edge = 0.0, gap_discounted = 0.0, gap_excess = 0.0;
@@ -866,7 +875,8 @@ __device__ double weight_of_query(i64 bottom, i64 top, const i64* level_start, c
   return total;
 }
 
-// What multiplies the pairs of every query, a thread, without ranks and by them; see `RankWeights.at`.
+// Multipliers of the pair weights of each query (one thread): `plain` of the constant part, `factor` of
+// the part that depends on ranks; see `RankWeights.at`.
 extern "C" __global__ void weights_of_queries(int queries, const i64* query_start, const i64* level_start, const double* gains, const u8* group, const double* edge, const double* discount, const double* tied, const double* scores, const double* scale, const double* plain_totals, const double* winner, const double* loser, double blend, int balanced, double* plain, double* factor) {
   int query = blockIdx.x * blockDim.x + threadIdx.x;
   if (query >= queries) return;
@@ -878,7 +888,7 @@ extern "C" __global__ void weights_of_queries(int queries, const i64* query_star
   if (balanced) factor[query] = (mean > 0.0 ? (1.0 - blend) / mean : 0.0) * scale[query];
 }
 
-// Logarithm of a number from 1; see `_logarithm`.
+// Logarithm of a number of at least 1; see `_logarithm` in risks/ranked_pairs.py.
 __device__ __forceinline__ double logarithm(double x) {
   i64 bits = __double_as_longlong(x);
   i64 exponent = (bits - 4604544271217802189LL) >> 52;
@@ -893,7 +903,8 @@ __device__ __forceinline__ double logarithm(double x) {
   return n * 0.6931471805599453 + 2.0 * (s + s * (z * series));
 }
 
-// What is known of the rows of a query. Kinds are those of `risks/ranked_pairs.py`.
+// The rows of a query; `kind` is how the loss is computed. If `sparse`, only pairs with a discounted row
+// are enumerated.
 struct Ranked {
   const double *at, *inverse, *ranked, *gain, *discount, *tied, *win, *lose;
   double plain, factor, flat, knot;
@@ -902,7 +913,7 @@ struct Ranked {
 
 enum { SMALL, NARROW, WIDE, HINGE, SQUARED };
 
-// Weight of the pair of rows i and k, k losing (sign 1) or winning (-1); see `_pair_weights`.
+// Weight of the pair of rows i and k, where k loses (sign 1) or wins (-1); see `_pair_weights`.
 __device__ __forceinline__ double ranked_weight(const Ranked& q, int i, int k, double sign) {
   if (sign < 0.0 && q.discount[k] > 0.0) return 0.0;
   double own = sign > 0.0 ? q.win[i] : q.lose[i], share = sign > 0.0 ? q.lose[k] : q.win[k];
@@ -951,7 +962,8 @@ __device__ __forceinline__ double of_strands(const double* s) {
   return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
-// Sums of row i over the rows low..high, in eight strands: slopes and curvatures, or losses and weights.
+// Sums of row i over rows low..high, in eight interleaved partial sums: slopes and curvatures, or, if
+// `losses`, losses and weights.
 __device__ void ranked_sums(const Ranked& q, int i, int low, int high, double sign, int losses, double& one, double& other) {
   double a[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0}, b[8] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
   int whole = high - (high - low) % 8;
@@ -971,7 +983,8 @@ __device__ void ranked_sums(const Ranked& q, int i, int low, int high, double si
   other = of_strands(b);
 }
 
-// Value of a query; thread 0 adds up what the others leave in `turns`, four numbers for each row.
+// Value of a query and the total weight of its pairs; thread 0 adds the sums of the rows, four numbers
+// each in `turns`, in order.
 __device__ double ranked_value(const Ranked& q, const i64* level_start, i64 bottom, i64 first, double* turns, double& weighed) {
   __shared__ double results[2];
   __syncthreads();
@@ -1000,8 +1013,7 @@ __device__ double ranked_value(const Ranked& q, const i64* level_start, i64 bott
   return results[0];
 }
 
-// What row k gathers, in the order of the CPU: from rows of lower levels, in its own turn, and from
-// rows of higher levels.
+// Slopes of row k as winner (`up`) and as loser (`down`), and its curvature, in the order of the CPU.
 __device__ void ranked_row(const Ranked& q, int k, int low, int high, double& up, double& down, double& curve) {
   double slope, curvature;
   bool turn = !q.sparse || q.discount[k] != 0.0;
@@ -1031,7 +1043,7 @@ __device__ void ranked_row(const Ranked& q, int k, int low, int high, double& up
   }
 }
 
-// Whether a query, a block, is sparse: less than half of its rows have a discount.
+// Whether less than half of the rows of a query have a discount.
 __device__ int is_sparse(const double* discount, int size) {
   __shared__ int count;
   if (threadIdx.x == 0) count = 0;
@@ -1044,15 +1056,15 @@ __device__ int is_sparse(const double* discount, int size) {
   return 2 * found < size;
 }
 
-// Value and mass of a query, a block, into `sums`; pull and curvature of its rows if there are `slopes`.
-// `scratch` has two numbers for each row, `turns` four.
+// Value (if `valued`) and gradient sum of each query (x) into `sums`; if `slopes`, pull and curvature of
+// its rows. `scratch` has two numbers for each row, `turns` four.
 extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level_start, i64 rows, int degree, double knot, int sparse, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* win, const double* lose, const double* plain, const double* factor, int valued, int slopes, double* scratch, double* turns, double* pull, double* hessian, double* sums) {
   __shared__ double room[64];
   i64 bottom = query_start[blockIdx.x], top = query_start[blockIdx.x + 1], first = level_start[bottom];
   int size = (int)(level_start[top] - first);
   double *at = scratch + first, *inverse = at + rows, *downs = turns + 4 * first;
   double least, most, value = 0.0, weighed = 0.0;
-  least_and_most(scores + first, size, room, least, most);
+  score_range(scores + first, size, room, least, most);
   bool narrow = degree == 0 && !(most - least >= 80.0);
   double middle = 0.5 * (most + least);
   for (int k = threadIdx.x; k < size; k += blockDim.x) {
@@ -1087,10 +1099,10 @@ extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level
   sums[gridDim.x + blockIdx.x] = mass;
 }
 
-// -- listed pairs, see risks/short_queries.py --------------------------------------------------
+// -- explicit pairs, see risks/short_queries.py ------------------------------------------------
 
-// Value, mass and curvature of every pair, one after the other in `terms`; with a `gap` a pair asks for a
-// margin.
+// Weighted loss, slope and curvature of all pairs, as three arrays in `terms`; if `gap`, the required
+// margins `asked` are subtracted.
 extern "C" __global__ void listed_pairs(i64 n, const i64* winner, const i64* loser, const double* weight, const double* asked, int gap, int degree, double knot, const double* scores, double* terms) {
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
     double margin = scores[winner[i]] - scores[loser[i]];
@@ -1114,7 +1126,7 @@ extern "C" __global__ void listed_pairs(i64 n, const i64* winner, const i64* los
   }
 }
 
-// Sum of the terms of some pairs, whatever their order: see `sums_at` of engine/exact.py.
+// Exact sum of terms[at[begin..end]], independent of the order; see `sums_at` in engine/exact.py.
 __device__ double sum_at(i64 begin, i64 end, const i64* at, const double* terms) {
   double top = 0.0;
   for (i64 i = begin; i < end; i++) {
@@ -1137,7 +1149,7 @@ __device__ double sum_at(i64 begin, i64 end, const i64* at, const double* terms)
   return ldexp((double)high / 2147483648.0 + (double)low / 4611686018427387904.0, exponent);
 }
 
-// Add the pairs of every row: those that it wins, then those that it loses.
+// Add the explicit pairs to pull and curvature of each row: those it wins, then those it loses.
 extern "C" __global__ void listed_rows(i64 n, i64 count, const i64* won_start, const i64* won, const i64* lost_start, const i64* lost, const double* terms, double* pull, double* hessian) {
   const double *slope = terms + count, *curvature = terms + 2 * count;
   for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
@@ -1149,18 +1161,18 @@ extern "C" __global__ void listed_rows(i64 n, i64 count, const i64* won_start, c
 
 // -- hinges of long lists, see risks/hinge_sweeps.py and risks/device_sweeps.py ----------------
 //
-// Sides of splits by turns: losers, winners, losers, ... Moments of losers are those of the rows on
-// the right, moments of winners those on the left. Every sum is taken in the order of the CPU, by one
-// thread.
+// A split has two sides of sorted rows: losers (even numbers), then winners (odd numbers). Moments of
+// losers are suffix sums (over rows of larger scores), moments of winners prefix sums. Every sum is
+// taken in the order of the CPU, by one thread.
 
-#define SWEPT 512  // the most rows of a block; there are 2^bits
+#define MAX_CHUNK_ROWS 512  // most rows of a chunk; it has 2^bits
 
 struct SweptSide { i64 begin, end, first, last; };  // rows and blocks
 struct SweptBlock { i64 low, high, side; };
 struct Moments { double zeroth, once, twice; };
 
-// Moments about a point further on.
-__device__ __forceinline__ Moments moved(Moments m, double by) {
+// Translate moments to a point at distance `by`.
+__device__ __forceinline__ Moments translated(Moments m, double by) {
   return {m.zeroth, m.once + by * m.zeroth, m.twice + by * (2.0 * m.once + by * m.zeroth)};
 }
 
@@ -1172,23 +1184,23 @@ __device__ __forceinline__ void put_moments(double* at, const Moments& m) {
   at[2] = m.twice;
 }
 
-// Integers with the order of the scores; -0 is 0.
+// Sort keys: integers with the order of the scores; -0 is 0.
 extern "C" __global__ void sweep_keys(i64 n, const double* scores, u64* keys) {
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x)
     keys[i] = ordered_bits(scores[i] + 0.0);
 }
 
-// Scores and weights of the rows of every block, in order.
-extern "C" __global__ void sweep_rows(const SweptBlock* blocks, const i64* order, const double* scores, const double* weight, const double* outer, double* ranked, double* share) {
+// Sorted scores and weights of the rows of each chunk.
+extern "C" __global__ void sweep_rows(const SweptBlock* blocks, const i64* order, const double* scores, const double* weight, const double* loser_weight, double* ranked, double* share) {
   SweptBlock block = blocks[blockIdx.x];
-  const double* own = block.side & 1 ? weight : outer;
+  const double* own = block.side & 1 ? weight : loser_weight;
   for (i64 at = block.low + threadIdx.x; at < block.high; at += blockDim.x) {
     ranked[at] = scores[order[at]] + 0.0;
     share[at] = own[order[at]];
   }
 }
 
-// Moments of the rows of every block, a thread, up to each row and about it; see `_scan_chunks`.
+// Running moments within each chunk (one thread): up to each row, about its score. See `_scan_chunks`.
 extern "C" __global__ void sweep_moments(int count, const SweptBlock* blocks, const double* ranked, const double* share, double knot, double* moments) {
   int number = blockIdx.x * blockDim.x + threadIdx.x;
   if (number >= count) return;
@@ -1202,15 +1214,15 @@ extern "C" __global__ void sweep_moments(int count, const SweptBlock* blocks, co
   for (int k = 0; k < size; k++) {
     i64 at = start + k * step;
     double point = winners ? __ldg(ranked + at) - knot : __ldg(ranked + at);
-    m = moved(m, winners ? point - before : before - point);
+    m = translated(m, winners ? point - before : before - point);
     m.zeroth += __ldg(share + at);
     put_moments(moments + 3 * at, m);
     before = point;
   }
 }
 
-// Moments of all blocks before a block, about the nearest row of the one before; a block of threads
-// for each side, whose first thread adds up what the others read. See `_carry_moments`.
+// Moments of all chunks before each chunk, about the nearest row of the chunk before. A thread block has
+// a side; its first thread adds what the others have read. See `_carry_moments`.
 extern "C" __global__ void sweep_carry(const SweptSide* sides, const SweptBlock* blocks, const double* ranked, double knot, const double* moments, double* carry) {
   __shared__ double points[128];
   __shared__ Moments parts[128];
@@ -1231,7 +1243,7 @@ extern "C" __global__ void sweep_carry(const SweptSide* sides, const SweptBlock*
     if (threadIdx.x == 0)
       for (int k = 0; k < (int)blockDim.x && begin + k < count; k++) {
         double by = winners ? points[k] - before : before - points[k];
-        m = moved(m, begin + k > 1 ? by : 0.0);
+        m = translated(m, begin + k > 1 ? by : 0.0);
         m.zeroth += parts[k].zeroth;
         m.once += parts[k].once;
         m.twice += parts[k].twice;
@@ -1244,8 +1256,9 @@ extern "C" __global__ void sweep_carry(const SweptSide* sides, const SweptBlock*
   }
 }
 
-// Sums of a row over the other side; false if there is nothing. See `_add_row_gradients`.
-__device__ bool swept(const SweptSide& other, const double* ranked, double target, bool winners, int bits, double knot, const double* moments, const double* carry, Moments& m) {
+// Moments of the other side's rows that are paired with a row at `target`; false if there are none. See
+// `_add_row_gradients`.
+__device__ bool paired_moments(const SweptSide& other, const double* ranked, double target, bool winners, int bits, double knot, const double* moments, const double* carry, Moments& m) {
   i64 low = other.begin, high = other.end;
   while (low < high) {
     i64 middle = (low + high) / 2;
@@ -1256,18 +1269,18 @@ __device__ bool swept(const SweptSide& other, const double* ranked, double targe
   if (low == (winners ? other.end : other.begin)) return false;
   i64 near = winners ? low : low - 1, number = (near - other.begin) >> bits;
   i64 edge = winners ? other.begin + ((number + 1) << bits) : other.begin + (number << bits) - 1;
-  m = moved(moments_at(moments + 3 * near), winners ? ranked[near] - target : target - (ranked[near] - knot));
+  m = translated(moments_at(moments + 3 * near), winners ? ranked[near] - target : target - (ranked[near] - knot));
   if (edge < other.begin || edge >= other.end) return true;
-  Moments more = moved(moments_at(carry + 3 * (other.first + number)), winners ? ranked[edge] - target : target - (ranked[edge] - knot));
+  Moments more = translated(moments_at(carry + 3 * (other.first + number)), winners ? ranked[edge] - target : target - (ranked[edge] - knot));
   m.zeroth += more.zeroth;
   m.once += more.once;
   m.twice += more.twice;
   return true;
 }
 
-// Add to pull and curvature of the rows of a block; value and mass of its losers into `sums`.
+// Add to pull and curvature of the rows of a chunk; value and gradient sum of its losers into `sums`.
 extern "C" __global__ void sweep_read(const SweptSide* sides, const SweptBlock* blocks, const i64* order, const double* ranked, const double* share, int bits, double knot, int degree, const double* moments, const double* carry, double* pull, double* hessian, double* sums) {
-  __shared__ double values[SWEPT], masses[SWEPT];
+  __shared__ double values[MAX_CHUNK_ROWS], masses[MAX_CHUNK_ROWS];
   SweptBlock block = blocks[blockIdx.x];
   SweptSide other = sides[block.side ^ 1];
   bool winners = block.side & 1;
@@ -1276,7 +1289,7 @@ extern "C" __global__ void sweep_read(const SweptSide* sides, const SweptBlock* 
     double own = share[at], target = winners ? ranked[at] - knot : ranked[at];
     Moments m = {0.0, 0.0, 0.0};
     double slope = 0.0, curvature = 0.0;
-    if (swept(other, ranked, target, winners, bits, knot, moments, carry, m)) {
+    if (paired_moments(other, ranked, target, winners, bits, knot, moments, carry, m)) {
       slope = degree == 1 ? m.zeroth : 2.0 * m.once;
       curvature = degree == 1 ? 0.0 : 2.0 * m.zeroth;
       hessian[row] += own * curvature;
@@ -1296,7 +1309,7 @@ extern "C" __global__ void sweep_read(const SweptSide* sides, const SweptBlock* 
 
 // -- columns of tables, see engine/table.py and engine/device_table.py -------------------------
 
-// Keys are integers with the order of the floats; -0 is 0, and missing values come last.
+// Sort keys are integers with the order of the floats; -0 is 0, and missing values come last.
 __device__ __forceinline__ u32 key_of(float x) {
   if (x != x) return ~0u;
   u32 bits = __float_as_uint(x + 0.0f);
@@ -1313,8 +1326,8 @@ __device__ __forceinline__ double value_of_key(u64 key) {
   return __longlong_as_double((i64)(key >> 63 ? key ^ 0x8000000000000000ULL : ~key));
 }
 
-// Keys of some columns, 32 rows (x) by 32 columns (y) at a time; `row_step` and `column_step` are the
-// distances of neighbors in X.
+// Keys of columns, in tiles of 32 rows (x) by 32 columns (y); `row_step` and `column_step` are the strides
+// of X.
 template <typename Number, typename Key>
 __device__ void keys_of_columns(i64 n, int columns, const Number* X, i64 row_step, i64 column_step, const i64* order, Key* keys) {
   __shared__ Key tile[32][33];
@@ -1338,7 +1351,7 @@ extern "C" __global__ void keys_of_doubles(i64 n, int columns, const double* X, 
   keys_of_columns(n, columns, X, row_step, column_step, order, keys);
 }
 
-// First position from `low` on with more than the key, or as much unless `equal`; or `high`.
+// First position in low..high of a sorted column whose key is at least `key` (above it, if `equal`).
 template <typename Key>
 __device__ i64 first_beyond(const Key* ordered, Key key, i64 low, i64 high, int equal) {
   while (low < high) {
@@ -1349,7 +1362,7 @@ __device__ i64 first_beyond(const Key* ordered, Key key, i64 low, i64 high, int 
   return low;
 }
 
-// Where the bin that starts at `first` ends; see `_end_of_bin`.
+// End of the bin that starts at `first`, as in `_cut_points` of engine/table.py.
 template <typename Key>
 __device__ i64 end_of_bin(const Key* ordered, i64 size, i64 first, i64 left, i64 bins, i64 max_bins) {
   i64 target = first + (left - 1) / bins, heavy = (size - 1) / max_bins + 1, position = first;
@@ -1362,8 +1375,7 @@ __device__ i64 end_of_bin(const Key* ordered, i64 size, i64 first, i64 left, i64
   return first_beyond(ordered, ordered[target], target, size, 1);
 }
 
-// The same of values that differ in weight, of which `here` is what the bin holds; see
-// `_ends_of_heavy_bins`.
+// End of the bin that starts at `i` if rows are weighted; `here` is the weight of the bin.
 template <typename Key>
 __device__ i64 end_of_heavy_bin(const Key* ordered, const i64* weight, i64 size, i64 i, i64 left, i64 bins, i64 max_bins, i64 total, i64& here) {
   here = 0;
@@ -1377,9 +1389,9 @@ __device__ i64 end_of_heavy_bin(const Key* ordered, const i64* weight, i64 size,
   }
 }
 
-// Cuts of sorted columns, a thread for each; see `_cut_points`. A column of `cuts` has the cuts at 0 to
-// 254, infinities after them, and in the end their number, least and greatest value, and how many
-// values are there. If `weighted`, values have weights, in the same order.
+// Cut points of sorted columns, one thread each; see `_cut_points`. `cuts` has 260 numbers per column:
+// the cut points, padded with infinity to 256, their number, the least and the greatest value, and the
+// number of values that are not missing. If `weighted`, `weights` are in the order of the values.
 template <typename Key>
 __device__ void cuts_of_columns(i64 n, int columns, int max_bins, const Key* sorted, int weighted, const i64* weights, double* cuts) {
   int column = blockIdx.x * blockDim.x + threadIdx.x;
@@ -1418,8 +1430,8 @@ __device__ void cuts_of_columns(i64 n, int columns, int max_bins, const Key* sor
   }
   for (int k = (int)count; k < 256; k++) own[k] = INFINITE;
   own[256] = (double)count;
-  own[257] = size ? value_of_key(ordered[0]) : LEFT_OUT;
-  own[258] = size ? value_of_key(ordered[size - 1]) : LEFT_OUT;
+  own[257] = size ? value_of_key(ordered[0]) : QUIET_NAN;
+  own[258] = size ? value_of_key(ordered[size - 1]) : QUIET_NAN;
   own[259] = (double)size;
 }
 
@@ -1431,7 +1443,7 @@ extern "C" __global__ void cuts_of_doubles(i64 n, int columns, int max_bins, con
   cuts_of_columns(n, columns, max_bins, sorted, weighted, weights, cuts);
 }
 
-// Codes of a column (y): how many cuts lie below a value; 255 if it is missing.
+// Codes of a column (y): the number of cut points below a value; 255 if it is missing.
 template <typename Key>
 __device__ void codes_of_columns(i64 n, const Key* keys, const double* cuts, u8* codes) {
   __shared__ double own[256];
@@ -1455,7 +1467,7 @@ extern "C" __global__ void codes_of_doubles(i64 n, const u64* keys, const double
   codes_of_columns(n, keys, cuts, codes);
 }
 
-// Let the codes of every row, feature by feature, into its key; see `mix_codes`.
+// Hash the codes of each row into its key; see `mix_codes` in engine/table.py.
 extern "C" __global__ void mix_codes(i64 n, int features, const u8* codes, u64* keys) {
   for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
     u64 key = keys[row];
@@ -1469,7 +1481,7 @@ extern "C" __global__ void mix_codes(i64 n, int features, const u8* codes, u64* 
 
 // -- rows of trees, see engine/histograms/nodes.py and engine/quantization.py ---------------------
 
-// Columns of codes to rows of `width` bytes, 32 by 32.
+// Transpose columns of codes to rows of `width` bytes, in tiles of 32 by 32.
 extern "C" __global__ void by_rows(i64 n, int features, int width, const u8* columns, u8* rows) {
   __shared__ u8 tile[32][33];
   i64 row = blockIdx.x * 32LL + threadIdx.x;
@@ -1485,9 +1497,9 @@ extern "C" __global__ void count_up(i64 n, int* rows) {
     rows[i] = (int)i;
 }
 
-#define DRAWN 2048
+#define DRAW_TILE 2048
 
-// Whether a row is drawn for a tree; see engine/hashing.py.
+// Whether a row is sampled for a tree; see engine/hashing.py.
 __device__ __forceinline__ bool is_drawn(u64 key, const u64* more, double share) {
   for (int k = 0; k < 3; k++) {
     key += more[k];
@@ -1498,9 +1510,10 @@ __device__ __forceinline__ bool is_drawn(u64 key, const u64* more, double share)
   return (double)(key >> 11) < share;
 }
 
-// How many of DRAWN rows, a warp, are drawn, into `pieces`; if it is `known` where these begin, which.
+// Sample rows in tiles of DRAW_TILE, one warp each. The first launch (`known` = 0) counts the sampled
+// rows of each tile in `pieces`; the second reads the tile's offset there and writes the rows.
 extern "C" __global__ void draw(i64 n, const u64* keys, const u64* more, double share, int known, i64* pieces, int* rows) {
-  i64 low = blockIdx.x * (i64)DRAWN, high = low + DRAWN < n ? low + DRAWN : n;
+  i64 low = blockIdx.x * (i64)DRAW_TILE, high = low + DRAW_TILE < n ? low + DRAW_TILE : n;
   i64 begin = known ? pieces[blockIdx.x] : 0, count = 0;
   int lane = threadIdx.x;
   for (i64 base = low; base < high; base += 32) {
@@ -1512,7 +1525,7 @@ extern "C" __global__ void draw(i64 n, const u64* keys, const u64* more, double 
   if (lane == 0 && !known) pieces[blockIdx.x] = count;
 }
 
-// Rows as packed words (wide = 0), or as two words each.
+// Quantize rows to packed words, or to two words each if `wide`; see engine/quantization.py.
 extern "C" __global__ void pack(i64 n, int wide, int count_bits, const double* pull, const double* weight, double one, double other, double weight_one, double weight_other, i64* first, i64* second) {
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
     i64 a = (i64)rint(pull[i] * one * other);
@@ -1522,20 +1535,21 @@ extern "C" __global__ void pack(i64 n, int wide, int count_bits, const double* p
   }
 }
 
-// What a batch of nodes is described by: 20 words for each, see `NodeWork`.
+// The split of a node: 20 words, see `NodeWork` in engine/cuda.py. The smaller child comes first.
 struct Work {
   i64 low, high;             // rows of the node
-  i64 from, to;              // lists that they are in and are moved to
+  i64 from, to;              // lists that hold the rows and receive them
   i64 feature;               // of the split
-  i64 first, last;           // rows of the smaller child, in the list they are moved to
+  i64 first, last;           // rows of the smaller child, in the list `to`
   i64 slot, parent;          // histograms of the smaller child and of the node
   i64 wanted;                // bit 0: search the smaller child; bit 1: the larger one
-  i64 pull[2], weight[2];    // sums of the two children, the smaller first
-  i64 lefts, rights;         // rows moved so far, to either side
-  i64 searched[2];           // features of the two children searched so far
+  i64 pull[2], weight[2];    // sums of the children
+  i64 lefts, rights;         // rows partitioned so far to either side
+  i64 searched[2];           // features of each child searched so far
   i64 unused[2];
 };
 
+// The node that has a tile (thread block), if `start` has the first tile of each node.
 __device__ __forceinline__ int node_of(const i64* start, int nodes, int block) {
   int low = 0, high = nodes - 1;
   while (low < high) {
@@ -1545,17 +1559,19 @@ __device__ __forceinline__ int node_of(const i64* start, int nodes, int block) {
   return low;
 }
 
-#define MOVED 2048
+#define PARTITION_TILE 2048
 
-// Histograms are (slot, feature, code) pairs of words.
+// Clear a histogram, by `parts` thread blocks. Histograms are arrays (feature, code) of pairs of words.
 __device__ void clear(ulonglong2* slot, i64 size, int part, int parts) {
   for (i64 i = part * (i64)blockDim.x + threadIdx.x; i < size; i += parts * (i64)blockDim.x)
     slot[i] = make_ulonglong2(0, 0);
 }
 
-// Move the rows of nodes to another list, left ones from the beginning and right ones from the end of
-// their range, by `tiles` blocks of 512 threads; and clear the histograms of the smaller children, by 20 blocks for each.
-extern "C" __global__ void move(Work* work, const i64* start, int nodes, int tiles, int width, const u8* codes, const u8* sides, int* lists, i64 n, ulonglong2* histograms) {
+// Partition the rows of nodes into another list, left ones from the beginning of the node's range and
+// right ones from its end, by `tiles` thread blocks of 512 threads. (The order of the rows within a child
+// depends on the order of the thread blocks; sums do not.) The remaining thread blocks, 20 for each node,
+// clear the histograms of the smaller children.
+extern "C" __global__ void move(Work* work, const i64* start, int nodes, int tiles, int width, const u8* codes, const u8* goes_left, int* lists, i64 n, ulonglong2* histograms) {
   if ((int)blockIdx.x >= tiles) {
     int block = blockIdx.x - tiles;
     clear(histograms + work[block / 20].slot * width * 256, width * 256LL, block % 20, 20);
@@ -1564,18 +1580,18 @@ extern "C" __global__ void move(Work* work, const i64* start, int nodes, int til
   __shared__ int counts[64];
   __shared__ i64 to_left, to_right;
   int node = node_of(start, nodes, blockIdx.x);
-  Work* here = work + node;
-  const int* from = lists + here->from * n;
-  int* to = lists + here->to * n;
-  const u8* side = sides + 256 * node;
-  i64 begin = here->low + (i64)(blockIdx.x - start[node]) * MOVED;
+  Work* job = work + node;
+  const int* from = lists + job->from * n;
+  int* to = lists + job->to * n;
+  const u8* node_goes_left = goes_left + 256 * node;
+  i64 begin = job->low + (i64)(blockIdx.x - start[node]) * PARTITION_TILE;
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   int row[4], left[4], before[4];
 #pragma unroll
   for (int r = 0; r < 4; r++) {
     i64 i = begin + r * 512 + threadIdx.x;
-    row[r] = i < here->high ? from[i] : -1;
-    left[r] = row[r] >= 0 && side[codes[(i64)row[r] * width + here->feature]];
+    row[r] = i < job->high ? from[i] : -1;
+    left[r] = row[r] >= 0 && node_goes_left[codes[(i64)row[r] * width + job->feature]];
     u32 votes = __ballot_sync(~0u, left[r]);
     before[r] = __popc(votes & ((1u << lane) - 1));
     if (lane == 0) counts[r * 16 + warp] = __popc(votes);
@@ -1584,10 +1600,10 @@ extern "C" __global__ void move(Work* work, const i64* start, int nodes, int til
   if (threadIdx.x == 0) {
     int sum = 0;
     for (int j = 0; j < 64; j++) { int c = counts[j]; counts[j] = sum; sum += c; }
-    i64 size = here->high - begin < MOVED ? here->high - begin : MOVED;
-    to_left = here->low + (i64)atomicAdd((u64*)&here->lefts, (u64)sum);
+    i64 size = job->high - begin < PARTITION_TILE ? job->high - begin : PARTITION_TILE;
+    to_left = job->low + (i64)atomicAdd((u64*)&job->lefts, (u64)sum);
     i64 rights = size - sum;
-    to_right = here->high - rights - (i64)atomicAdd((u64*)&here->rights, (u64)rights);
+    to_right = job->high - rights - (i64)atomicAdd((u64*)&job->rights, (u64)rights);
   }
   __syncthreads();
 #pragma unroll
@@ -1601,9 +1617,9 @@ extern "C" __global__ void move(Work* work, const i64* start, int nodes, int til
 
 #define STRIDE 257
 
-// A packed word as two of 32 bits, 64 pull + 1 and 63 weight + 1. Of sums of up to 4031 such words
-// the remainders modulo 64 and 63 tell the count, and the count the rest. Shared memory adds 32
-// bits without a loop, and nothing is carried from one word to the other.
+// Shared memory has fast atomic additions of 32 bits only. A packed word is therefore summed as two words
+// of 32 bits, 64 * pull + 1 and 63 * weight + 1. The remainders modulo 64 and 63 of sums of up to 4031
+// such words determine the count, and the count determines pull and weight.
 __device__ __forceinline__ void unpack(u32 first, u32 second, i64& pull, i64& weight, i64& count) {
   int a = first & 63, b = (int)(second % 63u);
   count = a + 64 * ((b - a % 63 + 63) % 63);
@@ -1611,26 +1627,26 @@ __device__ __forceinline__ void unpack(u32 first, u32 second, i64& pull, i64& we
   weight = ((i64)second - count) / 63;
 }
 
-// Add a 64-bit number as two of 32 bits.
+// Add a 64-bit number to a sum stored as two words of 32 bits.
 __device__ __forceinline__ void add_word(u32* low, u32* high, u32 one, u32 other) {
   u32 old = atomicAdd(low, one);
   u32 more = other + (old + one < old ? 1u : 0u);
   if (more) atomicAdd(high, more);
 }
 
-// Sum the smaller children of nodes over the bins of 32 features: blocks of 512 threads, `size` rows
-// (at most 4000). Words are added as above where the sums of a block surely fit; otherwise, and
-// where numbers are wide, all 64 bits of the pulls first and then of the weights and counts.
+// Sum the histograms of the smaller children: a thread block of 512 threads has 32 features (y) and a
+// tile of `size` rows (x; at most 4000). If the sums of the tile fit, packed words are summed as above in
+// one pass. Otherwise, and for wide numbers, 64-bit sums take two passes: pulls, then weights and counts.
 extern "C" __global__ void fill(const Work* work, const i64* start, int nodes, int size, int width, int features, int wide, int count_bits, const u8* codes, const i64* one_word, const i64* other_word, const int* lists, i64 n, u64* histograms) {
   extern __shared__ u32 low[];
   __shared__ i64 room[32];
   __shared__ int fits;
   u32* high = low + 32 * STRIDE;
   int node = node_of(start, nodes, blockIdx.x);
-  const Work* here = work + node;
-  const int* rows = lists + here->to * n;
-  i64 begin = here->first + (i64)(blockIdx.x - start[node]) * size;
-  i64 end = begin + size < here->last ? begin + size : here->last;
+  const Work* job = work + node;
+  const int* rows = lists + job->to * n;
+  i64 begin = job->first + (i64)(blockIdx.x - start[node]) * size;
+  i64 end = begin + size < job->last ? begin + size : job->last;
   if (!wide) {
     i64 pulls = 0, weights = 0;
     for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
@@ -1639,8 +1655,8 @@ extern "C" __global__ void fill(const Work* work, const i64* start, int nodes, i
       pulls += pull < 0 ? -pull : pull;
       weights += (number >> 12) & 0x3FFFFFF;
     }
-    pulls = add_up_block(pulls, room);
-    weights = add_up_block(weights, room);
+    pulls = block_sum(pulls, room);
+    weights = block_sum(weights, room);
     if (threadIdx.x == 0) fits = pulls < (1 << 25) - 64 && weights < (1 << 26);
   } else if (threadIdx.x == 0) fits = 0;
   __syncthreads();
@@ -1649,7 +1665,7 @@ extern "C" __global__ void fill(const Work* work, const i64* start, int nodes, i
   int at = word * 4 * STRIDE;
   bool used = 32 * (int)blockIdx.y + 4 * word < features;
   const u8* group = codes + 32 * blockIdx.y + 4 * word;
-  u64* out = histograms + 2 * (here->slot * width + 32 * (i64)blockIdx.y) * 256;
+  u64* out = histograms + 2 * (job->slot * width + 32 * (i64)blockIdx.y) * 256;
   for (int pass = 0; pass < passes; pass++) {
     for (int j = threadIdx.x; j < 2 * 32 * STRIDE; j += blockDim.x) low[j] = 0;
     __syncthreads();
@@ -1706,12 +1722,12 @@ struct Rules {
 };
 
 struct Found {
-  double worth;
-  i64 feature, cut, way, pull, weight_count;
+  double score;
+  i64 feature, cut, missing_above, pull, weight_count;
 };
 #define NO_SPLIT Found{0.0, -1, -1, 0, 0, 0}
 
-__device__ __forceinline__ double value_of(double pull, double curvature, double alpha, double least, double most) {
+__device__ __forceinline__ double leaf_value(double pull, double curvature, double alpha, double least, double most) {
   double size = fabs(pull) - alpha;
   size = size > 0.0 ? size : 0.0;
   double value = curvature > 0 ? (pull > 0 ? size : -size) / curvature : 0.0;
@@ -1719,21 +1735,21 @@ __device__ __forceinline__ double value_of(double pull, double curvature, double
   return value > most ? most : value;
 }
 
-__device__ __forceinline__ double worth_of(double pull, double curvature, double alpha, double value) {
+__device__ __forceinline__ double leaf_score(double pull, double curvature, double alpha, double value) {
   return 2.0 * (pull * value - alpha * fabs(value)) - curvature * value * value;
 }
 
-__device__ __forceinline__ double worth_of_cut(const Rules& rules, double left, double weight, double right, double other, double penalty, const double* bounds, int sign) {
+__device__ __forceinline__ double children_score(const Rules& rules, double left, double weight, double right, double other, double penalty, const double* bounds, int sign) {
   if (rules.plain)
     return left * left / (weight + penalty) + right * right / (other + penalty);
-  double one = value_of(left, weight + penalty, rules.alpha, bounds[0], bounds[1]);
-  double two = value_of(right, other + penalty, rules.alpha, bounds[0], bounds[1]);
+  double one = leaf_value(left, weight + penalty, rules.alpha, bounds[0], bounds[1]);
+  double two = leaf_value(right, other + penalty, rules.alpha, bounds[0], bounds[1]);
   if ((sign > 0 && one > two) || (sign < 0 && one < two)) return -INFINITE;
-  return worth_of(left, weight + penalty, rules.alpha, one) + worth_of(right, other + penalty, rules.alpha, two);
+  return leaf_score(left, weight + penalty, rules.alpha, one) + leaf_score(right, other + penalty, rules.alpha, two);
 }
 
-// Sums up to each thread of a block of 256.
-__device__ __forceinline__ void sums_up_to(i64& pull, i64& weight_count, i64* room) {
+// Inclusive prefix sums over a thread block of 256 threads.
+__device__ __forceinline__ void prefix_sums(i64& pull, i64& weight_count, i64* room) {
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   for (int step = 1; step < 32; step <<= 1) {
     i64 a = __shfl_up_sync(~0u, pull, step), b = __shfl_up_sync(~0u, weight_count, step);
@@ -1745,8 +1761,8 @@ __device__ __forceinline__ void sums_up_to(i64& pull, i64& weight_count, i64* ro
   __syncthreads();
 }
 
-// Put categories that occur in the order of their smoothed means; others come last, empty.
-__device__ __forceinline__ void in_order(const Rules& rules, int bins, i64* pulls, i64* weights, double* keys, i64& pull, i64& weight_count) {
+// Sort the categories that occur by their smoothed mean pull; the others come last, empty.
+__device__ __forceinline__ void sort_categories(const Rules& rules, int bins, i64* pulls, i64* weights, double* keys, i64& pull, i64& weight_count) {
   int code = threadIdx.x;
   bool here = code < bins && weight_count != 0;
   double weight = (double)(weight_count >> rules.count_bits) * rules.weight_unit + rules.smooth;
@@ -1768,7 +1784,7 @@ __device__ __forceinline__ void in_order(const Rules& rules, int bins, i64* pull
   __syncthreads();
 }
 
-__device__ __forceinline__ double greatest_of_block(double value, double* room) {
+__device__ __forceinline__ double block_max(double value, double* room) {
   for (int step = 16; step > 0; step >>= 1) {
     double other = __shfl_xor_sync(~0u, value, step);
     value = other > value ? other : value;
@@ -1780,7 +1796,8 @@ __device__ __forceinline__ double greatest_of_block(double value, double* room) 
   return value;
 }
 
-// The first best cut of a feature, the block, of a child: see `_best_cut`. `here` is the thread's bin.
+// The first best cut of a feature; a thread block has the feature and a thread one of its bins. See
+// `_best_cut` in engine/histograms/nodes.py.
 __device__ void best_cut(const Rules& rules, int bins, int sign, int category, i64 pull, i64 weight_count, const i64* missing, i64 total, i64 total_weight, const double* bounds, Found* found) {
   __shared__ i64 pulls[256], weights[256];
   __shared__ double keys[256];
@@ -1788,14 +1805,14 @@ __device__ void best_cut(const Rules& rules, int bins, int sign, int category, i
   __shared__ int last, chosen;
   double penalty = rules.penalty;
   if (category) {
-    in_order(rules, bins, pulls, weights, keys, pull, weight_count);
+    sort_categories(rules, bins, pulls, weights, keys, pull, weight_count);
     penalty = rules.penalty + rules.smooth;
   }
   bool occurs = threadIdx.x < bins && weight_count != 0;
-  if (threadIdx.x == 0) { last = -1; chosen = 1 << 20; found->worth = -INFINITE; found->feature = -1; }
+  if (threadIdx.x == 0) { last = -1; chosen = 1 << 20; found->score = -INFINITE; found->feature = -1; }
   __syncthreads();
   if (occurs) atomicMax(&last, (int)threadIdx.x);
-  sums_up_to(pull, weight_count, room);
+  prefix_sums(pull, weight_count, room);
   i64 mask = (1LL << rules.count_bits) - 1;
   double P = (double)total * rules.pull_unit;
   double W = (double)(total_weight >> rules.count_bits) * rules.weight_unit;
@@ -1816,40 +1833,40 @@ __device__ void best_cut(const Rules& rules, int bins, int sign, int category, i
     double n = (double)count + shift[side][2], weight = w + shift[side][1];
     may[side] = !(n < (double)rules.min_count || weight < lightest) && !(N - n < (double)rules.min_count || W - weight < lightest);
     double left = p + shift[side][0];
-    if (may[side]) scores[side] = worth_of_cut(rules, left, weight, P - left, W - weight, penalty, bounds, sign);
+    if (may[side]) scores[side] = children_score(rules, left, weight, P - left, W - weight, penalty, bounds, sign);
   }
   double top = scores[0] > -INFINITE ? scores[0] : -INFINITE;
   top = scores[1] > top ? scores[1] : top;
-  top = greatest_of_block(top, (double*)room);
-  // Where values are missing, the left side comes first.
+  top = block_max(top, (double*)room);
+  // Missing values on the left come before missing values on the right.
   if (may[1] && scores[1] == top) atomicMin(&chosen, 2 * (int)threadIdx.x);
   else if (may[0] && scores[0] == top) atomicMin(&chosen, 2 * (int)threadIdx.x + 1);
   __syncthreads();
   if (top > -INFINITE && chosen >> 1 == (int)threadIdx.x && chosen < 1 << 20) {
-    int way = chosen & 1;
-    if (!lacks) way = 2.0 * (double)count < N ? 1 : 0;
-    found->worth = top;
+    int missing_above = chosen & 1;
+    if (!lacks) missing_above = 2.0 * (double)count < N ? 1 : 0;
+    found->score = top;
     found->feature = 0;
     found->cut = (int)threadIdx.x == last && !category ? bins - 1 : (int)threadIdx.x;
-    found->way = way;
-    found->pull = way == 0 ? pull + missing[0] : pull;
-    found->weight_count = way == 0 ? weight_count + missing[1] : weight_count;
-    if (category && way == 0) { found->pull = total - found->pull; found->weight_count = total_weight - found->weight_count; }
+    found->missing_above = missing_above;
+    found->pull = missing_above == 0 ? pull + missing[0] : pull;
+    found->weight_count = missing_above == 0 ? weight_count + missing[1] : weight_count;
+    if (category && missing_above == 0) { found->pull = total - found->pull; found->weight_count = total_weight - found->weight_count; }
   }
 }
 
-// The best feature of a child, by one warp.
-__device__ void pick(const Work* here, int child, int features, const double* bounds, const Rules& rules, const Found* found, Found* best) {
-  double P = (double)here->pull[child] * rules.pull_unit;
-  double W = (double)(here->weight[child] >> rules.count_bits) * rules.weight_unit + rules.penalty;
+// The best split of a child over all features, by one warp.
+__device__ void best_feature(const Work* job, int child, int features, const double* bounds, const Rules& rules, const Found* found, Found* best) {
+  double P = (double)job->pull[child] * rules.pull_unit;
+  double W = (double)(job->weight[child] >> rules.count_bits) * rules.weight_unit + rules.penalty;
   double own = P * P / W;
   if (!rules.plain)
-    own = worth_of(P, W, rules.alpha, value_of(P, W, rules.alpha, bounds[0], bounds[1]));
+    own = leaf_score(P, W, rules.alpha, leaf_value(P, W, rules.alpha, bounds[0], bounds[1]));
   double top = own;
   int chosen = -1;
   for (int j = threadIdx.x; j < features; j += 32) {
-    double worth = __ldcg(&found[j].worth);
-    if (__ldcg(&found[j].feature) >= 0 && worth > top) { top = worth; chosen = j; }
+    double score = __ldcg(&found[j].score);
+    if (__ldcg(&found[j].feature) >= 0 && score > top) { top = score; chosen = j; }
   }
   for (int step = 16; step > 0; step >>= 1) {
     double other_top = __shfl_xor_sync(~0u, top, step);
@@ -1859,30 +1876,30 @@ __device__ void pick(const Work* here, int child, int features, const double* bo
   if (threadIdx.x > 0) return;
   *best = NO_SPLIT;
   if (chosen < 0 || !(top - own > 1.4551915228366852e-11 * fabs(top))) return;
-  best->worth = top - own;
+  best->score = top - own;
   best->feature = chosen;
   best->cut = __ldcg(&found[chosen].cut);
-  best->way = __ldcg(&found[chosen].way);
+  best->missing_above = __ldcg(&found[chosen].missing_above);
   best->pull = __ldcg(&found[chosen].pull);
   best->weight_count = __ldcg(&found[chosen].weight_count);
 }
 
-// The best split for the children of every node (blockIdx.y), smaller (z = 0) or larger (1); a block
-// of 256 threads has a feature (x), and the last one to end compares them. The histogram of the
-// larger child replaces that of the node.
+// The best splits of the children (z = 0: smaller, 1: larger) of each node (y). A thread block of 256
+// threads has a feature (x); the last one of a child to finish compares all features. The histogram of
+// the larger child, node minus smaller child, replaces that of the node.
 extern "C" __global__ void search(Work* work, int width, const i64* n_bins, const u8* allowed, int step, const signed char* monotone, const u8* categorical, const double* bounds, const Rules* given, i64* histograms, Found* found, Found* best) {
-  Work* here = work + blockIdx.y;
+  Work* job = work + blockIdx.y;
   int child = blockIdx.z, feature = blockIdx.x, which = blockIdx.y * 2 + child;
-  if (!(here->wanted >> child & 1)) {
+  if (!(job->wanted >> child & 1)) {
     if (feature == 0 && threadIdx.x == 0) best[which] = NO_SPLIT;
     return;
   }
   Rules rules = *given;
   Found* out = found + ((i64)which * gridDim.x + feature);
-  i64 at = 2 * ((here->slot * width + feature) * 256 + threadIdx.x);
+  i64 at = 2 * ((job->slot * width + feature) * 256 + threadIdx.x);
   i64 pull = histograms[at], weight_count = histograms[at + 1];
   if (child) {
-    i64 above = 2 * ((here->parent * width + feature) * 256 + threadIdx.x);
+    i64 above = 2 * ((job->parent * width + feature) * 256 + threadIdx.x);
     pull = histograms[above] - pull;
     weight_count = histograms[above + 1] - weight_count;
     histograms[above] = pull;
@@ -1893,70 +1910,71 @@ extern "C" __global__ void search(Work* work, int width, const i64* n_bins, cons
   if (threadIdx.x == 255) { missing[0] = pull; missing[1] = weight_count; }
   __syncthreads();
   if (allowed[blockIdx.y * step + feature])
-    best_cut(rules, (int)n_bins[feature], monotone[feature], categorical[feature], pull, weight_count, missing, here->pull[child], here->weight[child], bounds + 2 * which, out);
-  else if (threadIdx.x == 0) { out->worth = -INFINITE; out->feature = -1; }
+    best_cut(rules, (int)n_bins[feature], monotone[feature], categorical[feature], pull, weight_count, missing, job->pull[child], job->weight[child], bounds + 2 * which, out);
+  else if (threadIdx.x == 0) { out->score = -INFINITE; out->feature = -1; }
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd((u64*)&here->searched[child], 1ULL) == gridDim.x - 1;
+  if (threadIdx.x == 0) last = atomicAdd((u64*)&job->searched[child], 1ULL) == gridDim.x - 1;
   __syncthreads();
   if (last && threadIdx.x < 32) {
     __threadfence();
-    pick(here, child, gridDim.x, bounds + 2 * which, rules, out - feature, best + which);
+    best_feature(job, child, gridDim.x, bounds + 2 * which, rules, out - feature, best + which);
   }
 }
 
 // -- leaves ------------------------------------------------------------------------------------
 
-// Exact sums of pull and weight over the rows of leaves, LEAF rows to a block of 256.
-#define LEAF 4096
+// Exact sums of pull and weight over the rows of leaves; a thread block has a tile of LEAF_TILE rows.
+#define LEAF_TILE 4096
 extern "C" __global__ void leaf_sums(const i64* leaves, const i64* start, int count, const int* lists, i64 n, const double* pull, const double* weight, double one, double other, double weight_one, double weight_other, u64* sums) {
   __shared__ i64 room[32];
   int leaf = node_of(start, count, blockIdx.x);
   const int* rows = lists + leaves[3 * leaf + 2] * n;
-  i64 begin = leaves[3 * leaf] + (i64)(blockIdx.x - start[leaf]) * LEAF, end = leaves[3 * leaf + 1];
-  end = begin + LEAF < end ? begin + LEAF : end;
+  i64 begin = leaves[3 * leaf] + (i64)(blockIdx.x - start[leaf]) * LEAF_TILE, end = leaves[3 * leaf + 1];
+  end = begin + LEAF_TILE < end ? begin + LEAF_TILE : end;
   i64 pulls = 0, weights = 0;
   for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
     int row = rows[i];
     pulls += (i64)rint(pull[row] * one * other);
     weights += (i64)rint(weight[row] * weight_one * weight_other);
   }
-  pulls = add_up_block(pulls, room);
-  weights = add_up_block(weights, room);
+  pulls = block_sum(pulls, room);
+  weights = block_sum(weights, room);
   if (threadIdx.x == 0) { atomicAdd(&sums[2 * leaf], (u64)pulls); atomicAdd(&sums[2 * leaf + 1], (u64)weights); }
 }
 
 extern "C" __global__ void leaf_values(const i64* leaves, const i64* start, int count, const int* lists, i64 n, const double* value, double* values) {
   int leaf = node_of(start, count, blockIdx.x);
   const int* rows = lists + leaves[3 * leaf + 2] * n;
-  i64 begin = leaves[3 * leaf] + (i64)(blockIdx.x - start[leaf]) * LEAF, end = leaves[3 * leaf + 1];
-  end = begin + LEAF < end ? begin + LEAF : end;
+  i64 begin = leaves[3 * leaf] + (i64)(blockIdx.x - start[leaf]) * LEAF_TILE, end = leaves[3 * leaf + 1];
+  end = begin + LEAF_TILE < end ? begin + LEAF_TILE : end;
   for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) values[rows[i]] = value[leaf];
 }
 
-// Values of all rows, each of which walks down the tree.
-extern "C" __global__ void walk(i64 n, int width, const u8* codes, const i64* feature, const u8* sides, const i64* child, int splits, const double* value, double* values) {
+// Values of all rows, found by descending the tree.
+extern "C" __global__ void walk(i64 n, int width, const u8* codes, const i64* feature, const u8* goes_left, const i64* child, int splits, const double* value, double* values) {
   for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
     i64 node = 0;
     while (node >= 0) {
-      int left = sides[256 * node + codes[row * width + feature[node]]];
+      int left = goes_left[256 * node + codes[row * width + feature[node]]];
       node = child[left ? node : splits + node];
     }
     values[row] = value[-1 - node];
   }
 }
 
-// -- scoring, see weak_rankers/trees.py -----------------------------------------------------------
+// -- prediction, see weak_rankers/device_forest.py -------------------------------------------------
 
-// A split, or a leaf: then the feature is -1 and the number the value, times the weight of the tree.
-struct Branch {
+// A split, whose `number` is the threshold, or a leaf: then the feature is -1 and `number` is the value
+// times the weight of the tree.
+struct TreeNode {
   double number;
   int feature, left, right, missing;  // missing: 1 if missing values go right
 };
 
-// Scores of rows, a thread for each; `size` rows of the features in use are kept in shared memory.
+// Scores of rows, one thread each. The features in use are copied to shared memory first.
 template <typename Number>
-__device__ void score_rows(i64 n, i64 width, const Number* X, int used, const i64* features, int trees, const i64* start, const Branch* branches, double* scores) {
+__device__ void score_rows(i64 n, i64 width, const Number* X, int used, const i64* features, int trees, const i64* start, const TreeNode* tree_nodes, double* scores) {
   extern __shared__ double held_rows[];
   Number* x = (Number*)held_rows;
   int size = blockDim.x, stride = used | 1;
@@ -1969,24 +1987,24 @@ __device__ void score_rows(i64 n, i64 width, const Number* X, int used, const i6
   const Number* mine = x + threadIdx.x * stride;
   double score = 0.0;
   for (int tree = 0; tree < trees; tree++) {
-    const Branch* here = branches + start[tree];
-    const Branch* at = here;
+    const TreeNode* root = tree_nodes + start[tree];
+    const TreeNode* at = root;
     while (at->feature >= 0) {
       double value = (double)mine[at->feature];
       int right = value != value ? at->missing : value > at->number;
-      at = here + (right ? at->right : at->left);
+      at = root + (right ? at->right : at->left);
     }
     score += at->number;
   }
   scores[first + threadIdx.x] = score;
 }
 
-extern "C" __global__ void score_singles(i64 n, i64 width, const float* X, int used, const i64* features, int trees, const i64* start, const Branch* branches, double* scores) {
-  score_rows(n, width, X, used, features, trees, start, branches, scores);
+extern "C" __global__ void score_singles(i64 n, i64 width, const float* X, int used, const i64* features, int trees, const i64* start, const TreeNode* tree_nodes, double* scores) {
+  score_rows(n, width, X, used, features, trees, start, tree_nodes, scores);
 }
 
-extern "C" __global__ void score_doubles(i64 n, i64 width, const double* X, int used, const i64* features, int trees, const i64* start, const Branch* branches, double* scores) {
-  score_rows(n, width, X, used, features, trees, start, branches, scores);
+extern "C" __global__ void score_doubles(i64 n, i64 width, const double* X, int used, const i64* features, int trees, const i64* start, const TreeNode* tree_nodes, double* scores) {
+  score_rows(n, width, X, used, features, trees, start, tree_nodes, scores);
 }
 
 // ============================================================================================
@@ -1995,9 +2013,9 @@ extern "C" __global__ void score_doubles(i64 n, i64 width, const double* X, int 
 
 // -- exponential losses, see risks/exponential.py ----------------------------------------------
 //
-// Levels are cut into pieces, and a warp has a piece. What is summed over a level are integers.
+// Levels are cut into chunks of rows (`pieces`), one warp each. Sums over a level are sums of integers.
 
-// Floats as integers of the same order, above 0.
+// Floats as positive integers of the same order.
 __device__ __forceinline__ u64 ordered(double x) {
   i64 bits = __double_as_longlong(x);
   return bits < 0 ? ~(u64)bits : (u64)bits | 0x8000000000000000ULL;
@@ -2007,7 +2025,7 @@ __device__ __forceinline__ double from_ordered(u64 code) {
   return __longlong_as_double((i64)(code >> 63 ? code ^ 0x8000000000000000ULL : ~code));
 }
 
-__device__ __forceinline__ double greatest_of_warp(double value) {
+__device__ __forceinline__ double warp_max(double value) {
   for (int step = 16; step > 0; step >>= 1) {
     double other = __shfl_xor_sync(~0u, value, step);
     value = other > value ? other : value;
@@ -2015,7 +2033,8 @@ __device__ __forceinline__ double greatest_of_warp(double value) {
   return value;
 }
 
-// Greatest of -s and of p·s of every level, with the logarithms of the weights if there are any.
+// Maxima of -s and of power * s over each level, s = rate * score; with the logarithms of the weights
+// added if `weighted`.
 extern "C" __global__ void level_ends(int pieces, const i64* start, const i64* level, double rate, double power, int weighted, const double* scores, const double* log_weight, u64* ends) {
   int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
   if (piece >= pieces) return;
@@ -2027,7 +2046,7 @@ extern "C" __global__ void level_ends(int pieces, const i64* start, const i64* l
     least = low < least ? low : least;
     most = high > most ? high : most;
   }
-  double first = greatest_of_warp(-least), second = greatest_of_warp(most);
+  double first = warp_max(-least), second = warp_max(most);
   if (!weighted) second = second * power;
   if (lane == 0) {
     atomicMax(&ends[2 * level[piece]], ordered(first));
@@ -2035,7 +2054,7 @@ extern "C" __global__ void level_ends(int pieces, const i64* start, const i64* l
   }
 }
 
-// A term as two integers, multiples of 2^-31 and of 2^-62: see `_sum_chunk_terms`.
+// Add a term as two integers, multiples of 2^-31 and of 2^-62; see `_sum_chunk_terms`.
 __device__ __forceinline__ void add_term(double term, i64& high, i64& low) {
   double coarse = (term + 3145728.0) - 3145728.0;
   high += (i64)(coarse * 2147483648.0);
@@ -2043,10 +2062,10 @@ __device__ __forceinline__ void add_term(double term, i64& high, i64& low) {
 }
 
 __device__ __forceinline__ void add_to_level(int lane, u64* words, i64 up_high, i64 up_low, i64 down_high, i64 down_low) {
-  up_high = add_up_warp(up_high);
-  up_low = add_up_warp(up_low);
-  down_high = add_up_warp(down_high);
-  down_low = add_up_warp(down_low);
+  up_high = warp_sum(up_high);
+  up_low = warp_sum(up_low);
+  down_high = warp_sum(down_high);
+  down_low = warp_sum(down_low);
   if (lane > 0) return;
   atomicAdd(&words[0], (u64)up_high);
   atomicAdd(&words[1], (u64)up_low);
@@ -2054,7 +2073,7 @@ __device__ __forceinline__ void add_to_level(int lane, u64* words, i64 up_high, 
   atomicAdd(&words[3], (u64)down_low);
 }
 
-// Terms of winners and losers, relative to the greatest of their level, and their sums.
+// Terms of rows as winners and as losers, relative to the largest of their level, and their sums.
 extern "C" __global__ void level_terms(int pieces, const i64* start, const i64* level, double rate, double power, int weighted, const double* scores, const double* log_weight, const u64* ends, i64 rows, double* terms, u64* words) {
   int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
   if (piece >= pieces) return;
@@ -2090,7 +2109,8 @@ __device__ __forceinline__ double log_add(double a, double b) {
   return a + portable_log1p(portable_exp(b - a));
 }
 
-// Masses of the levels as shares of their query; a thread has a query. See `_levels_of_queries`.
+// Gradient sums of the levels as shares of those of their query; a thread has a query. See
+// `_fill_levels_of_queries`.
 extern "C" __global__ void query_levels(int queries, const i64* query_start, const i64* words, const u64* codes, double power, const double* log_balance, i64 count, double* by_level, double* ends, double* log_query) {
   int query = blockIdx.x * blockDim.x + threadIdx.x;
   if (query >= queries) return;
@@ -2135,32 +2155,32 @@ extern "C" __global__ void query_levels(int queries, const i64* query_start, con
   log_query[query] = total;
 }
 
-// Logarithm of the sum of exponentials, by one block of 1024 threads: see `exact.log_total`.
+// Logarithm of a sum of exponentials, by one thread block; see `log_total` in engine/exact.py.
 extern "C" __global__ void log_of_sum(int count, const double* logs, double* result) {
   __shared__ double tops[32];
   __shared__ i64 room[32];
   double most = -INFINITE;
   for (int i = threadIdx.x; i < count; i += blockDim.x) most = logs[i] > most ? logs[i] : most;
-  most = greatest_of_warp(most);
+  most = warp_max(most);
   if ((threadIdx.x & 31) == 0) tops[threadIdx.x >> 5] = most;
   __syncthreads();
   for (int warp = 0; warp < (int)(blockDim.x + 31) / 32; warp++) most = tops[warp] > most ? tops[warp] : most;
   i64 high = 0, low = 0;
   if (most > -INFINITE && most < INFINITE)
-    for (int i = threadIdx.x; i < count; i += blockDim.x) {  // the largest is 1, so halves are below 1
+    for (int i = threadIdx.x; i < count; i += blockDim.x) {  // halves are below 1, as the words require
       double scaled = portable_exp(logs[i] - most) * 0.5 * 2147483648.0;
       double whole = floor(scaled);
       high += (i64)whole;
       low += (i64)((scaled - whole) * 2147483648.0);
     }
-  high = add_up_block(high, room);
-  low = add_up_block(low, room);
+  high = block_sum(high, room);
+  low = block_sum(low, room);
   if (threadIdx.x > 0) return;
   double total = ((double)high / 2147483648.0 + (double)low / 4611686018427387904.0) * 2.0;
   *result = most > -INFINITE && most < INFINITE ? most + portable_log(total) : most;
 }
 
-// Masses as shares of all queries.
+// Scale the gradient sums of levels to shares of those of all queries.
 extern "C" __global__ void scale_levels(i64 count, const i64* query, const double* log_query, const double* log_value, double* by_level) {
   for (i64 level = blockIdx.x * (i64)blockDim.x + threadIdx.x; level < count; level += gridDim.x * (i64)blockDim.x) {
     double share = portable_exp(log_query[query[level]] - *log_value);
@@ -2179,8 +2199,8 @@ extern "C" __global__ void level_pulls(int pieces, const i64* start, const i64* 
     pull[row] = terms[row] * up - terms[rows + row] * down;
 }
 
-// What winners add to the second derivative because the price is curved; a thread has a query, and
-// `above` a number for every level. See `_price_curvatures_of_queries`.
+// Terms of the second derivative of winners due to the curvature of the price; a thread has a query.
+// `above` is working memory. See `_price_curvatures_of_queries`.
 extern "C" __global__ void price_curvatures(int queries, const i64* query_start, i64 count, const double* by_level, const double* ends, double power, const double* log_balance, double log_value, double* above, double* curvature) {
   int query = blockIdx.x * blockDim.x + threadIdx.x;
   if (query >= queries) return;
@@ -2212,7 +2232,7 @@ extern "C" __global__ void level_hessians(int pieces, const i64* start, const i6
     hessian[row] = rate * (terms[row] * (up + quadratic * terms[row]) + power * down * terms[rows + row]);
 }
 
-// Sums of the terms of the rows where a ranker is 1.
+// Sums of the terms of the rows where a weak ranker is 1.
 extern "C" __global__ void split_levels(int pieces, const i64* start, const i64* level, i64 rows, const double* terms, const u8* values, u64* words) {
   int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
   if (piece >= pieces) return;
@@ -2225,7 +2245,8 @@ extern "C" __global__ void split_levels(int pieces, const i64* start, const i64*
   add_to_level(lane, words + 4 * level[piece], sums[0], sums[1], sums[2], sums[3]);
 }
 
-// Masses of the pairs in order and reversed in every query: see `_masses_of_queries`.
+// Weights of the pairs that a weak ranker orders correctly and wrongly, for each query; see
+// `_ordered_weights_of_queries`.
 extern "C" __global__ void query_masses(int queries, const i64* query_start, const i64* ones, const i64* all, i64 count, const double* by_level, double* right, double* wrong) {
   int query = blockIdx.x * blockDim.x + threadIdx.x;
   if (query >= queries) return;
@@ -2258,11 +2279,13 @@ extern "C" __global__ void advance_by_bytes(i64 n, double* scores, const u8* val
 
 // -- exponential losses with weights by rank: risks/top_exponential.py, risks/rank_weights.py ------
 //
-// A block has a query. `ranked_order`, `ranked_terms`, `top_meet` or `grade_meet`, and `far_meet` leave
-// sums of every row or level; `top_spread` or `ranked_spread` make pulls and Hessians of them.
+// A thread block has a query. `ranked_order`, `ranked_terms`, `top_meet` or `grade_meet`, and `far_meet`
+// compute the sums of each row or level over its pairs; `top_spread` or `ranked_spread` turn them into
+// pulls and Hessians. `sides` are the values (0 or 1) of a weak ranker: with sides, only pairs of rows
+// with different values are summed.
 
-// Sum over the rows of a query, in eight strands as `_sum_queries` takes it; of winners of one side if
-// there are sides. `room` holds 8 numbers.
+// Sum over the rows of a query (of one side, if there are sides), in eight interleaved partial sums as
+// `_sum_queries`. `room` is shared memory for 8 numbers.
 __device__ double sum_in_strands(const double* values, int size, const u8* sides, int side, double* room) {
   __syncthreads();
   if (threadIdx.x < 8) {
@@ -2276,7 +2299,7 @@ __device__ double sum_in_strands(const double* values, int size, const u8* sides
   return total;
 }
 
-// Rows from the highest score down, equal ones in the order of rows, and where runs of equal ones end.
+// Rows by decreasing score, ties in the order of rows, and the end of the ties of each position.
 extern "C" __global__ void ranked_order(const i64* first, const double* scores, i64* order, i64* ends) {
   i64 start = first[blockIdx.x];
   int rows = (int)(first[blockIdx.x + 1] - start);
@@ -2294,13 +2317,14 @@ extern "C" __global__ void ranked_order(const i64* first, const double* scores, 
   }
 }
 
-// Terms of rows as winners and as losers, and whether the scores of a query are too far apart for them.
-extern "C" __global__ void ranked_terms(const i64* first, i64 rows, double rate, const double* scores, const double* weight, const double* outer, double* terms, u8* far) {
+// Terms of rows as winners and as losers, and whether the scores of a query are too far apart for the
+// terms to be represented.
+extern "C" __global__ void ranked_terms(const i64* first, i64 rows, double rate, const double* scores, const double* weight, const double* loser_weight, double* terms, u8* far) {
   __shared__ double room[64];
   i64 start = first[blockIdx.x];
   int size = (int)(first[blockIdx.x + 1] - start);
   double least, most;
-  least_and_most(scores + start, size, room, least, most);
+  score_range(scores + start, size, room, least, most);
   double low = rate * least, high = rate * most;
   double middle = 0.5 * (low + high);
   if (threadIdx.x == 0) far[blockIdx.x] = high - low > 600.0;
@@ -2310,30 +2334,31 @@ extern "C" __global__ void ranked_terms(const i64* first, i64 rows, double rate,
     at = at < 300.0 ? at : 300.0;
     double term = portable_exp(at);
     terms[row] = weight[row] / term;
-    terms[rows + row] = outer[row] * term;
+    terms[rows + row] = loser_weight[row] * term;
   }
 }
 
-// What is known of a query whose weights end at a rank. Of the levels: sums of winners and losers below
-// (columns 0 and 1) and at the edge (2 and 3), then the same of the second side.
+// A query whose discounts end at rank k. `sums` of a level: terms of winners and losers below the edge
+// (columns 0 and 1) and at it (2 and 3), then likewise for the second side.
 struct Top {
   i64 bottom, top, first, levels;
   int count, columns;
   const int* rows;        // above the edge
-  const i64* row_levels;  // theirs
+  const i64* row_levels;  // levels of these rows
   const double *gains, *edge, *discount, *sums;
   double plain, factor;
   const u8* sides;
 };
 
-// Sums of a row of every level with the rows of lower levels (way 1) or of higher ones (-1), and of the
-// rows above with all others; see `_walk` and `_own`. `values` are of the rows that are met, of column
-// `column` and side `look`; `own_values` of those who meet them. Returns the sum over all winners.
+// Sums of each level over the rows of lower levels (way 1) or of higher ones (-1), and of the rows above
+// the edge over rows that are not; see risks/top_ranks.py. `values` are the terms of the rows summed over
+// (column `column` of `sums`, side `look`), `own_values` those of the rows summed for (side `side`).
+// Returns the total over all winners.
 __device__ double top_walk(const Top& q, int way, int column, int look, int side, const double* values, const double* own_values, double* out, double* own) {
   double below = 0.0, at_edge = 0.0, above = 0.0, discounted = 0.0, excess = 0.0, total = 0.0;
   double gap_below = 0.0, gap_edge = 0.0, gap_discounted = 0.0, gap_excess = 0.0;
   int next = way > 0 ? 0 : q.count;
-  // Counted from 0: of a loop that is left at either end CUDA 13 kept the first turn only.
+  // Counted from 0: CUDA 13 miscompiled a loop over levels in either direction (only its first turn ran).
   for (i64 done = 0; done < q.top - q.bottom; done++) {
     i64 level = way > 0 ? q.bottom + done : q.top - 1 - done;
     if (done) {
@@ -2379,7 +2404,7 @@ __device__ double top_walk(const Top& q, int way, int column, int look, int side
   return total;
 }
 
-// Sum of a row above over the pairs with others, as winner or as loser; see `_meet_above`.
+// Sum of a row above the edge over its pairs with other rows above it, as winner or as loser.
 __device__ double top_pairs(const Top& q, int i, bool wins, const double* tied, const double* ranked, const double* winner, const double* loser, double found) {
   for (int k = 0; k < q.count; k++) {
     int a = wins ? i : k, b = wins ? k : i;
@@ -2393,12 +2418,13 @@ __device__ double top_pairs(const Top& q, int i, bool wins, const double* tied, 
   return found;
 }
 
-// Sums over pairs where weights end at a rank; see `_meet_in_queries`. Of levels, `by_level` has four
-// rows: for rows below and at the edge as winners, then as losers; with sides as winners of the second
-// side. `own` has the sums of rows above as winners and as losers, `totals` those of queries by side.
+// Sums over pairs if discounts end at rank k; see risks/top_ranks.py. `by_level` has four arrays over
+// levels: sums of rows below and at the edge as winners, then as losers (with sides, as winners of the
+// second side). `own` has the sums of rows above the edge as winners and as losers, `totals` those of
+// queries by side.
 extern "C" __global__ void top_meet(const i64* query_start, const i64* level_start, const i64* level_of, i64 rows, i64 levels, const double* gains, const u8* group, const double* edges, const double* discount, const double* tied, const double* ranked, const double* plain, const double* factor, const double* terms, int sided, const u8* values, double* sums, double* by_level, double* own, double* totals) {
-  __shared__ int above[DEEPEST], found;
-  __shared__ i64 above_levels[DEEPEST];
+  __shared__ int above[MAX_TOP_ROWS], found;
+  __shared__ i64 above_levels[MAX_TOP_ROWS];
   __shared__ double total[2];
   i64 bottom = query_start[blockIdx.x], top = query_start[blockIdx.x + 1], first = level_start[bottom];
   int size = (int)(level_start[top] - first), columns = sided ? 8 : 4;
@@ -2430,7 +2456,7 @@ extern "C" __global__ void top_meet(const i64* query_start, const i64* level_sta
   __syncthreads();
   Top q = {bottom, top, first, levels, found, columns, above, above_levels, gains, edges + 2 * blockIdx.x, discount + first, sums, plain[blockIdx.x], factor[blockIdx.x], sides};
   double *own_up = own + first, *own_down = own + rows + first;
-  if ((threadIdx.x & ~32) == 0) {  // threads 0 and 32: of two sides, or of winners and of losers
+  if ((threadIdx.x & ~32) == 0) {  // threads 0 and 32: the two sides, or winners and losers
     int which = threadIdx.x >> 5;
     bool down = which && !sides;
     total[which] = top_walk(q, down ? -1 : 1, down ? 0 : sides && !which ? 5 : 1, !which, sides && which, down ? winner : loser, down ? loser : winner, by_level + 2 * which * levels, down ? own_down : own_up);
@@ -2449,10 +2475,10 @@ extern "C" __global__ void top_meet(const i64* query_start, const i64* level_sta
   totals[2 * blockIdx.x + 1] = total[1];
 }
 
-// Most grades of a query where ranks do not end.
-#define FEW 16
+// Most grades of a query if all ranks are discounted.
+#define MAX_GRADES 16
 
-// What is known of a query in ranking order, whose positions are those of the rows of all queries.
+// A query sorted by score: positions start..end of `order` and `ends`.
 struct Grades {
   i64 start, end, bottom;
   int count;
@@ -2462,9 +2488,9 @@ struct Grades {
   const u8* sides;
 };
 
-// Meetings of the rows of one grade with what stands above them (way 0) or below (1): of winners with
-// losers of side `part`, if there are sides; without, of losers with winners if `part` is 1. See
-// `_meet_few_grades`.
+// Sums of the rows of one grade over rows with larger (way 0) or smaller (1) scores: as winners over
+// losers of side `part` if there are sides; without sides, as losers over winners if `part` is 1. See
+// risks/rank_weights.py.
 __device__ void grade_walk(const Grades& q, int grade, int way, int part, double* met) {
   double sign = 1.0 - 2.0 * way, one = 0.0, gaps = 0.0, both = 0.0, own_gain = q.gains[q.bottom + grade];
   bool as_loser = part && !q.sides;
@@ -2494,7 +2520,7 @@ __device__ void grade_walk(const Grades& q, int grade, int way, int part, double
   }
 }
 
-// Meetings inside a short run of equal scores, each row with all others in their order; see `_meet_tied`.
+// Sums over pairs within a short range of tied scores, by enumeration.
 __device__ void meet_few_tied(const Grades& q, i64 begin, i64 end, double apart, int losers, double* up, double* down) {
   for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
     i64 row = q.order[i];
@@ -2511,9 +2537,10 @@ __device__ void meet_few_tied(const Grades& q, i64 begin, i64 end, double apart,
   }
 }
 
-// The same of a long run, by sums of grades: losers of either side, and winners.
+// Sums over pairs within a long range of tied scores, from the sums of each grade: losers of either side
+// (kinds 0 and 1) and winners (2).
 __device__ void meet_many_tied(const Grades& q, i64 begin, i64 end, double apart, int losers, double* up, double* down) {
-  __shared__ double sums[3][FEW + 1][2];
+  __shared__ double sums[3][MAX_GRADES + 1][2];
   __syncthreads();
   int grade = threadIdx.x & 15, kind = threadIdx.x >> 4;
   if (kind < 3 && grade < q.count) {
@@ -2552,8 +2579,9 @@ __device__ void meet_many_tied(const Grades& q, i64 begin, i64 end, double apart
   }
 }
 
-// Sums over pairs where ranks do not end, by a block of 64 threads; see `RankWeights.sum_pairs`. `met` has four
-// numbers for each row, `found` the sums of rows as winners and as losers, `totals` those of queries.
+// Sums over pairs if all ranks are discounted, by 64 threads per query; see risks/rank_weights.py. `met`
+// is working memory for four numbers per row, `found` receives the sums of rows as winners and as losers
+// (if `losers`), `totals` those of queries.
 extern "C" __global__ void grade_meet(const i64* query_start, const i64* first, i64 rows, const i64* order, const i64* ends, const i64* level_of, const double* gains, const double* discount, const double* tied, double flat, const double* plain, const double* factor, const double* winner, const double* loser, int sided, const u8* values, int losers, double* met, double* found, double* totals) {
   __shared__ double room[8];
   const u8* sides = sided ? values : 0;
@@ -2582,7 +2610,7 @@ extern "C" __global__ void grade_meet(const i64* query_start, const i64* first, 
   }
 }
 
-// What multiplies the pairs of every query, a thread, from the weight of its pairs: see `RankWeights.at`.
+// Multipliers of the pair weights of each query, see `weights_of_queries`, from the total weight.
 extern "C" __global__ void weights_from_totals(int queries, const double* totals, const double* scale, const double* plain_totals, double blend, int balanced, double* plain, double* factor) {
   int query = blockIdx.x * blockDim.x + threadIdx.x;
   if (query >= queries) return;
@@ -2591,17 +2619,17 @@ extern "C" __global__ void weights_from_totals(int queries, const double* totals
   factor[query] = balanced ? (mean > 0.0 ? (1.0 - blend) / mean : 0.0) * scale[query] : (1.0 - blend) * scale[query];
 }
 
-// Weight of a pair of rows without its loss; see `_meet_far_apart`.
-__device__ __forceinline__ double far_weight(i64 i, i64 k, double plain, double factor, double flat, const double* ranked, const double* gain, const double* discount, const double* tied, const double* weight, const double* outer) {
+// Weight of the pair of winner i and loser k, without its loss.
+__device__ __forceinline__ double far_weight(i64 i, i64 k, double plain, double factor, double flat, const double* ranked, const double* gain, const double* discount, const double* tied, const double* weight, const double* loser_weight) {
   double apart = flat + fabs(discount[i] - discount[k]);
   if (ranked[i] == ranked[k]) apart += tied[i];
   double met = plain + factor * (gain[i] - gain[k]) * apart;
-  return met * (weight[i] * outer[k]);
+  return met * (weight[i] * loser_weight[k]);
 }
 
-// Logarithms of the sums of queries. Where scores are too far apart the sums of rows, `found`, and of the
-// query are taken anew, relative to exp(lift): every row goes through all others in their order.
-extern "C" __global__ void far_meet(const i64* query_start, const i64* level_start, const i64* level_of, i64 rows, double rate, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* plain, const double* factor, const double* weight, const double* outer, int sided, const u8* values, const u8* far, double* found, double* totals, double* lift, double* log_query) {
+// Logarithms of the totals of queries. If scores are too far apart (`far`), the sums of rows, `found`, and
+// of the query are replaced by sums relative to exp(lift), by enumeration of all pairs.
+extern "C" __global__ void far_meet(const i64* query_start, const i64* level_start, const i64* level_of, i64 rows, double rate, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* plain, const double* factor, const double* weight, const double* loser_weight, int sided, const u8* values, const u8* far, double* found, double* totals, double* lift, double* log_query) {
   __shared__ double room[32];
   const u8* sides = sided ? values : 0;
   i64 first = level_start[query_start[blockIdx.x]], end = level_start[query_start[blockIdx.x + 1]];
@@ -2616,11 +2644,11 @@ extern "C" __global__ void far_meet(const i64* query_start, const i64* level_sta
   for (i64 i = first + threadIdx.x; i < end; i += blockDim.x)
     for (i64 k = first; k < level_start[level_of[i]]; k++) {
       if (sides && sides[k] == sides[i]) continue;
-      if (!(far_weight(i, k, share, by_rank, flat, ranked, gain, discount, tied, weight, outer) > 0.0)) continue;
+      if (!(far_weight(i, k, share, by_rank, flat, ranked, gain, discount, tied, weight, loser_weight) > 0.0)) continue;
       double late = rate * scores[k] - rate * scores[i];
       most = late > most ? late : most;
     }
-  most = greatest_of_warp(most);
+  most = warp_max(most);
   if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = most;
   __syncthreads();
   for (int warp = 0; warp < (int)(blockDim.x + 31) / 32; warp++) most = room[warp] > most ? room[warp] : most;
@@ -2630,7 +2658,7 @@ extern "C" __global__ void far_meet(const i64* query_start, const i64* level_sta
     for (i64 k = first; k < end; k++) {
       if ((k >= low && k < high) || (sides && sides[k] == sides[row])) continue;
       i64 i = k < low ? row : k, loser = k < low ? k : row;
-      double met = far_weight(i, loser, share, by_rank, flat, ranked, gain, discount, tied, weight, outer);
+      double met = far_weight(i, loser, share, by_rank, flat, ranked, gain, discount, tied, weight, loser_weight);
       if (!(met > 0.0)) continue;
       met *= portable_exp(rate * scores[loser] - rate * scores[i] - most);
       if (k < low) up += met;
@@ -2649,7 +2677,7 @@ extern "C" __global__ void far_meet(const i64* query_start, const i64* level_sta
   log_query[blockIdx.x] = portable_log(one) + lift[blockIdx.x];
 }
 
-// Sums of rows as winners plus, times `sign`, as losers: pulls and Hessians; see `TopRanks.spread`.
+// Sums of rows as winners plus `sign` times those as losers: pulls (-1) or Hessians (1).
 extern "C" __global__ void top_spread(const i64* first, const i64* level_of, i64 rows, i64 levels, const u8* group, const u8* far, const double* terms, const double* by_level, const double* own, const double* lift, double log_value, double rate, double sign, double* out) {
   double unit = rate * portable_exp(lift[blockIdx.x] - log_value);
   for (i64 row = first[blockIdx.x] + threadIdx.x; row < first[blockIdx.x + 1]; row += blockDim.x) {
@@ -2659,7 +2687,7 @@ extern "C" __global__ void top_spread(const i64* first, const i64* level_of, i64
   }
 }
 
-// The same where every row has its sums; see `RankedExponentialRisk.state`.
+// Pulls, or Hessians if `curved`, from the sums of each row; see `RankedExponentialRisk.state`.
 extern "C" __global__ void ranked_spread(const i64* first, i64 rows, const double* found, const double* lift, double log_value, double rate, int curved, double* out) {
   double unit = portable_exp(lift[blockIdx.x] - log_value);
   for (i64 row = first[blockIdx.x] + threadIdx.x; row < first[blockIdx.x + 1]; row += blockDim.x) {
@@ -2668,7 +2696,7 @@ extern "C" __global__ void ranked_spread(const i64* first, i64 rows, const doubl
   }
 }
 
-// Masses of pairs in order and reversed: of rows by the side of the winner, or of queries by side.
+// Weights of the pairs that a weak ranker orders correctly and wrongly, by winner.
 extern "C" __global__ void ranked_masses(const i64* first, i64 rows, const double* found, const u8* sides, const double* lift, double log_value, double* right, double* wrong) {
   double unit = portable_exp(lift[blockIdx.x] - log_value);
   for (i64 row = first[blockIdx.x] + threadIdx.x; row < first[blockIdx.x + 1]; row += blockDim.x) {
@@ -2688,12 +2716,12 @@ extern "C" __global__ void top_masses(i64 queries, const double* totals, const d
 
 // -- stumps, see weak_rankers/stumps.py and engine/histograms/columns.py ----------------------------
 
-// Most rows between two carries: their words of 20 bits, and what is left of those before, add up
-// to less than 2^32.
-#define CARRIED 4000
+// Most rows between two carries: sums of that many words of 20 bits, plus a remainder, stay below 2^32.
+#define CARRY_ROWS 4000
 
-// Sums of the pulls, as multiples of 2^-61, over the bins of 32 features: blocks of 512 threads, `size`
-// rows. Shared memory adds 32 bits without a loop, so a sum is three words, of 20, 20 and 32 bits.
+// Sums of the pulls, in units of 2^-61, over the bins of 32 features (y); a thread block of 512 threads
+// has `size` rows (x). Shared memory has fast atomic additions of 32 bits only, so that a sum is stored as
+// three words, of 20, 20 and 32 bits.
 extern "C" __global__ void stump_fill(i64 n, i64 size, int width, int features, const u8* codes, const double* pull, u64* sums) {
   extern __shared__ u32 first[];
   u32 *second = first + 32 * STRIDE, *third = second + 32 * STRIDE;
@@ -2704,8 +2732,8 @@ extern "C" __global__ void stump_fill(i64 n, i64 size, int width, int features, 
   const u8* group = codes + 32 * blockIdx.y + 4 * word;
   for (int j = threadIdx.x; j < 3 * 32 * STRIDE; j += blockDim.x) first[j] = 0;
   __syncthreads();
-  for (i64 low = begin; low < end; low += CARRIED) {
-    i64 high = low + CARRIED < end ? low + CARRIED : end;
+  for (i64 low = begin; low < end; low += CARRY_ROWS) {
+    i64 high = low + CARRY_ROWS < end ? low + CARRY_ROWS : end;
     if (used) {
 #pragma unroll 4
       for (i64 row = low + row0; row < high; row += step) {
@@ -2741,8 +2769,8 @@ extern "C" __global__ void stump_fill(i64 n, i64 size, int width, int features, 
 
 __device__ __forceinline__ i64 least_tied(i64 most) { return most - (most >> 40) - 256; }
 
-// Greatest over a block of 256 threads, in all of them.
-__device__ __forceinline__ i64 greatest_integer(i64 value, i64* room) {
+// Maximum over a thread block of 256 threads, in all of them.
+__device__ __forceinline__ i64 block_max_integer(i64 value, i64* room) {
   for (int step = 16; step > 0; step >>= 1) {
     i64 other = __shfl_xor_sync(~0u, value, step);
     value = other > value ? other : value;
@@ -2754,25 +2782,26 @@ __device__ __forceinline__ i64 greatest_integer(i64 value, i64* room) {
   return value;
 }
 
-// Signed edge, first code above the threshold and side of the missing of the best stump of a feature,
-// by 256 threads; see `_pick`. `sign` is that of the edges which are allowed, 0 for both.
-__device__ void pick_stump(const u64* sums, int bins, int missing, int sign, i64 least, i64* best) {
+// Signed edge, first code above the threshold and side of missing values of the best stump of a feature,
+// by 256 threads; see `_find_cut` in engine/histograms/columns.py. Edges must have the sign `sign`, 0 for
+// either.
+__device__ void find_cut(const u64* sums, int bins, int missing, int sign, i64 least, i64* best) {
   __shared__ i64 room[16];
   __shared__ i64 total;
   __shared__ int chosen;
   int code = threadIdx.x, factor = sign ? sign : 1;
   i64 own = code < bins ? factor * (i64)__ldcg(&sums[code]) : 0, up_to = own, unused = 0;
   i64 lost = factor * (i64)__ldcg(&sums[255]);
-  sums_up_to(up_to, unused, room);
+  prefix_sums(up_to, unused, room);
   if (code == 255) { total = up_to; chosen = 1 << 20; }
   __syncthreads();
   i64 edge = total - (up_to - own), other = edge + lost;
   i64 size = sign || edge > 0 ? edge : -edge, other_size = sign || other > 0 ? other : -other;
-  // From `bins` on nothing but missing values is above the threshold: the question "is it missing?".
+  // With a threshold of `bins` only missing values are above it.
   bool below = code < bins && (code > 0 || missing), above = code < bins + (sign != 0) && code > 0 && missing;
   i64 most = below && size > 0 ? size : 0;
   if (above && other_size > most) most = other_size;
-  most = greatest_integer(most, room);
+  most = block_max_integer(most, room);
   if (least < 0) least = least_tied(most);
   if (sign && least < 1) least = 1;
   if (below && size >= least) atomicMin(&chosen, 2 * code);
@@ -2787,14 +2816,14 @@ __device__ void pick_stump(const u64* sums, int bins, int missing, int sign, i64
   }
 }
 
-// The best stump: blocks of 256 threads have a feature, and the last one to end compares them.
-// `answer`: feature (-1: none), edge, first code above the threshold, side of the missing.
+// The best stump. A thread block of 256 threads has a feature; the last one to finish compares them.
+// `answer`: feature (-1 if there is none), edge, first code above the threshold, side of missing values.
 extern "C" __global__ void stump_search(int features, const i64* n_bins, const u8* missing, const signed char* signs, const u8* allowed, const u64* sums, i64* best, u64* searched, i64* answer) {
   __shared__ int last, winner;
   __shared__ i64 room[16];
   int feature = blockIdx.x;
   if (allowed[feature])
-    pick_stump(sums + 256 * feature, (int)n_bins[feature], missing[feature], signs[feature], -1, best + 3 * feature);
+    find_cut(sums + 256 * feature, (int)n_bins[feature], missing[feature], signs[feature], -1, best + 3 * feature);
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) { last = atomicAdd(searched, 1ULL) == gridDim.x - 1; winner = features; }
@@ -2808,7 +2837,7 @@ extern "C" __global__ void stump_search(int features, const i64* n_bins, const u
       edge = edge < 0 ? -edge : edge;
       most = edge > most ? edge : most;
     }
-  most = greatest_integer(most, room);
+  most = block_max_integer(most, room);
   i64 least = least_tied(most);
   for (int j = threadIdx.x; j < features; j += blockDim.x)
     if (allowed[j]) {
@@ -2821,8 +2850,8 @@ extern "C" __global__ void stump_search(int features, const i64* n_bins, const u
     return;
   }
   i64 edge = __ldcg(&best[3 * winner]);
-  if ((edge < 0 ? -edge : edge) < most)  // it won by a tie: its first stump that ties
-    pick_stump(sums + 256 * winner, (int)n_bins[winner], missing[winner], signs[winner], least, best + 3 * winner);
+  if ((edge < 0 ? -edge : edge) < most)  // it ties with the best: take its first stump that does
+    find_cut(sums + 256 * winner, (int)n_bins[winner], missing[winner], signs[winner], least, best + 3 * winner);
   __threadfence_block();
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -2831,7 +2860,7 @@ extern "C" __global__ void stump_search(int features, const i64* n_bins, const u
   }
 }
 
-// Values of the stump that was found.
+// Values of the stump that `stump_search` found.
 extern "C" __global__ void stump_values(i64 n, int width, const u8* codes, const i64* answer, u8* values) {
   i64 feature = answer[0], first = answer[2];
   u8 missing = (u8)answer[3];
@@ -2844,9 +2873,9 @@ extern "C" __global__ void stump_values(i64 n, int width, const u8* codes, const
 
 // -- pairs of features, see engine/histograms/feature_pairs.py ---------------------------------
 
-// Sums of words over the cells of the three pairs of triples (blockIdx.y) of features, `size` rows to a
-// block. The halves of a word, pull and weight, are added as they are: nothing is ever carried from
-// one to the other.
+// Sums of words over the cells of the three pairs of each triple (y) of features; a thread block has
+// `size` rows (x). The halves of a word, pull and weight, are summed separately modulo 2^32, which is
+// exact because no sum overflows.
 extern "C" __global__ void triple_fill(i64 n, i64 size, int features, const u8* codes, const i64* triples, const i64* words, u64* sums) {
   __shared__ u32 pulls[4096], weights[4096];
   const i64* triple = triples + 3 * blockIdx.y;
@@ -2878,14 +2907,15 @@ extern "C" __global__ void triple_fill(i64 n, i64 size, int features, const u8* 
 
 // -- one weight for every pair, see risks/pair_weights.py --------------------------------------
 //
-// A block has a piece of a query, 32 winners and 64 losers at a time, and every sum is taken in the
-// order of the CPU. Weights are kept, or made anew from what they were multiplied by in all rounds:
-// `table` has four factors for each, by the values of winner and loser, and `bits` these values.
+// A thread block has a chunk of the winners of a query (`pieces`), 32 winners and 64 losers at a time.
+// Sums are taken in the order of the CPU. Weights are stored, or recomputed from the factors of all
+// rounds: `table` has four factors for each round, by the values of winner and loser, and `bits` has
+// these values.
 
 #define WINNERS 32
 #define LOSERS 64
 
-__device__ __forceinline__ double fresh_weight(double weight, int rounds, const double* table, const u64* bits, i64 n, i64 winner, i64 loser) {
+__device__ __forceinline__ double recomputed_weight(double weight, int rounds, const double* table, const u64* bits, i64 n, i64 winner, i64 loser) {
   for (int word = 0; 64 * word < rounds; word++) {
     u64 up = bits[word * n + winner], down = bits[word * n + loser];
     int last = rounds - 64 * word < 64 ? rounds - 64 * word : 64;
@@ -2895,9 +2925,9 @@ __device__ __forceinline__ double fresh_weight(double weight, int rounds, const 
   return weight;
 }
 
-// Multiply the weights of a piece and take the sums of rows (and of their losers of value 1) and columns.
-// `kept` says whether weights are there already (bit 0) and are to be kept (bit 1).
-extern "C" __global__ void plus_advance(const i64* order, const i64* pieces, const i64* column_start, const i64* count, const i64* start, const u8* values, double tied, double wrong, double right, int kept, double* weights, int rounds, const double* table, const u64* bits, i64 n, const double* weight, const double* outer, double share, double* row_sums, double* row_ones, double* columns) {
+// Multiply the weights of a chunk and sum them by row (also over losers of value 1 only) and by column.
+// `kept`: whether weights are read (bit 0) and written (bit 1); they are recomputed if not read.
+extern "C" __global__ void plus_advance(const i64* order, const i64* pieces, const i64* column_start, const i64* count, const i64* start, const u8* values, double tied, double wrong, double right, int kept, double* weights, int rounds, const double* table, const u64* bits, i64 n, const double* weight, const double* loser_weight, double share, double* row_sums, double* row_ones, double* columns) {
   __shared__ double tile[WINNERS][LOSERS + 1], ones[LOSERS], strands[8][WINNERS];
   i64 piece = order[blockIdx.x];
   i64 bottom = pieces[4 * piece], begin = pieces[4 * piece + 1], end = pieces[4 * piece + 2];
@@ -2918,7 +2948,7 @@ extern "C" __global__ void plus_advance(const i64* order, const i64* pieces, con
           if (kept & 1) {
             u8 above = values[winner], below = values[bottom + k];
             w = weights[at] * (above == below ? tied : above ? right : wrong);
-          } else w = fresh_weight(weight[winner] * outer[bottom + k] * share, rounds, table, bits, n, winner, bottom + k);
+          } else w = recomputed_weight(weight[winner] * loser_weight[bottom + k] * share, rounds, table, bits, n, winner, bottom + k);
           if (kept & 2) weights[at] = w;
         }
         tile[r][c] = w;
@@ -2949,7 +2979,7 @@ extern "C" __global__ void plus_advance(const i64* order, const i64* pieces, con
   }
 }
 
-// Weights of all pairs of a piece, and of those that the ranker ties; a thread has a piece.
+// Total weight of the pairs of each chunk (one thread), and of those that the weak ranker ties.
 extern "C" __global__ void plus_masses(int pieces_count, const i64* pieces, const u8* values, const double* row_sums, const double* row_ones, double* masses, double* ties) {
   int piece = blockIdx.x * blockDim.x + threadIdx.x;
   if (piece >= pieces_count) return;
@@ -2962,7 +2992,8 @@ extern "C" __global__ void plus_masses(int pieces_count, const i64* pieces, cons
   ties[piece] = tied;
 }
 
-// Rows less columns, over the mass. Columns of the pieces of a query are added up in their order.
+// Pulls: row sums minus column sums, divided by the total weight. Columns of the chunks of a query are
+// added in their order.
 extern "C" __global__ void plus_pull(i64 n, const i64* query, const i64* first_piece, const i64* pieces, const i64* column_start, const double* columns, const double* row_sums, double mass, double* pull) {
   for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
     double lost = 0.0;
@@ -2974,7 +3005,7 @@ extern "C" __global__ void plus_pull(i64 n, const i64* query, const i64* first_p
   }
 }
 
-// Put the values of a ranker at one place of the bits of every row.
+// Store the value of a weak ranker in bit `place` of the bits of each row.
 extern "C" __global__ void plus_remember(i64 n, int place, const u8* values, u64* bits) {
   for (i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x; row < n; row += gridDim.x * (i64)blockDim.x) {
     u64 others = place ? bits[row] & ~(1ULL << place) : 0;
@@ -2982,9 +3013,9 @@ extern "C" __global__ void plus_remember(i64 n, int place, const u8* values, u64
   }
 }
 
-// Weights of the pairs that eight rankers tie, by winner; blocks of 288 threads. `eight` has the values of
-// the rankers in its first eight bits.
-extern "C" __global__ void plus_ties(const i64* order, const i64* pieces, const i64* count, const i64* start, const u64* eight, int kept, const double* weights, int rounds, const double* table, const u64* bits, i64 n, const double* weight, const double* outer, double share, double* by_winner) {
+// Weights of the pairs that each of eight weak rankers ties, by winner, by 288 threads. The low eight
+// bits of `eight` are the values of the weak rankers.
+extern "C" __global__ void plus_ties(const i64* order, const i64* pieces, const i64* count, const i64* start, const u64* eight, int kept, const double* weights, int rounds, const double* table, const u64* bits, i64 n, const double* weight, const double* loser_weight, double share, double* by_winner) {
   __shared__ double tile[WINNERS][LOSERS + 1], chains[9][WINNERS];
   __shared__ u32 ones[LOSERS];
   i64 piece = order[blockIdx.x];
@@ -3001,7 +3032,7 @@ extern "C" __global__ void plus_ties(const i64* order, const i64* pieces, const 
         double w = 0.0;
         if (winner < end && k < count[winner]) {
           if (kept) w = weights[start[winner] + k];
-          else w = fresh_weight(weight[winner] * outer[bottom + k] * share, rounds, table, bits, n, winner, bottom + k);
+          else w = recomputed_weight(weight[winner] * loser_weight[bottom + k] * share, rounds, table, bits, n, winner, bottom + k);
         }
         tile[r][c] = w;
       }
@@ -3021,7 +3052,7 @@ extern "C" __global__ void plus_ties(const i64* order, const i64* pieces, const 
   }
 }
 
-// The same by piece (x), in the order of the winners; a thread has a piece and a ranker (y).
+// Sums of `plus_ties` over the winners of each chunk (x) in order, for each weak ranker (y).
 extern "C" __global__ void plus_tied(int pieces_count, const i64* pieces, i64 n, const double* by_winner, double* sums) {
   int piece = blockIdx.x * blockDim.x + threadIdx.x;
   if (piece >= pieces_count) return;
@@ -3030,8 +3061,8 @@ extern "C" __global__ void plus_tied(int pieces_count, const i64* pieces, i64 n,
   sums[blockIdx.y * (i64)pieces_count + piece] = tied;
 }
 
-// Coordinates of a ranker, see `_sketch` in weak_rankers/candidates.py; blocks sum them up in shared memory if
-// there are few.
+// Coordinates of a weak ranker, see `_sketch` in weak_rankers/candidates.py; a thread block sums them in
+// shared memory if there are `few`.
 extern "C" __global__ void sketch(i64 n, const u8* values, const i64* reference, int width, int few, u64* coordinates) {
   extern __shared__ u64 own_coordinates[];
   u64* sums = few ? own_coordinates : coordinates;

@@ -1,12 +1,12 @@
-// A GPU on the CPU: what kernels.cu needs of CUDA, block by block. The threads of a block are
-// coroutines that take turns at barriers and at exchanges within a warp, so a missing barrier shows
-// as a wrong sum (threads run one after the other, in an order drawn anew for every block).
+// An emulated GPU: the parts of CUDA that kernels.cu needs, run on the CPU one thread block at a time.
+// The threads of a block are coroutines that yield at barriers and at warp exchanges, in an order drawn
+// for each block, so that a missing barrier shows as a wrong sum.
 //
-// Kernels are compiled with -fsanitize=thread,undefined, and what these options call is defined here:
-// every access to memory is looked at, as compute-sanitizer does it. Found are accesses outside of the
-// arrays that were given and of the shared memory that was asked for, writes to what is constant, reads
-// of shared memory that nobody wrote, accesses of two threads that no barrier orders, barriers that not
-// all threads reach, and undefined behavior such as misaligned pointers or integers that overflow.
+// Kernels are compiled with -fsanitize=thread,undefined; the functions that this instrumentation calls
+// are defined below and check every memory access, as compute-sanitizer does. They detect accesses
+// outside of the arguments' arrays and of the requested shared memory, writes to constant arrays, reads
+// of uninitialized shared memory, data races, barriers that not all threads reach, and undefined behavior
+// such as misaligned pointers or integer overflow.
 
 #include <math.h>
 #include <setjmp.h>
@@ -21,7 +21,7 @@
 #define __device__ static
 #define __forceinline__ inline
 #define __shared__ static __attribute__((section("emulated_shared")))
-// The emulation itself is not looked at.
+// The emulation itself is not instrumented.
 #define PLAIN __attribute__((no_sanitize("thread"), no_sanitize("undefined"), no_sanitize("float-cast-overflow")))
 #define SITE __builtin_return_address(0)
 
@@ -30,29 +30,29 @@ struct ulonglong2 { unsigned long long x, y; };
 static inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
 
 enum { READY, AT_BARRIER, IN_WARP, DONE };
-static const int MOST = 1024, STACK = 1 << 16;
+static const int MAX_THREADS = 1024, STACK = 1 << 16;
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
-static ucontext_t scheduler, contexts[MOST];
-static jmp_buf back, failed, resume[MOST];  // jumps need no system call, unlike swapcontext
-static bool started[MOST];
+static ucontext_t scheduler, contexts[MAX_THREADS];
+static jmp_buf back, failed, resume[MAX_THREADS];  // jumps need no system call, unlike swapcontext
+static bool started[MAX_THREADS];
 static char* stacks;
-static int state[MOST], here;
-static unsigned synced[MOST], barriers;  // warp barriers of every thread, and barriers of the block
-static int lines[MOST];  // of the kernels, where threads wait
-static unsigned long long slots[MOST];
+static int state[MAX_THREADS], current;
+static unsigned synced[MAX_THREADS], barriers;  // warp barriers of every thread, and barriers of the block
+static int lines[MAX_THREADS];  // of the kernels, where threads wait
+static unsigned long long slots[MAX_THREADS];
 static unsigned long long seed = 1;
 alignas(16) static char dynamic_shared[232448];
 extern "C" char __start_emulated_shared[], __stop_emulated_shared[], _end[], __ehdr_start[];
 static void (*body)(void**);
 static void** given;
 
-// -- what is wrong -----------------------------------------------------------------------------
+// -- errors ------------------------------------------------------------------------------------
 
 static char report[500];
 
-// Say what is wrong and where, and give up.
+// Write a report and abort the launch.
 PLAIN static void fail(void* site, const char* format, ...) {
-  int size = snprintf(report, sizeof report, "%lx block %u,%u,%u thread %d: ", (long)((char*)site - __ehdr_start) - 1, blockIdx.x, blockIdx.y, blockIdx.z, here);
+  int size = snprintf(report, sizeof report, "%lx block %u,%u,%u thread %d: ", (long)((char*)site - __ehdr_start) - 1, blockIdx.x, blockIdx.y, blockIdx.z, current);
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(report + size, sizeof report - size, format, arguments);
@@ -60,24 +60,24 @@ PLAIN static void fail(void* site, const char* format, ...) {
   _longjmp(failed, 1);
 }
 
-// An array that was given to the kernel.
+// An array passed to the kernel; `alone` if it overlaps no other.
 struct Range { const char *begin, *end; int number; bool writable, alone; };
 static Range ranges[64];
 static int range_count, recent, shared_size;
 
-// Who accessed four bytes (or one, if bytes are accessed): a thread of a block, whose number counts all
-// blocks of all launches, between two barriers.
+// An access to four bytes (or to one, for byte arrays): by a thread of a block, numbered over all
+// launches, between two barriers.
 struct Access { unsigned block, barrier, sync; unsigned fences; short thread; bool atomic; };
 struct Cell { Access write, reads[2]; };
 static unsigned block_number, launch_start;
-// What a block did before a fence is published by the next addition to a counter; it takes notice of
-// others by a fence after such an addition of its own.
+// Writes of a block before a fence are published by its next atomic addition; it sees the published
+// writes of other blocks after an atomic addition followed by a fence.
 static unsigned fences, *published;
 static bool counted, noticing;
 
-// Cells of a page of 4096 bytes, and of the bytes one by one.
+// Shadow cells of a page of 4096 bytes, by four bytes ([0]) or by single bytes ([1]).
 struct Page { uintptr_t number; Cell* cells; };
-static const unsigned PAGES = 1 << 16, MANY_PAGES = 2000;
+static const unsigned PAGES = 1 << 16, MAX_PAGES = 2000;
 static Page pages[2][PAGES], recent_page[2];
 static unsigned page_count;
 
@@ -107,11 +107,11 @@ PLAIN static void forget_pages() {
 
 enum Kind { READ, WRITE, ATOMIC, CONSTANT };
 
-// Whether nothing orders an access before one of this thread.
+// Whether another access races with one of the current thread.
 PLAIN static bool unordered(const Access& other, bool shared) {
   if (other.block < launch_start) return false;
   if (other.block != block_number) return !shared && !(noticing && other.fences < published[other.block - launch_start]);
-  return other.thread != here && other.barrier == barriers && (other.thread >> 5 != here >> 5 || other.sync == synced[here]);
+  return other.thread != current && other.barrier == barriers && (other.thread >> 5 != current >> 5 || other.sync == synced[current]);
 }
 
 PLAIN static void check_order(const char* at, bool bytes, Kind kind, bool shared, int number, void* site) {
@@ -122,18 +122,18 @@ PLAIN static void check_order(const char* at, bool bytes, Kind kind, bool shared
     fail(site, "argument %d (-1: shared memory): nothing orders this after a write by thread %d of block %u", number, cell->write.thread, cell->write.block - launch_start);
   if (kind == CONSTANT && cell->write.block >= launch_start)
     fail(site, "argument %d is read as a constant, and was written", number);
-  Access own = {block_number, barriers, synced[here], fences, (short)here, kind == ATOMIC};
+  Access own = {block_number, barriers, synced[current], fences, (short)current, kind == ATOMIC};
   if (kind == WRITE || kind == ATOMIC) {
     for (const Access& read : cell->reads)
       if (unordered(read, shared)) fail(site, "argument %d (-1: shared memory): nothing orders this after a read by thread %d of block %u", number, read.thread, read.block - launch_start);
     cell->write = own;
     return;
   }
-  if (cell->reads[0].block != block_number || cell->reads[0].thread != here) cell->reads[1] = cell->reads[0];
+  if (cell->reads[0].block != block_number || cell->reads[0].thread != current) cell->reads[1] = cell->reads[0];
   cell->reads[0] = own;
 }
 
-// The number of the array that an access is in; -1 if there is none.
+// Return the number of the array that contains an access; -1 if there is none.
 PLAIN static int array_of(const char* at, const char* end) {
   if (recent < range_count && at >= ranges[recent].begin && end <= ranges[recent].end) return recent;
   for (int k = 0; k < range_count; k++)
@@ -151,8 +151,8 @@ PLAIN static void fail_outside(const char* at, int size, void* site) {
   fail(site, "%d bytes at byte %ld of %ld, seen from argument %d", size, (long)(at - nearest.begin), (long)(nearest.end - nearest.begin), nearest.number);
 }
 
-// Look at an access of `size` bytes.
-PLAIN static void look(const void* pointer, int size, Kind kind, void* site) {
+// Check an access of `size` bytes.
+PLAIN static void check_access(const void* pointer, int size, Kind kind, void* site) {
   const char *at = (const char*)pointer, *end = at + size;
   bool shared = at >= __ehdr_start && at < _end;
   int number = -1;
@@ -161,7 +161,7 @@ PLAIN static void look(const void* pointer, int size, Kind kind, void* site) {
     if (!dynamic && (at < __start_emulated_shared || at >= __stop_emulated_shared)) return;
     if (dynamic && end > dynamic_shared + shared_size) fail(site, "byte %ld of %d in shared memory", (long)(at - dynamic_shared), shared_size);
   } else {
-    if (at >= stacks && at < stacks + (size_t)MOST * STACK) return;
+    if (at >= stacks && at < stacks + (size_t)MAX_THREADS * STACK) return;
     number = array_of(at, end);
     if (number < 0) fail_outside(at, size, site);
     bool writes = kind == WRITE || kind == ATOMIC;
@@ -176,14 +176,14 @@ PLAIN static void look(const void* pointer, int size, Kind kind, void* site) {
 
 extern "C" {
 PLAIN void __tsan_init() {}
-#define LOOKS(size) \
-  PLAIN void __tsan_read##size(void* at) { look(at, size, READ, SITE); } \
-  PLAIN void __tsan_write##size(void* at) { look(at, size, WRITE, SITE); } \
+#define CHECKED_ACCESSES(size) \
+  PLAIN void __tsan_read##size(void* at) { check_access(at, size, READ, SITE); } \
+  PLAIN void __tsan_write##size(void* at) { check_access(at, size, WRITE, SITE); } \
   PLAIN void __tsan_unaligned_read##size(void* at) { fail(SITE, "a pointer is not aligned"); } \
   PLAIN void __tsan_unaligned_write##size(void* at) { fail(SITE, "a pointer is not aligned"); }
-LOOKS(1) LOOKS(2) LOOKS(4) LOOKS(8) LOOKS(16)
-PLAIN void __tsan_read_range(void* at, long size) { look(at, (int)size, READ, SITE); }
-PLAIN void __tsan_write_range(void* at, long size) { look(at, (int)size, WRITE, SITE); }
+CHECKED_ACCESSES(1) CHECKED_ACCESSES(2) CHECKED_ACCESSES(4) CHECKED_ACCESSES(8) CHECKED_ACCESSES(16)
+PLAIN void __tsan_read_range(void* at, long size) { check_access(at, (int)size, READ, SITE); }
+PLAIN void __tsan_write_range(void* at, long size) { check_access(at, (int)size, WRITE, SITE); }
 #define UNDEFINED(what, text) \
   PLAIN void __ubsan_handle_##what(void*, ...) { fail(SITE, text); }
 UNDEFINED(type_mismatch_v1, "a pointer is null or not aligned")
@@ -205,23 +205,23 @@ UNDEFINED(nonnull_arg, "a pointer is null")
 // -- threads -----------------------------------------------------------------------------------
 
 PLAIN static void yield_as(int why, int line) {
-  int me = here;
+  int me = current;
   state[me] = why;
   lines[me] = line;
   if (!_setjmp(resume[me])) _longjmp(back, 1);
 }
 PLAIN static void wait_for_block(int line) { yield_as(AT_BARRIER, line); }
-PLAIN static void wait_for_warp(int line) { yield_as(IN_WARP, line); synced[here]++; }
+PLAIN static void wait_for_warp(int line) { yield_as(IN_WARP, line); synced[current]++; }
 PLAIN static void __threadfence() { fences++; noticing = counted; }
 PLAIN static void __threadfence_block() {}
 #define __syncthreads() wait_for_block(__LINE__)
 #define __syncwarp() wait_for_warp(__LINE__)
 
-// Exchanges within a warp order no accesses to memory.
+// Exchanges within a warp do not order memory accesses.
 template <typename T> PLAIN static T exchanged(T value, int from, int line) {
   unsigned long long bits = 0;
   memcpy(&bits, &value, sizeof value);
-  slots[here] = bits;
+  slots[current] = bits;
   yield_as(IN_WARP, line);
   if (from >= (int)(blockDim.x * blockDim.y) || state[from] == DONE) fail(0, "line %d: thread %d is not there", line, from);
   T found;
@@ -229,40 +229,40 @@ template <typename T> PLAIN static T exchanged(T value, int from, int line) {
   yield_as(IN_WARP, line);
   return found;
 }
-PLAIN static unsigned voted(int flag, int line) {
-  slots[here] = flag != 0;
+PLAIN static unsigned ballot(int flag, int line) {
+  slots[current] = flag != 0;
   yield_as(IN_WARP, line);
   unsigned votes = 0;
   for (int lane = 0; lane < 32; lane++) {
-    int other = (here & ~31) + lane;
+    int other = (current & ~31) + lane;
     if (other < (int)(blockDim.x * blockDim.y) && state[other] != DONE && slots[other]) votes |= 1u << lane;
   }
   yield_as(IN_WARP, line);
   return votes;
 }
-PLAIN static int thread_across(int step) { return here ^ step; }
-PLAIN static int thread_before(int step) { return (here & 31) >= step ? here - step : here; }
+PLAIN static int thread_across(int step) { return current ^ step; }
+PLAIN static int thread_before(int step) { return (current & 31) >= step ? current - step : current; }
 #define __shfl_xor_sync(mask, value, step) exchanged(value, thread_across(step), __LINE__)
 #define __shfl_up_sync(mask, value, step) exchanged(value, thread_before(step), __LINE__)
-#define __ballot_sync(mask, flag) voted(flag, __LINE__)
+#define __ballot_sync(mask, flag) ballot(flag, __LINE__)
 PLAIN static int __popc(unsigned word) { return __builtin_popcount(word); }
 PLAIN static long long __double_as_longlong(double x) { long long y; memcpy(&y, &x, 8); return y; }
 PLAIN static double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
 PLAIN static unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
 PLAIN static float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
-#define LOOKED(name, ...) template <typename T> PLAIN __attribute__((noinline)) static T name(__VA_ARGS__)
-LOOKED(__ldcg, const T* at) { look(at, sizeof(T), READ, SITE); return *at; }
-LOOKED(__ldg, const T* at) { look(at, sizeof(T), CONSTANT, SITE); return *at; }
-LOOKED(atomicAdd, T* at, T more) { look(at, sizeof(T), ATOMIC, SITE); T old = *at; *at += more; return old; }
-LOOKED(atomicMax, T* at, T other) { look(at, sizeof(T), ATOMIC, SITE); T old = *at; if (other > old) *at = other; return old; }
-LOOKED(atomicMin, T* at, T other) { look(at, sizeof(T), ATOMIC, SITE); T old = *at; if (other < old) *at = other; return old; }
+#define CHECKED(name, ...) template <typename T> PLAIN __attribute__((noinline)) static T name(__VA_ARGS__)
+CHECKED(__ldcg, const T* at) { check_access(at, sizeof(T), READ, SITE); return *at; }
+CHECKED(__ldg, const T* at) { check_access(at, sizeof(T), CONSTANT, SITE); return *at; }
+CHECKED(atomicAdd, T* at, T more) { check_access(at, sizeof(T), ATOMIC, SITE); T old = *at; *at += more; return old; }
+CHECKED(atomicMax, T* at, T other) { check_access(at, sizeof(T), ATOMIC, SITE); T old = *at; if (other > old) *at = other; return old; }
+CHECKED(atomicMin, T* at, T other) { check_access(at, sizeof(T), ATOMIC, SITE); T old = *at; if (other < old) *at = other; return old; }
 
 PLAIN static unsigned drawn(unsigned below) {
   seed ^= seed << 13; seed ^= seed >> 7; seed ^= seed << 17;
   return (unsigned)(seed % below);
 }
 
-// A thread waits for the next block when it is done: to make a new one takes system calls.
+// A thread that is done waits for the next block, since creating a coroutine takes system calls.
 PLAIN static void run_thread() {
   for (;;) {
     body(given);
@@ -271,8 +271,8 @@ PLAIN static void run_thread() {
 }
 
 PLAIN static void make_threads() {
-  stacks = (char*)malloc((size_t)MOST * STACK);
-  for (int t = 0; t < MOST; t++) {
+  stacks = (char*)malloc((size_t)MAX_THREADS * STACK);
+  for (int t = 0; t < MAX_THREADS; t++) {
     getcontext(&contexts[t]);
     contexts[t].uc_stack.ss_sp = stacks + (size_t)t * STACK;
     contexts[t].uc_stack.ss_size = STACK;
@@ -281,21 +281,21 @@ PLAIN static void make_threads() {
   }
 }
 
-// Let threads go on that wait for each other, if all are there and wait at the same place.
+// Resume threads that wait for each other, if all of them have reached the same line.
 PLAIN static int release(int begin, int end, int why, bool all) {
-  int live = 0, met = 0, first = -1;
+  int live = 0, waiting = 0, first = -1;
   for (int t = begin; t < end; t++) {
     live += state[t] != DONE;
-    if (state[t] == why) { met++; first = first < 0 ? t : first; }
+    if (state[t] == why) { waiting++; first = first < 0 ? t : first; }
   }
-  if (!live || live != met) return 0;
+  if (!live || live != waiting) return 0;
   for (int t = begin; t < end; t++) {
-    here = t;
+    current = t;
     if (state[t] == DONE && all) fail(0, "line %d: a barrier that this thread does not reach", lines[first]);
     if (state[t] == why && lines[t] != lines[first]) fail(0, "threads wait at lines %d and %d", lines[t], lines[first]);
     if (state[t] == why) state[t] = READY;
   }
-  return met;
+  return waiting;
 }
 
 PLAIN static int run_block(int* order) {
@@ -316,7 +316,7 @@ PLAIN static int run_block(int* order) {
     for (volatile int k = 0; k < count; k++) {
       int t = order[k];
       if (state[t] == READY) {
-        here = t;
+        current = t;
         threadIdx = {t % blockDim.x, t / blockDim.x, 0};
         if (!_setjmp(back)) {
           if (started[t]) _longjmp(resume[t], 1);
@@ -334,10 +334,10 @@ PLAIN static int run_block(int* order) {
   }
 }
 
-// `arrays` has three numbers for each argument: where it begins, its bytes, and whether it may be written.
+// `arrays` has address, size in bytes and writability of each argument.
 PLAIN static void set_ranges(int count, const long long* arrays) {
   range_count = recent = 0;
-  for (int writable = 1; writable >= 0; writable--)  // what is given twice is found as what may be written
+  for (int writable = 1; writable >= 0; writable--)  // an array passed twice is found as writable
     for (int k = 0; k < count; k++)
       if (arrays[3 * k] && arrays[3 * k + 2] == writable) {
         Range own = {(char*)arrays[3 * k], (char*)arrays[3 * k] + arrays[3 * k + 1], k, writable != 0, true};
@@ -347,10 +347,10 @@ PLAIN static void set_ranges(int count, const long long* arrays) {
       }
 }
 
-// `sizes`: of the grid, of a block, and bytes of shared memory.
+// Launch a kernel; `sizes` are those of the grid, of a thread block, and of the shared memory in bytes.
 PLAIN static int run_grid(void (*kernel)(void**), int count, void** arguments, const int* sizes, const long long* arrays, int drawn_seed) {
   if (!stacks) make_threads();
-  int order[MOST];
+  int order[MAX_THREADS];
   seed = 0x9E3779B97F4A7C15ull + drawn_seed;
   body = kernel;
   given = arguments;
@@ -359,7 +359,7 @@ PLAIN static int run_grid(void (*kernel)(void**), int count, void** arguments, c
   blockDim = {(unsigned)sizes[3], (unsigned)sizes[4], 1};
   shared_size = sizes[5];
   launch_start = block_number + 1;
-  if (page_count > MANY_PAGES) forget_pages();
+  if (page_count > MAX_PAGES) forget_pages();
   long long blocks = (long long)gridDim.x * gridDim.y * gridDim.z;
   published = (unsigned*)calloc(blocks, sizeof(unsigned));
   if (_setjmp(failed)) {

@@ -1,8 +1,7 @@
-"""A GPU on the CPU: the kernels of `kernels.cu`, compiled by a C++ compiler and run block by block.
+"""An emulated GPU: `kernels.cu` compiled by a C++ compiler and run on the CPU, block by block.
 
-With it the suite tests kernels and the Python around them on any machine that has g++. Every access
-to memory is looked at, as compute-sanitizer does it; see `emulated_device.h`. What only a GPU can
-show, such as speed, is left to `make gpu`.
+It tests the kernels and their callers on any machine with g++. Every memory access is checked, as
+compute-sanitizer does; see `emulated_device.h`. Tests that need a real GPU are run by `make gpu`.
 """
 
 import ctypes
@@ -25,11 +24,12 @@ COMPILER = shutil.which("g++") or shutil.which("c++")
 needs_compiler = pytest.mark.skipif(
     COMPILER is None, reason="kernels are compiled with g++, and there is none"
 )
-# The C library has functions of the same names (`advance`), which -Bsymbolic keeps away.
-LOOKING = ["-fsanitize=thread,undefined,float-cast-overflow", "-g1"]
-LOOKING += ["--param", "tsan-instrument-func-entry-exit=0"]
-OPTIONS = ["-O1", "-std=c++20", "-fPIC", "-ffp-contract=off", "-w", *LOOKING]
-LINKING = ["-shared", "-Wl,-Bsymbolic"]  # not with the libraries of -fsanitize
+SANITIZING = ["-fsanitize=thread,undefined,float-cast-overflow", "-g1"]
+SANITIZING += ["--param", "tsan-instrument-func-entry-exit=0"]
+OPTIONS = ["-O1", "-std=c++20", "-fPIC", "-ffp-contract=off", "-w", *SANITIZING]
+# Without the libraries of -fsanitize. -Bsymbolic hides functions of the C library that have the names
+# of kernels (`advance`).
+LINKING = ["-shared", "-Wl,-Bsymbolic"]
 HEADER = Path(__file__).with_name("emulated_device.h")
 SOURCE = Path(cuda.__file__).with_name("kernels.cu")
 SIGNATURE = re.compile(
@@ -38,31 +38,31 @@ SIGNATURE = re.compile(
 SHARED = re.compile(r"extern __shared__ ([\w ]+?) (\w+)\[\];")
 
 
-class There(np.ndarray):
-    """An array in the memory of the device; as with CuPy's, those of the CPU do not mix with it."""
+class DeviceArray(np.ndarray):
+    """An array on the emulated device; like CuPy's, it cannot be mixed with NumPy arrays."""
 
     def get(self):
         return np.array(self.view(np.ndarray))
 
     def __array_ufunc__(self, ufunc, method, *given, **named):
         assert not any(type(each) is np.ndarray for each in given), "an array is not on the device"
-        given = [each.view(np.ndarray) if isinstance(each, There) else each for each in given]
+        given = [each.view(np.ndarray) if isinstance(each, DeviceArray) else each for each in given]
         if "out" in named:
             named["out"] = tuple(each.view(np.ndarray) for each in named["out"])
         found = getattr(ufunc, method)(*given, **named)
-        return found.view(There) if isinstance(found, np.ndarray) else found
+        return found.view(DeviceArray) if isinstance(found, np.ndarray) else found
 
     def __setitem__(self, key, value):
-        assert isinstance(value, There) or np.ndim(value) == 0, "an array is not on the device"
+        assert isinstance(value, DeviceArray) or np.ndim(value) == 0, "an array is not on the device"
         super().__setitem__(key, value)
 
 
-# What fresh memory is full of: no number, or numbers that are too small or too large.
-LEFT_OVER = (0xFF, 0x11, 0x66)
+# Bytes that fill uninitialized memory: NaN, tiny and huge numbers.
+GARBAGE = (0xFF, 0x11, 0x66)
 
 
 def signatures(text):
-    """The types of the arguments of every kernel, by its name."""
+    """Return the types of the arguments of each kernel, by name."""
     return {
         name: [re.sub(r"\s*\w+$", "", each.strip()) for each in given.split(",")]
         for name, given in SIGNATURE.findall(text)
@@ -71,7 +71,7 @@ def signatures(text):
 
 @lru_cache
 def library(text):
-    """Compiled kernels, and the types of their arguments."""
+    """Compile kernels; return the library and the types of their arguments."""
     kinds = signatures(text)
     code = HEADER.read_text(encoding="utf-8")
     code += '\n#line 1 "kernels.cu"\n' + SHARED.sub(r"\1* \2 = (\1*)dynamic_shared;", text)
@@ -88,36 +88,36 @@ extern "C" PLAIN int emulate_{name}(void** a, const int* sizes, const i64* array
     digest = hashlib.sha256(f"{COMPILER}{OPTIONS}{code}".encode()).hexdigest()
     built = folder / f"{digest[:16]}.so"
     if not built.exists():
-        with tempfile.TemporaryDirectory(dir=folder) as here:
-            source, out = Path(here) / "kernels.cpp", Path(here) / "kernels.so"
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            source, out = Path(temporary) / "kernels.cpp", Path(temporary) / "kernels.so"
             source.write_text(code, encoding="utf-8")
-            middle = Path(here) / "kernels.o"
-            subprocess.run([COMPILER, *OPTIONS, "-c", source, "-o", middle], check=True)
-            subprocess.run([COMPILER, *LINKING, middle, "-o", out], check=True)
+            compiled = Path(temporary) / "kernels.o"
+            subprocess.run([COMPILER, *OPTIONS, "-c", source, "-o", compiled], check=True)
+            subprocess.run([COMPILER, *LINKING, compiled, "-o", out], check=True)
             out.replace(built)
     kernels = ctypes.PyDLL(str(built))
     kernels.what_is_wrong.restype = ctypes.c_char_p
     return kernels, kinds
 
 
-def what_is_wrong(kernels):
-    """What a launch found, with the lines of the kernels."""
-    place, what = kernels.what_is_wrong().decode().split(" ", 1)
+def error_report(kernels):
+    """Return the error of the last launch, with the lines of the kernels."""
+    address, message = kernels.what_is_wrong().decode().split(" ", 1)
     tool = shutil.which("addr2line")
     if tool is None:
-        return what
-    given = [tool, "-i", "-e", kernels._name, place]
+        return message
+    given = [tool, "-i", "-e", kernels._name, address]
     lines = subprocess.run(given, check=False, capture_output=True, text=True).stdout
-    return f"{what} ({', '.join(re.findall(r'kernels.cu:[0-9]+', lines))})"
+    return f"{message} ({', '.join(re.findall(r'kernels.cu:[0-9]+', lines))})"
 
 
 class EmulatedDevice(cuda.Device):
-    """Launches run at once, blocks and threads in an order drawn anew.
+    """A device whose launches run synchronously, blocks and threads in random order.
 
     Attributes
     ----------
-    launched : names of the kernels
-    sent, fetched : bytes of every array that was copied to the device, and from it
+    launched : names of the kernels launched
+    sent, fetched : sizes in bytes of the arrays copied to and from the device
     """
 
     name = "emulated device"
@@ -126,18 +126,18 @@ class EmulatedDevice(cuda.Device):
     def __init__(self, free=10**12, seed=0, kernels=None):
         self._text = SOURCE.read_text(encoding="utf-8") if kernels is None else kernels
         self.arrays = SimpleNamespace(
-            ndarray=There,
-            zeros=lambda *given: np.zeros(*given).view(There),
+            ndarray=DeviceArray,
+            zeros=lambda *given: np.zeros(*given).view(DeviceArray),
             empty=self._empty,
-            full=lambda *given: np.full(*given).view(There),
-            ascontiguousarray=lambda array, kind: np.ascontiguousarray(array, kind).view(There),
-            asarray=lambda array: array.view(There),
+            full=lambda *given: np.full(*given).view(DeviceArray),
+            ascontiguousarray=lambda array, kind: np.ascontiguousarray(array, kind).view(DeviceArray),
+            asarray=lambda array: array.view(DeviceArray),
             isinf=np.isinf,
-            cumsum=lambda array, dtype: np.cumsum(array, dtype=dtype).view(There),
-            take=lambda array, at, axis: np.take(array, at, axis).view(There),
-            argsort=lambda array: np.argsort(array, kind="stable").view(There),
-            stack=lambda parts: np.stack(parts).view(There),
-            concatenate=lambda parts, axis=0: np.concatenate(parts, axis).view(There),
+            cumsum=lambda array, dtype: np.cumsum(array, dtype=dtype).view(DeviceArray),
+            take=lambda array, at, axis: np.take(array, at, axis).view(DeviceArray),
+            argsort=lambda array: np.argsort(array, kind="stable").view(DeviceArray),
+            stack=lambda parts: np.stack(parts).view(DeviceArray),
+            concatenate=lambda parts, axis=0: np.concatenate(parts, axis).view(DeviceArray),
             cuda=SimpleNamespace(runtime=SimpleNamespace(memGetInfo=lambda: (free, free))),
             get_default_memory_pool=lambda: SimpleNamespace(free_bytes=lambda: 0),
         )
@@ -149,15 +149,15 @@ class EmulatedDevice(cuda.Device):
 
     def _empty(self, *given):
         array = np.empty(*given)
-        array.reshape(-1).view(np.uint8)[:] = LEFT_OVER[self._rng.integers(len(LEFT_OVER))]
-        return array.view(There)
+        array.reshape(-1).view(np.uint8)[:] = GARBAGE[self._rng.integers(len(GARBAGE))]
+        return array.view(DeviceArray)
 
     def put(self, array):
         if self.holds(array):
             return array
         array = np.array(array, order="C")
         self.sent.append(array.nbytes)
-        return array.view(There)
+        return array.view(DeviceArray)
 
     def get(self, array):
         if not self.holds(array):
@@ -182,37 +182,37 @@ class EmulatedDevice(cuda.Device):
         arrays = [
             number
             for kind, each in zip(types, arguments, strict=True)
-            for number in where(kind, each)
+            for number in memory_range(kind, each)
         ]
-        known = (ctypes.c_longlong * len(arrays))(*arrays)
+        ranges = (ctypes.c_longlong * len(arrays))(*arrays)
         seed = int(self._rng.integers(2**31))
-        if getattr(kernels, f"emulate_{kernel}")(pointers, sizes, known, seed):
-            pytest.fail(f"{kernel}: {what_is_wrong(kernels)}")
+        if getattr(kernels, f"emulate_{kernel}")(pointers, sizes, ranges, seed):
+            pytest.fail(f"{kernel}: {error_report(kernels)}")
 
 
-def where(kind, given):
-    """Where an array begins, its bytes, and whether it may be written; zeros for a number."""
-    if not isinstance(given, There):
+def memory_range(kind, given):
+    """Return address, size in bytes and writability of an array; zeros for a number."""
+    if not isinstance(given, DeviceArray):
         return 0, 0, 0
     return given.ctypes.data, given.nbytes, int("const" not in kind)
 
 
-# What numbers may be: CuPy passes them with the bytes that they have, and `Device.launch` makes
-# Python's integers 32 bits long.
+# Accepted types of numbers: CuPy passes their bytes unchanged, and `Device.launch` converts Python
+# integers to 32 bits.
 NUMBERS = {
     "int": (ctypes.c_int32, (int, np.int32)), "i64": (ctypes.c_int64, (np.int64,)),
     "double": (ctypes.c_double, (float, np.float64)),
 }  # fmt: skip
-# Sizes of the numbers behind pointers; int64 words may hold anything (`cuda.Batch`).
+# Item sizes of arrays; int64 words may hold anything (`cuda.Batch`).
 SIZES = {"int": 4, "i64": 8, "u64": 8, "u32": 4, "u8": 1, "double": 8, "float": 4, "signed char": 1}
 
 
 def as_argument(kind, given):
-    """What a kernel gets for an argument, after the checks that a compiler would make."""
+    """Convert an argument of a kernel, after the checks that a compiler would make."""
     if kind.endswith("*"):
         if given is None:
             return ctypes.c_void_p(0)
-        assert isinstance(given, There), f"{type(given).__name__} is not on the device"
+        assert isinstance(given, DeviceArray), f"{type(given).__name__} is not on the device"
         assert given.flags.c_contiguous
         name = kind.rstrip("*").replace("const", "").strip()
         sizes = given.dtype.itemsize, 8 * (given.dtype == np.int64)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from emulated_device import EmulatedDevice, There, needs_compiler
+from emulated_device import EmulatedDevice, DeviceArray, needs_compiler
 from precede import Judgments
 from precede.engine import device_table
 from precede.engine.cuda import DeviceRows
@@ -112,8 +112,8 @@ def test_rows_that_are_there_already(layout):
     X, device = columns(np.float32), EmulatedDevice()
     X = X[:, ::2] if layout == "strided" else np.array(X, order=layout)
     given = {"order": np.arange(len(X)), "weight": np.ones(len(X))}
-    assert DeviceTable.takes(X.view(There), given["order"], device)
-    there = DeviceTable.build(X.view(There), **given, context=Context(1, device))
+    assert DeviceTable.takes(X.view(DeviceArray), given["order"], device)
+    there = DeviceTable.build(X.view(DeviceArray), **given, context=Context(1, device))
     np.testing.assert_array_equal(there.codes, Table.build(X).codes)
     np.testing.assert_array_equal(there.X, X)
     assert not device.holds(there.X)

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 import naive
-from emulated_device import EmulatedDevice, There, needs_compiler
+from emulated_device import EmulatedDevice, DeviceArray, needs_compiler
 from precede import (
     BoostedRanker,
     GlassBoxRanker,
@@ -389,7 +389,7 @@ def on_device(monkeypatch):
         monkeypatch.setattr(module, "open_device", found)
     monkeypatch.setattr(inputs, "on_gpu", device.holds)
     monkeypatch.setattr(device_table, "MANY_ROWS", 1)
-    return lambda array: np.asarray(array).view(There)
+    return lambda array: np.asarray(array).view(DeviceArray)
 
 
 @needs_compiler

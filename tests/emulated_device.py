@@ -27,8 +27,8 @@ needs_compiler = pytest.mark.skipif(
 SANITIZING = ["-fsanitize=thread,undefined,float-cast-overflow", "-g1"]
 SANITIZING += ["--param", "tsan-instrument-func-entry-exit=0"]
 OPTIONS = ["-O1", "-std=c++20", "-fPIC", "-ffp-contract=off", "-w", *SANITIZING]
-# Without the libraries of -fsanitize. -Bsymbolic hides functions of the C library that have the names
-# of kernels (`advance`).
+# Without the libraries of -fsanitize. -Bsymbolic hides functions of the C library that are
+# named like kernels (`advance`).
 LINKING = ["-shared", "-Wl,-Bsymbolic"]
 HEADER = Path(__file__).with_name("emulated_device.h")
 SOURCE = Path(cuda.__file__).with_name("kernels.cu")
@@ -53,7 +53,9 @@ class DeviceArray(np.ndarray):
         return found.view(DeviceArray) if isinstance(found, np.ndarray) else found
 
     def __setitem__(self, key, value):
-        assert isinstance(value, DeviceArray) or np.ndim(value) == 0, "an array is not on the device"
+        assert isinstance(value, DeviceArray) or np.ndim(value) == 0, (
+            "an array is not on the device"
+        )
         super().__setitem__(key, value)
 
 
@@ -130,7 +132,9 @@ class EmulatedDevice(cuda.Device):
             zeros=lambda *given: np.zeros(*given).view(DeviceArray),
             empty=self._empty,
             full=lambda *given: np.full(*given).view(DeviceArray),
-            ascontiguousarray=lambda array, kind: np.ascontiguousarray(array, kind).view(DeviceArray),
+            ascontiguousarray=lambda array, kind: np.ascontiguousarray(array, kind).view(
+                DeviceArray
+            ),
             asarray=lambda array: array.view(DeviceArray),
             isinf=np.isinf,
             cumsum=lambda array, dtype: np.cumsum(array, dtype=dtype).view(DeviceArray),

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from emulated_device import EmulatedDevice, DeviceArray, needs_compiler
+from emulated_device import DeviceArray, EmulatedDevice, needs_compiler
 from precede import Judgments
 from precede.engine import device_table
 from precede.engine.cuda import DeviceRows

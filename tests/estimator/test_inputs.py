@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 import naive
-from emulated_device import EmulatedDevice, DeviceArray, needs_compiler
+from emulated_device import DeviceArray, EmulatedDevice, needs_compiler
 from precede import (
     BoostedRanker,
     GlassBoxRanker,

@@ -31,7 +31,7 @@ def form(request, monkeypatch):
     """Use wide and packed integers for tables of any size."""
     if request.param == "packed":
         monkeypatch.setattr(tree_family, "MAX_WIDE_CELLS", -1)
-        monkeypatch.setattr(nodes, "FEW_ROWS", 0)
+        monkeypatch.setattr(nodes, "MIN_BLOCK_ROWS", 0)
     return request.param
 
 

@@ -120,7 +120,7 @@ def assert_same_tree(problem, *, wide, context=None):
 @pytest.fixture(autouse=True)
 def _blocks_of_packed_numbers(monkeypatch):
     """Use packed blocks for any number of rows; `test_nodes.py` tests sums of few rows."""
-    monkeypatch.setattr(nodes, "FEW_ROWS", 0)
+    monkeypatch.setattr(nodes, "MIN_BLOCK_ROWS", 0)
 
 
 # -- strategies ------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_a_tree_grown_in_one_kernel_equals_one_grown_leaf_by_leaf(wide, options,
     )
     for problem, one in zip(problems, in_kernel, strict=True):
         other, _ = grow(problem, wide=wide)
-        for name in ("feature", "cut", "way", "gain", "left", "right"):
+        for name in ("feature", "cut", "missing_above", "gain", "left", "right"):
             assert one.splits[name].tolist() == other.splits[name].tolist()
         for name in ("low", "high", "source", "pull", "weight", "depth"):
             assert one.leaves[name].tolist() == other.leaves[name].tolist()

@@ -25,8 +25,8 @@ from precede.engine.histograms.nodes import (
 __all__ = ["Node", "Rules", "Split", "SplitSearch", "leaf_value", "leaf_values"]
 
 
-# LEFT_CODES[way, cut, code]: whether a bin code goes left. Codes up to the cut do; missing values
-# (code 255) do if way is 0.
+# LEFT_CODES[missing_above, cut, code]: whether a bin code goes left. Codes up to the cut do;
+# missing values (code 255) do if missing_above is 0.
 _CODES = np.arange(256)
 LEFT_CODES = np.broadcast_to(_CODES[:, None] >= _CODES, (2, 256, 256)).copy()
 LEFT_CODES[0, :, 255], LEFT_CODES[1, :, 255] = True, False
@@ -87,7 +87,7 @@ class Split:
     gain : leaf scores of the two children minus that of the node
     feature : column of the codes
     cut : largest code that goes left; for a categorical split, a position in the sorted categories
-    way : 0 if missing values go to the side of the codes up to `cut`, 1 otherwise
+    missing_above : 0 if missing values go to the side of the codes up to `cut`, 1 otherwise
     left_sums, right_sums : quantized sums (pull, weight and count) of the children
     categories : for a categorical split, whether each of the 256 codes goes left
     """
@@ -95,7 +95,7 @@ class Split:
     gain: float
     feature: int
     cut: int
-    way: int
+    missing_above: int
     left_sums: tuple[int, int]
     right_sums: tuple[int, int]
     categories: Flags | None = None
@@ -175,23 +175,23 @@ class SplitSearch:
         self, found: SplitFound, histogram: Integers, node: Node, rules: Rules
     ) -> Split | None:
         """Convert the result of a kernel to a `Split`; None if its gain is too small."""
-        gain, feature, cut, way, pull, weight_count = found
+        gain, feature, cut, missing_above, pull, weight_count = found
         if feature < 0 or not gain > rules.min_gain:
             return None
         left = pull, weight_count
         right = node.sums[0] - left[0], node.sums[1] - left[1]
         if not self.categorical[feature]:
-            return Split(gain, feature, cut, way, left, right)
+            return Split(gain, feature, cut, missing_above, left, right)
         first = self.start[feature]
         bins = histogram[first : first + self.n_bins[feature]]
-        codes = left_categories(bins.ravel(), cut, way, self.record(rules))
-        return Split(gain, feature, cut, way, left, right, codes)
+        codes = left_categories(bins.ravel(), cut, missing_above, self.record(rules))
+        return Split(gain, feature, cut, missing_above, left, right, codes)
 
     def left_codes(self, split: Split) -> Flags:
         """Return whether each of the 256 codes goes left; code 255 is for missing values."""
         if split.categories is not None:
             return split.categories
-        codes: Flags = LEFT_CODES[split.way, split.cut]
+        codes: Flags = LEFT_CODES[split.missing_above, split.cut]
         return codes
 
     def monotone_sign(self, split: Split) -> int:

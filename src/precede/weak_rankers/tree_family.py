@@ -488,7 +488,7 @@ class TreeSearch(RegressionSearch):
         splits, column = grown.splits, grown.splits["feature"]
         features, cut = self._features[column], np.minimum(splits["cut"], self._last_cut[column])
         threshold = self._cuts[self._cut_start[column] + cut]
-        missing_left = splits["way"] == 0
+        missing_left = splits["missing_above"] == 0
         sets: list[tuple[int, ...]] = []
         if grown.categories:
             sets = [()] * splits.size

@@ -24,12 +24,12 @@ from precede.engine.exact import added
 from precede.engine.execution import Context, is_small
 from precede.engine.histograms.nodes import (
     LEAF,
-    NONE,
     SPLIT,
+    SUM_NONE,
     NodeSplitter,
     RowHistograms,
     count_left,
-    scatter,
+    partition_rows,
 )
 from precede.engine.quantization import QuantizedRows
 from precede.weak_rankers.splits import LEFT_CODES, Node, Rules, Split, SplitSearch
@@ -66,7 +66,7 @@ class GrownTree:
     @cached_property
     def left_codes(self) -> Flags:
         """Whether each of the 256 codes goes left, for each split; 255 is for missing values."""
-        left_codes: Flags = LEFT_CODES[self.splits["way"], self.splits["cut"]]
+        left_codes: Flags = LEFT_CODES[self.splits["missing_above"], self.splits["cut"]]
         for number, codes in self.categories.items():
             left_codes[number] = codes
         return left_codes
@@ -90,7 +90,7 @@ class PartialTree:
     def to_grown_tree(self) -> GrownTree:
         """Convert to arrays."""
         splits, leaves = np.zeros(len(self.splits), SPLIT), np.zeros(len(self.leaves), LEAF)
-        for name in ("feature", "cut", "way", "gain"):
+        for name in ("feature", "cut", "missing_above", "gain"):
             splits[name] = [getattr(split, name) for split in self.splits]
         splits["left"], splits["right"] = self.left, self.right
         for k, leaf in enumerate(self.leaves):
@@ -214,9 +214,9 @@ class TreeGrower:
         assert split is not None
         leaf = (
             root.buffer, root.low, root.high, *root.sums, 0, self._histogram_ids[root.key], -1, 0,
-            split.feature, split.cut, split.way, *split.left_sums, split.gain,
+            split.feature, split.cut, split.missing_above, *split.left_sums, split.gain,
         )  # fmt: skip
-        leaves, splits = self._splitter.grow(leaf, num_leaves, self._max_depth)
+        leaves, splits = self._splitter.grow_tree(leaf, num_leaves, self._max_depth)
         return GrownTree(splits, leaves, np.full((leaves.size, 2), (-np.inf, np.inf)))
 
     # -- steps -----------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class TreeGrower:
             max_histograms = size // (2 * max(self._rules.min_count, 1)) + 3
             self._histograms.reserve(min(num_leaves + 1, max_histograms))
             record = self._search.record(self._rules)
-            self._splitter.begin(self._quantized, self._packed_lists, record)
+            self._splitter.begin_tree(self._quantized, self._packed_lists, record)
         return size
 
     def _make_root(self, size: int) -> Node:
@@ -268,15 +268,15 @@ class TreeGrower:
             node.split = self._search.best(histogram, node, self._rules)
         else:
             self._start_helpers(node)
-            form = self._histograms.form(quantized, size)
+            sum_mode = self._histograms.sum_mode(quantized, size)
             # No rows to partition; the root is passed as the smaller child.
             children = (
                 (histogram_id, True, node.sums, (node.lower, node.upper)),
                 (-1, False, (0, 0), (0.0, 0.0)),
             )
             allowed = self._search.all_features if features is None else features
-            task = 1, 0, 0, 0, form, 0, size
-            found, _ = self._splitter.divide(task, children, 0, LEFT_CODES[0, 0], allowed)
+            task = 1, 0, 0, 0, sum_mode, 0, size
+            found, _ = self._splitter.split_node(task, children, 0, LEFT_CODES[0, 0], allowed)
             node.split = self._search.make_split(found, histogram, node, self._rules)
         if node.split is not None:
             self._histogram_ids[node.key] = histogram_id
@@ -292,11 +292,11 @@ class TreeGrower:
     def _start_helpers(self, node: Node) -> None:
         """Start helper threads, which serve this node and all later ones, if it is large enough."""
         if self._n_cells(node) >= MIN_CELLS_PARALLEL:
-            self._splitter.join()
+            self._splitter.start_helpers()
 
     def _stop_helpers(self) -> None:
         """Dismiss the helper threads."""
-        self._splitter.leave()
+        self._splitter.stop_helpers()
 
     def _sum_histogram(self, node: Node, out: Integers | None = None) -> Integers:
         lists = self.row_lists[node.buffer], self._packed_lists[node.buffer]
@@ -348,10 +348,10 @@ class TreeGrower:
         split, smaller, pool = node.split, by_size[0], self._histograms
         assert split is not None
         ids = pool.take(), self._histogram_ids.pop(node.key)
-        rows_to_sum, histograms = (NONE, 0, 0), (0, -1)
+        rows_to_sum, histograms = (SUM_NONE, 0, 0), (0, -1)
         if any(to_search):
-            form = pool.form(self._quantized, smaller.high - smaller.low)
-            rows_to_sum, histograms = (form, smaller.low, smaller.high), ids
+            sum_mode = pool.sum_mode(self._quantized, smaller.high - smaller.low)
+            rows_to_sum, histograms = (sum_mode, smaller.low, smaller.high), ids
         task = node.buffer, node.low, children[0].high, node.high, *rows_to_sum
         child_tasks = [
             (histogram, search, child.sums, (child.lower, child.upper))
@@ -359,7 +359,7 @@ class TreeGrower:
         ]
         allowed = self._search.all_features if smaller.features is None else smaller.features
         left_codes = self._search.left_codes(split)
-        found = self._splitter.divide(task, child_tasks, split.feature, left_codes, allowed)
+        found = self._splitter.split_node(task, child_tasks, split.feature, left_codes, allowed)
         for child, histogram_id, best in zip(by_size, ids, found, strict=True):
             histogram = pool.histogram(histogram_id)
             child.split = self._search.make_split(best, histogram, child, self._rules)
@@ -463,7 +463,7 @@ class TreeGrower:
             left = int(left_before[first, last])
             targets = low + left, middle + first - left
             given = low + first, low + last, *targets, *source, *lists[1:]
-            scatter(*given)
+            partition_rows(*given)
 
         self._context.run(move, size, small=small)
         return middle

@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 import strategies as some
 from precede.engine.execution import LEAST_SHARED, Context
 from precede.engine.histograms import nodes
-from precede.engine.histograms.nodes import RowHistograms, count_left, scatter
+from precede.engine.histograms.nodes import RowHistograms, count_left, partition_rows
 from precede.engine.quantization import quantize_rows
 from precede.engine.table import Table
 
@@ -48,7 +48,7 @@ def test_rounds_of_wide_and_of_packed_numbers_follow_each_other(jobs, monkeypatc
     table, rows = Table.build(rng.normal(size=(500, 3))), np.arange(500, dtype=np.int32)
     pull, weight = rng.integers(-9, 10, 500).astype(float), rng.integers(1, 5, 500).astype(float)
     monkeypatch.setitem(LEAST_SHARED, "cells", 1)
-    monkeypatch.setattr(nodes, "FEW_ROWS", 0)
+    monkeypatch.setattr(nodes, "MIN_BLOCK_ROWS", 0)
     for order in ((False, True, False), (True, False, True)):
         with Context(jobs) as context:
             histograms = RowHistograms(table, np.arange(3), context)
@@ -81,7 +81,7 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
     packed = None if wide else numbers.packed[rows]
     with pytest.MonkeyPatch.context() as patch, Context(jobs) as context:
         patch.setitem(LEAST_SHARED, "cells", 1)
-        patch.setattr(nodes, "FEW_ROWS", 10**6 if form == "few rows" else 0)
+        patch.setattr(nodes, "MIN_BLOCK_ROWS", 10**6 if form == "few rows" else 0)
         histograms = RowHistograms(table, features, context)
         bins = bins_of(histograms)
         for _ in range(3):  # nothing is left of an earlier sum
@@ -136,7 +136,7 @@ def test_rows_are_moved_in_their_order(codes, layout, packed, seed):
     goes_left = [bool(side[codes[row]]) for row in here]
     count = count_left(low, high, column, offset, step, side, rows)
     assert count == sum(goes_left)
-    scatter(
+    partition_rows(
         low, high, low, low + count, column, offset, step, side, rows, numbers, out, numbers_out
     )
     order = sorted(range(high - low), key=lambda i: not goes_left[i])

@@ -84,9 +84,9 @@ __all__ = [
     "count_left",
     "first_bins",
     "left_categories",
+    "partition_rows",
     "penalized_value",
     "penalized_values",
-    "scatter",
 ]
 
 
@@ -97,7 +97,7 @@ ROUNDING = 2.0**-36
 # filling took 2.5 times as long.
 STRIDE = 264
 # Fewer rows are summed without blocks: to flush all bins afterwards would take longer.
-FEW_ROWS = 200
+MIN_BLOCK_ROWS = 200
 # Rows whose codes are transposed at a time, so that they stay in the cache.
 TRANSPOSED_ROWS = 512
 # Nodes of fewer rows are partitioned by one thread.
@@ -108,7 +108,7 @@ MAX_SPINS = 1000
 NOT_STARTED, COUNT, PARTITION, FILL, FLUSH, SEARCH, FINISHED = range(-2, 5)
 # How the rows of the smaller child are summed: not at all; from two words per row; from packed
 # words without blocks; from packed words in blocks, for rows close together or far apart in memory.
-NONE, SUM_WIDE, SUM_UNPACKED, SUM_DENSE, SUM_SCATTERED = range(-1, 4)
+SUM_NONE, SUM_WIDE, SUM_UNPACKED, SUM_DENSE, SUM_SCATTERED = range(-1, 4)
 # Roles of a call of the kernel.
 SPLIT_NODE, HELP, GROW_TREE = range(3)
 # Entries of the control block, see `precede.engine.thread_team`.
@@ -129,11 +129,11 @@ SPLIT_JOB = np.dtype([
 CHILD = np.dtype([
     (name, "i8") for name in ("histogram", "search", "pull", "weight")
 ] + [(name, "f8") for name in ("lower", "upper", "leaf_score", "gain")] + [
-    (name, "i8") for name in ("feature", "cut", "way", "left_pull", "left_weight")
+    (name, "i8") for name in ("feature", "cut", "missing_above", "left_pull", "left_weight")
 ] + [(name, "f8") for name in ("total_pull", "total_weight", "total_count")])  # fmt: skip
 # The best split of a child in one tile of features, with the sum of the two new leaf scores.
 CANDIDATE = np.dtype([("score", "f8")] + [
-    (name, "i8") for name in ("feature", "cut", "way", "left_pull", "left_weight")
+    (name, "i8") for name in ("feature", "cut", "missing_above", "left_pull", "left_weight")
 ])  # fmt: skip
 # Output fields of a `CHILD` before the search.
 NOT_SEARCHED = 0.0, 0.0, -1, -1, 0, 0, 0, 0.0, 0.0, 0.0
@@ -149,20 +149,20 @@ RULES = np.dtype([
 LEAF = np.dtype([
     (name, "i8") for name in (
         "source", "low", "high", "pull", "weight", "depth", "histogram", "parent", "is_right",
-        "feature", "cut", "way", "left_pull", "left_weight",
+        "feature", "cut", "missing_above", "left_pull", "left_weight",
     )
 ] + [("gain", "f8")], align=True)  # fmt: skip
 # A split: the best split of the leaf it replaced, and its children numbered as in
 # `precede.weak_rankers.trees.Tree`. Codes up to `cut` go left; missing values go right, with the
-# codes above the cut, if `way` is 1.
+# codes above the cut, if `missing_above` is 1.
 SPLIT = np.dtype([
     (name, "i8") for name in (
-        "feature", "cut", "way", "pull", "weight", "left_pull", "left_weight", "left",
+        "feature", "cut", "missing_above", "pull", "weight", "left_pull", "left_weight", "left",
         "right",
     )
 ] + [("gain", "f8")], align=True)  # fmt: skip
 # The state of a tree that `_work` grows: numbers of leaves, splits and free slots, limits, the leaf
-# being split, `FEW_ROWS`, the number of rows of the table and whether their sums are packed.
+# being split, `MIN_BLOCK_ROWS`, the number of rows of the table and whether their sums are packed.
 TREE = np.dtype([
     (name, "i8") for name in (
         "n_leaves", "n_splits", "n_free", "max_leaves", "max_depth", "leaf", "min_block_rows",
@@ -170,7 +170,7 @@ TREE = np.dtype([
     )
 ])  # fmt: skip
 
-# Gain, feature, cut, way, and the two words of the sums on the left; feature -1 for none.
+# Gain, feature, cut, missing_above, and the two words of the sums on the left; feature -1 for none.
 SplitFound = tuple[float, int, int, int, int, int]
 # Row numbers and packed words (None if rows are wide) of the two lists.
 RowLists = tuple[Rows, Integers | None, Rows, Integers | None]
@@ -311,7 +311,7 @@ class RowHistograms:
             jobs, rules = np.zeros(1, SPLIT_JOB), np.zeros(1, RULES)
             children = np.zeros(2, CHILD)
             rules["count_bits"] = numbers.count_bits
-            jobs["sum_mode"], children["histogram"] = self.form(numbers, last - first), (0, -1)
+            jobs["sum_mode"], children["histogram"] = self.sum_mode(numbers, last - first), (0, -1)
             jobs["sum_low"], jobs["sum_high"], jobs["phase"] = low + first, low + last, NOT_STARTED
             lists, row_data = (rows, packed, rows, packed), self.row_data(numbers)
             arguments = lists, row_data, block, sums, self.layout, NO_FLAGS, None
@@ -343,11 +343,11 @@ class RowHistograms:
         """First bin and number of bins of each feature."""
         return self.start, self.n_bins
 
-    def form(self, numbers: QuantizedRows, count: int) -> int:
+    def sum_mode(self, numbers: QuantizedRows, count: int) -> int:
         """Return the fastest way to sum `count` rows, one of `SUM_WIDE` to `SUM_SCATTERED`."""
         if numbers.packed is None:
             return SUM_WIDE
-        if count < FEW_ROWS:
+        if count < MIN_BLOCK_ROWS:
             return SUM_UNPACKED
         return SUM_DENSE if 2 * count > self.n_rows else SUM_SCATTERED
 
@@ -394,7 +394,7 @@ class NodeSplitter:
         self._arguments: tuple[Any, ...] = ()
         self._helpers: list[Future[Any]] = []
 
-    def begin(
+    def begin_tree(
         self, numbers: QuantizedRows, packed: list[Integers | None], rules: NDArray[Any]
     ) -> None:
         """Begin a tree; `packed` holds the packed words of the two lists, `rules` one `RULES`."""
@@ -417,8 +417,8 @@ class NodeSplitter:
             *_workspace(tiles, threads),
         )  # fmt: skip
 
-    def join(self) -> None:
-        """Have the other threads help until `leave` is called."""
+    def start_helpers(self) -> None:
+        """Have the other threads help until `stop_helpers` is called."""
         if not self._helpers and self._context.jobs > 1:
             self._control = new_control_block()  # late helpers of the last tree keep the old one
             self._arguments = self._kernel_arguments(self._context.jobs)
@@ -428,14 +428,14 @@ class NodeSplitter:
                 self._control[STOP] = 1
                 raise
 
-    def leave(self) -> None:
+    def stop_helpers(self) -> None:
         """Have the other threads leave the kernel."""
         if self._helpers:
             self._control[STOP] = 1
             self._helpers = []
             self._arguments = self._kernel_arguments(1)
 
-    def divide(
+    def split_node(
         self,
         job: tuple[int, ...],
         children: Sequence[tuple[int, bool, tuple[int, int], tuple[float, float]]],
@@ -465,7 +465,7 @@ class NodeSplitter:
         _work(*arguments)
         return _found_split(self._children, 0), _found_split(self._children, 1)
 
-    def grow(
+    def grow_tree(
         self, root: tuple[Any, ...], num_leaves: int, max_depth: int
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Grow a tree best-first in one call of the kernel; return its leaves and splits.
@@ -477,7 +477,9 @@ class NodeSplitter:
         leaves[0] = root
         free, count = self._histograms.free_slots()
         rows, packed = self._histograms.n_rows, self._blocks is not None
-        state = np.array([(1, 0, count, num_leaves, max_depth, 0, FEW_ROWS, rows, packed)], TREE)
+        state = np.array(
+            [(1, 0, count, num_leaves, max_depth, 0, MIN_BLOCK_ROWS, rows, packed)], TREE
+        )
         self._jobs["step"] = self._step
         self._children["lower"], self._children["upper"] = -np.inf, np.inf
         self._allowed[:] = True
@@ -500,7 +502,7 @@ def best_split(
     categorical. O(bins).
     """
     jobs, children = np.zeros(1, SPLIT_JOB), np.zeros(2, CHILD)
-    jobs["sum_mode"], jobs["phase"] = NONE, NOT_STARTED
+    jobs["sum_mode"], jobs["phase"] = SUM_NONE, NOT_STARTED
     children[0] = 0, 1, *sums, *bounds, *NOT_SEARCHED
     children[1]["histogram"] = -1
     lists = NO_ROWS, NO_INTEGERS, NO_ROWS, NO_INTEGERS
@@ -595,7 +597,7 @@ def _sum_packed(high: int, packed: Integers, count_bits: int) -> tuple[int, int]
 
 
 @njit(cache=True, nogil=True)
-def scatter(
+def partition_rows(
     low: int, high: int, to_left: int, to_right: int, column: Bytes, offset: int, step: int,
     goes_left: Flags, rows: Rows, packed: Integers | None, out: Rows, packed_out: Integers | None,
 ) -> None:  # fmt: skip
@@ -815,16 +817,16 @@ def _sorted_bins(bins: Integers, rules: NDArray[Any], order: Integers) -> Intege
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def left_categories(bins: Integers, cut: int, way: int, rules: NDArray[Any]) -> Flags:
+def left_categories(bins: Integers, cut: int, missing_above: int, rules: NDArray[Any]) -> Flags:
     """Return which codes go left; missing values always go right.
 
-    The first ``cut + 1`` categories go left if `way` is 1, the others if it is 0.
+    The first ``cut + 1`` categories go left if `missing_above` is 1, the others if it is 0.
     """
     order = np.empty(256, np.int64)
     count = _sort_categories(bins, rules, order)
     left = np.zeros(256, np.bool_)
     for i in range(count):
-        left[order[i]] = (i <= cut) == (way == 1)
+        left[order[i]] = (i <= cut) == (missing_above == 1)
     return left
 
 
@@ -882,9 +884,9 @@ def _best_cut(  # noqa: C901, PLR0912
         below = _unpack_sums(pull, word, rules)
         # The last cut leaves only missing values on the right, which have no direction.
         ordered = below[2] + missing[2] < child.total_count
-        for way in range(0 if missing[2] > 0 else 1, 2):
+        for missing_above in range(0 if missing[2] > 0 else 1, 2):
             left, weight, count = below
-            if way == 0:
+            if missing_above == 0:
                 left, weight, count = left + missing[0], weight + missing[1], count + missing[2]
             right, other = child.total_pull - left, child.total_weight - weight
             if count < min_count or child.total_count - count < min_count:
@@ -899,11 +901,11 @@ def _best_cut(  # noqa: C901, PLR0912
             if score > best:
                 best = score
                 candidate.feature, candidate.cut = j, i if ordered else size - 1
-                candidate.way = way
+                candidate.missing_above = missing_above
                 candidate.left_pull, candidate.left_weight = pull, word
                 if missing[2] == 0:
-                    candidate.way = 1 if 2.0 * below[2] < child.total_count else 0
-    if best > candidate.score and candidate.way == 0:
+                    candidate.missing_above = 1 if 2.0 * below[2] < child.total_count else 0
+    if best > candidate.score and candidate.missing_above == 0:
         candidate.left_pull += histogram[end]
         candidate.left_weight += histogram[end + 1]
         if categorical:  # categories up to the cut go right, with the missing values
@@ -1009,8 +1011,8 @@ def _merge_tiles(tiles: int, children: NDArray[Any], candidates: NDArray[Any]) -
             found = candidates[tile, number]
             if found.feature >= 0 and found.score > best:
                 best = found.score
-                child.feature, child.cut, child.way = (
-                    found.feature, found.cut, found.way
+                child.feature, child.cut, child.missing_above = (
+                    found.feature, found.cut, found.missing_above
                 )  # fmt: skip
                 child.left_pull, child.left_weight = found.left_pull, found.left_weight
         child.gain = best - child.leaf_score
@@ -1049,7 +1051,7 @@ def _next_phase(  # noqa: C901
             tasks = 1
     elif job.phase == FILL:
         tasks = chunks if job.sum_mode >= SUM_DENSE else 0
-    elif children[0].search == 1 or children[1].search == 1 or job.sum_mode > NONE:
+    elif children[0].search == 1 or children[1].search == 1 or job.sum_mode > SUM_NONE:
         tasks = tiles
     if job.phase < FINISHED:
         store(control, TASKS_DONE, 0)
@@ -1097,7 +1099,7 @@ def _choose_leaf(
     left, right = leaf.left_weight & mask, (leaf.weight - leaf.left_weight) & mask
     for code in range(255):
         goes_left[code] = code <= leaf.cut
-    goes_left[255] = leaf.way == 0
+    goes_left[255] = leaf.missing_above == 0
     job.phase, job.source, job.low, job.high = NOT_STARTED, leaf.source, leaf.low, leaf.high
     job.middle, job.offset = leaf.low + left, offsets[leaf.feature]
     min_count = 2 * rules[0].min_count if rules[0].min_count > 1 else 2
@@ -1115,7 +1117,7 @@ def _choose_leaf(
     fewer = smaller.weight & mask
     smaller.search = 1 if deeper and fewer >= min_count else 0
     larger.search = 1 if deeper and left + right - fewer >= min_count else 0
-    job.sum_mode, smaller.histogram, larger.histogram = NONE, 0, -1
+    job.sum_mode, smaller.histogram, larger.histogram = SUM_NONE, 0, -1
     state.n_free -= 1
     if smaller.search == 1 or larger.search == 1:
         job.sum_mode = SUM_WIDE
@@ -1136,8 +1138,8 @@ def _replace_leaf(
     state, job = states[0], jobs[0]
     number, right, at = state.leaf, state.n_leaves, state.n_splits
     leaf, new, split = leaves[number], leaves[right], splits[at]
-    split.feature, split.cut, split.way, split.gain = (
-        leaf.feature, leaf.cut, leaf.way, leaf.gain
+    split.feature, split.cut, split.missing_above, split.gain = (
+        leaf.feature, leaf.cut, leaf.missing_above, leaf.gain
     )  # fmt: skip
     split.pull, split.weight = leaf.pull, leaf.weight
     split.left_pull, split.left_weight = leaf.left_pull, leaf.left_weight
@@ -1159,8 +1161,8 @@ def _replace_leaf(
         leaf.histogram = smaller if k == 0 else larger
         if child.feature >= 0 and child.gain > rules[0].min_gain:
             leaf.gain, leaf.feature, leaf.cut = child.gain, child.feature, child.cut
-            leaf.way, leaf.left_pull, leaf.left_weight = (
-                child.way, child.left_pull, child.left_weight
+            leaf.missing_above, leaf.left_pull, leaf.left_weight = (
+                child.missing_above, child.left_pull, child.left_weight
             )  # fmt: skip
         else:  # it is not split: free its histogram
             free[state.n_free] = leaf.histogram

@@ -2579,7 +2579,7 @@ __device__ void meet_many_tied(const Grades& q, i64 begin, i64 end, double apart
   }
 }
 
-// Sums over pairs if all ranks are discounted, by 64 threads per query; see risks/rank_weights.py. `met`
+// Sums over pairs if all ranks are discounted, by 64 threads per query; see `RankWeights.sum_pairs`. `met`
 // is working memory for four numbers per row, `found` receives the sums of rows as winners and as losers
 // (if `losers`), `totals` those of queries.
 extern "C" __global__ void grade_meet(const i64* query_start, const i64* first, i64 rows, const i64* order, const i64* ends, const i64* level_of, const double* gains, const double* discount, const double* tied, double flat, const double* plain, const double* factor, const double* winner, const double* loser, int sided, const u8* values, int losers, double* met, double* found, double* totals) {

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import apart
 from precede import AdaBoostRanker, BoostedRanker, PushRanker, RankBoost, load
-from precede.engine.execution import MOST_JOBS, Context, count_jobs
+from precede.engine.execution import MAX_JOBS, Context, count_jobs
 
 THREADS = 8
 HERE = Path(__file__).parent
@@ -183,7 +183,7 @@ def test_threadpoolctl_and_numba_limit_the_threads(monkeypatch):
     assert count_jobs(None) == 1
 
 
-@pytest.mark.parametrize("n_jobs", [MOST_JOBS + 1, 10**9, 10**100])
+@pytest.mark.parametrize("n_jobs", [MAX_JOBS + 1, 10**9, 10**100])
 def test_more_threads_than_any_machine_has_are_refused(n_jobs):
     with pytest.raises(ValueError, match="more than 4096 threads; use -1"):
         count_jobs(n_jobs)

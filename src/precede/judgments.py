@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.execution import warn_caller
 from precede.engine.frames import is_missing
-from precede.engine.parameters import counted
+from precede.engine.parameters import pluralize
 from precede.engine.query_layout import (
     QueryLayout,
     check_balance,
@@ -610,7 +610,7 @@ def _refuse_missing(array: Array, name: str, what: str) -> None:
 
 def _count(number: int, noun: str) -> str:
     """Such as "1 pair", "3 queries", "no query"."""
-    return counted(number, noun) if number else f"no {noun}"
+    return pluralize(number, noun) if number else f"no {noun}"
 
 
 def _check_pairs(pairs: ArrayLike | None, n: int | None, name: str = "pairs") -> Integers | None:

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.parameters import upper_tail, whole_number
+from precede.engine.parameters import check_integer, upper_tail
 from precede.judgments import check_column, grades_of, read_sample
 from precede.plots.drawing import Chart, Layer, Line, Segments
 
@@ -118,7 +118,7 @@ def top_of_list(
     positive = _sorted_labels(y, scores)
     names, kinds, arguments = _measures(positive.size, count, fraction, power)
     tail = 100 * upper_tail(level)
-    whole_number("draws", draws, least=2)
+    check_integer("draws", draws, least=2)
     generator = check_random_state(random_state)
     once = np.ones(positive.size)
     found = np.empty((draws, len(names)))

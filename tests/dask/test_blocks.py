@@ -17,7 +17,7 @@ def test_one_list_is_not_shuffled_and_queries_are_whole(clients):
     with scatter(clients[2], partitions(parts, None, None, None), DaskRankBoost()) as scattered:
         blocks = clients[2].gather(scattered.blocks)
     assert [len(block.X) for block in blocks] == [96, 144]  # whole partitions
-    assert block_layout(blocks[0], scattered.totals).shared
+    assert block_layout(blocks[0], scattered.totals).queries_span_machines
 
     X, y, qid = chunked(20, *shuffled(GRADED.X, GRADED.y, GRADED.qid))
     with scatter(clients[4], partitions(X, y, qid, None), DaskRankBoost()) as scattered:

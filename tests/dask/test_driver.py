@@ -13,7 +13,7 @@ import pytest
 
 from precede import Judgments, PairRisk, Trees
 from precede.dask.driver import ClusterContext, InProcessSession, SpmdDriver, WorkerSession
-from precede.engine.exact import added, exact_sum, exact_sums, greatest
+from precede.engine.exact import exact_sum, exact_sums, max_parts, sum_parts
 from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.risks import sweeps
@@ -35,8 +35,8 @@ def run_work(work, blocks, services=None):
 
 def test_every_worker_gets_the_same_result():
     def work(block, spec, context):
-        total = context.all_reduce(lambda: block, added)
-        most = context.all_reduce(lambda: block * total, greatest)
+        total = context.all_reduce(lambda: block, sum_parts)
+        most = context.all_reduce(lambda: block * total, max_parts)
         return total.tolist(), most.tolist()
 
     blocks = [np.array([1, 2]), np.array([10, 20]), np.array([100, 200])]
@@ -435,7 +435,7 @@ def test_labels_on_several_workers_are_one_mixture():
         bound = risk.bind(replace(block, total=whole.total), context)
         at = [bound.state(each[rows][block.order]) for each in (0 * scores, scores)]
         pull = bound.pull_of(at[1])
-        rest = [at[1].log_value, at[1].log_gradient_sum, bound.offset(at[0]), pull.rows]
+        rest = [at[1].log_value, at[1].log_gradient_sum, bound.offset(at[0]), pull.n_items]
         return bound.to_rows(pull.hessian("newton")), rest
 
     def work(rows, spec, context):

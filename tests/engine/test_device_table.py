@@ -20,7 +20,7 @@ pytestmark = needs_compiler
 
 @pytest.fixture(autouse=True)
 def _few_rows(monkeypatch):
-    monkeypatch.setattr(device_table, "MANY_ROWS", 1)
+    monkeypatch.setattr(device_table, "LARGE_COLUMN_ROWS", 1)
 
 
 def assert_same(X, *, order=None, max_bins=255, weight=None):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precede.engine.exact import exact_sum, sums_at
-from precede.engine.execution import LEAST_SHARED, Context
+from precede.engine.execution import MIN_PARALLEL_WORK, Context
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.randoms())
@@ -21,7 +21,7 @@ def test_exact_sum_does_not_depend_on_the_order(values, random):
 @given(st.lists(st.floats(width=64), max_size=40), st.integers(2, 5))
 def test_exact_sum_does_not_depend_on_the_number_of_threads(values, jobs):
     with pytest.MonkeyPatch.context() as patch, Context(jobs) as context:
-        patch.setitem(LEAST_SHARED, "rows", 1)
+        patch.setitem(MIN_PARALLEL_WORK, "rows", 1)
         values = np.array(values, float)
         np.testing.assert_equal(exact_sum(values, context), exact_sum(values))
 
@@ -36,7 +36,7 @@ def test_exact_sum_is_the_sum(values):
 def test_a_sum_that_overflows_is_infinite_without_a_warning():
     values = np.array([8.988465674311579e307, 8.98846567431158e307])
     with pytest.MonkeyPatch.context() as patch, Context(2) as context:
-        patch.setitem(LEAST_SHARED, "rows", 1)
+        patch.setitem(MIN_PARALLEL_WORK, "rows", 1)
         assert exact_sum(values, context) == exact_sum(values) == np.inf
 
 

@@ -4,22 +4,22 @@ import numpy as np
 import pytest
 
 from precede.engine.parameters import (
+    check_bool,
     check_choice,
-    in_range,
-    true_or_false,
+    check_integer,
+    check_range,
     upper_tail,
-    whole_number,
 )
 
 
 @pytest.mark.parametrize(
     "check",
     [
-        lambda: whole_number("rounds", 1, least=1),
-        lambda: whole_number("rounds", np.int64(9), least=1, most=9),
-        lambda: in_range("rate", 1, 0, 1),
-        lambda: in_range("rate", np.float32(0.5), 0, 1),
-        lambda: true_or_false("warm", np.bool_(True)),
+        lambda: check_integer("rounds", 1, least=1),
+        lambda: check_integer("rounds", np.int64(9), least=1, most=9),
+        lambda: check_range("rate", 1, 0, 1),
+        lambda: check_range("rate", np.float32(0.5), 0, 1),
+        lambda: check_bool("warm", np.bool_(True)),
         lambda: check_choice("kind", "a", ("a", "b")),
     ],
 )
@@ -30,14 +30,14 @@ def test_valid_values_pass(check):
 @pytest.mark.parametrize(
     ("check", "told"),
     [
-        (lambda: whole_number("rounds", 0, least=1), "rounds=0 .* whole number from 1$"),
-        (lambda: whole_number("rounds", 10, least=1, most=9), "rounds=10 .* from 1 to 9"),
-        (lambda: whole_number("rounds", True, least=1), "rounds=True"),
-        (lambda: whole_number("rounds", 2.0, least=1), "rounds=2.0"),
-        (lambda: in_range("rate", 0, 0, 1), "rate=0 .* more than 0, up to 1"),
-        (lambda: in_range("rate", np.nan, 0, 1), "rate=nan"),
-        (lambda: in_range("rate", "1", 0, 1), "rate='1'"),
-        (lambda: true_or_false("warm", 1), "warm=1; use True or False"),
+        (lambda: check_integer("rounds", 0, least=1), "rounds=0 .* whole number from 1$"),
+        (lambda: check_integer("rounds", 10, least=1, most=9), "rounds=10 .* from 1 to 9"),
+        (lambda: check_integer("rounds", True, least=1), "rounds=True"),
+        (lambda: check_integer("rounds", 2.0, least=1), "rounds=2.0"),
+        (lambda: check_range("rate", 0, 0, 1), "rate=0 .* more than 0, up to 1"),
+        (lambda: check_range("rate", np.nan, 0, 1), "rate=nan"),
+        (lambda: check_range("rate", "1", 0, 1), "rate='1'"),
+        (lambda: check_bool("warm", 1), "warm=1; use True or False"),
         (lambda: check_choice("kind", "c", ("a", "b")), "kind='c'; choose one of a, b"),
         (lambda: upper_tail(95), "level=95; .* between 0 and 1"),
         (lambda: upper_tail("0.95"), "level='0.95'"),

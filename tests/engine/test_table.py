@@ -14,7 +14,7 @@ import strategies as some
 from precede.engine import table as table_module
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.execution import Context
-from precede.engine.table import MANY_ROWS, MISSING, Table, choose_cuts
+from precede.engine.table import LARGE_COLUMN_ROWS, MISSING, Table, choose_cuts
 
 FEW_ROWS = st.integers(1, 12).flatmap(some.tables)
 
@@ -136,7 +136,7 @@ def test_cuts_of_long_columns_are_those_of_sorted_values(data, dtype, max_bins, 
         heavy = st.sampled_from([1, 2, 3, 1000, 2**40])
         weights = np.array([data.draw(heavy) for _ in weights], np.int64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table_module, "MANY_ROWS", 1)
+        patch.setattr(table_module, "LARGE_COLUMN_ROWS", 1)
         cuts, ends = choose_cuts(values, weights if weighted else None, max_bins)
     expected = np.array(naive.quantile_cuts(values, weights, max_bins))
     assert cuts.tobytes() == expected.astype(np.float64).tobytes()
@@ -158,7 +158,7 @@ def test_a_column_of_infinities_is_cut_without_a_warning():
 def test_long_and_short_columns_are_sorted_alike(kind, dtype, weighted, monkeypatch):
     """`clustered` has equal leading digits but for one value: falls back to np.sort."""
     rng = np.random.default_rng(5)
-    values = rng.normal(0, 1, MANY_ROWS)
+    values = rng.normal(0, 1, LARGE_COLUMN_ROWS)
     if kind == "few":
         values = values.round(1)
     if kind == "clustered":
@@ -169,7 +169,7 @@ def test_long_and_short_columns_are_sorted_alike(kind, dtype, weighted, monkeypa
     values = values.astype(dtype)
     weight = rng.integers(1, 9, values.size) if weighted else None
     found = choose_cuts(values, weight, 255)
-    monkeypatch.setattr(table_module, "MANY_ROWS", values.size + 1)
+    monkeypatch.setattr(table_module, "LARGE_COLUMN_ROWS", values.size + 1)
     expected = choose_cuts(values, weight, 255)
     assert found[0].tobytes() == expected[0].tobytes()
     assert found[1] == expected[1]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from precede.engine.thread_team import add, give_way, load, new_control_block, store
+from precede.engine.thread_team import add, load, new_control_block, sched_yield, store
 
 
 @njit(nogil=True)
@@ -30,14 +30,14 @@ def lead(control, runs, tasks):
         store(control, 0, (phase << 32) | (tasks << 16))
         run_tasks(control, runs)
         while load(control, 8) < tasks:
-            give_way()
+            sched_yield()
 
 
 @njit(nogil=True)
 def help_leader(control, runs):
     while load(control, 16) == 0:
         run_tasks(control, runs)
-        give_way()
+        sched_yield()
 
 
 @pytest.mark.parametrize("helpers", [0, 1, 3])

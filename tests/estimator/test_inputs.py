@@ -388,7 +388,7 @@ def on_device(monkeypatch):
         found = lambda name, known=known: device if name == "cuda" else known(name)  # noqa: E731
         monkeypatch.setattr(module, "open_device", found)
     monkeypatch.setattr(inputs, "on_gpu", device.holds)
-    monkeypatch.setattr(device_table, "MANY_ROWS", 1)
+    monkeypatch.setattr(device_table, "LARGE_COLUMN_ROWS", 1)
     return lambda array: np.asarray(array).view(DeviceArray)
 
 

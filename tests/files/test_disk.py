@@ -780,9 +780,9 @@ def block(number, features=200):
     qid = 200 * number + np.arange(5_000) // 25
     return X, np.digitize(X[:, 0] + rng.normal(size=5_000), [0, 1]), qid, 1.0 + qid % 3
 
-many, engine.MANY_ROWS = engine.MANY_ROWS, 1
+many, engine.LARGE_COLUMN_ROWS = engine.LARGE_COLUMN_ROWS, 1
 small = write_table(sys.argv[1], [block(0)], n_jobs=1)  # compiles everything
-engine.MANY_ROWS = many
+engine.LARGE_COLUMN_ROWS = many
 small = write_table(sys.argv[1], [block(0)], n_jobs=1)
 RankBoost(n_estimators=2, n_jobs=1).fit(small)
 before = peak()

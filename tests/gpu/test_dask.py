@@ -29,7 +29,7 @@ def test_a_tree_of_several_machines(rows, ends):
     alone = trees.search(table, pull)
 
     def work(block, spec, context):
-        context.own_device = device_of_machine("cuda", context.rank)
+        context.local_device = device_of_machine("cuda", context.rank)
         return trees.start(table.block(block), context).best(pull[block])
 
     blocks = np.split(np.arange(rows), ends)

@@ -65,7 +65,7 @@ def test_states_here_and_there(kind, rank_weight, spread):
             device.get(weight), alone.pull_of(here).hessian(kind_of_hessian)
         )
     np.testing.assert_array_equal(
-        device.get(risk.pull_of(there).terms()), alone.pull_of(here).terms()
+        device.get(risk.pull_of(there).pair_counts()), alone.pull_of(here).pair_counts()
     )
 
 

@@ -49,7 +49,7 @@ def test_machines_with_few_rows_or_none_and_machines_that_are_lost(ends, lost, s
     alone = trees.search(table, pull)
 
     def work(block, spec, context):
-        context.own_device = device
+        context.local_device = device
         return trees.start(table.block(block), context).best(pull[block])
 
     blocks = np.split(np.arange(150), ends)

@@ -14,7 +14,7 @@ from precede.boosting.selection import LEAF_COUNTS
 from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
 from precede.engine.arrays import Flags
 from precede.engine.frames import category_codes, category_columns
-from precede.engine.parameters import asked, whole_number
+from precede.engine.parameters import check_integer, find_auto_parameters
 from precede.estimator import BaseRanker
 from precede.judgments import column_numbers, columns_in_order
 from precede.losses import PairLoss, Price
@@ -90,7 +90,7 @@ class TreeLearner:
 
     def _leaves(self) -> Any:
         """`num_leaves`; the most that may be chosen where it is "auto"."""
-        return LEAF_COUNTS[-1] if "num_leaves" in asked(self) else self.num_leaves
+        return LEAF_COUNTS[-1] if "num_leaves" in find_auto_parameters(self) else self.num_leaves
 
     @property
     def _draws(self) -> bool:
@@ -219,7 +219,7 @@ class BaggedTrees(TreeLearner):
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense."""
         super().check_parameters()
-        whole_number("bags", self.bags, least=1)
+        check_integer("bags", self.bags, least=1)
         if self.bags > 1 and self.warm_start:
             raise ValueError(f"bags={self.bags} cannot continue from a model; set warm_start=False")
 

@@ -20,7 +20,7 @@ from precede.boosting.history import History
 from precede.boosting.loop import INTERRUPTED, Result, run_rounds
 from precede.boosting.resampling import Resampler
 from precede.engine.arrays import Floats
-from precede.engine.parameters import in_range, whole_number
+from precede.engine.parameters import check_integer, check_range
 from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import required_field
 from precede.explain.contributions import PAIR, ShapeFunction, feature_index
@@ -253,22 +253,22 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             raise ValueError(f"selection={self.selection!r} is unknown; use one of {SELECTIONS}")
         if self.heredity not in HEREDITIES:
             raise ValueError(f"heredity={self.heredity!r} is unknown; use one of {HEREDITIES}")
-        whole_number("pair_estimators", self.pair_estimators, least=1)
-        whole_number("pair_bins", self.pair_bins, least=2, most=64)
-        whole_number("bags", self.bags, least=0)
+        check_integer("pair_estimators", self.pair_estimators, least=1)
+        check_integer("pair_bins", self.pair_bins, least=2, most=64)
+        check_integer("bags", self.bags, least=0)
         if self.bags == 1:
             raise ValueError("bags=1 gives no standard errors; use 0, or 2 or more")
         if self.max_terms is not None:
-            whole_number("max_terms", self.max_terms, least=1)
+            check_integer("max_terms", self.max_terms, least=1)
         if self.validation_fraction != 0:
-            in_range("validation_fraction", self.validation_fraction, 0.0, 0.5)
+            check_range("validation_fraction", self.validation_fraction, 0.0, 0.5)
         self._pairs()
 
     def _pairs(self) -> int | list[Pair]:
         """`interactions` as a number or as pairs of columns."""
         given = self.interactions
         if isinstance(given, int | np.integer) and not isinstance(given, bool):
-            whole_number("interactions", int(given), least=0)
+            check_integer("interactions", int(given), least=0)
             return int(given)
         wrong = f"interactions={given!r}: give a number, or pairs of columns such as [(0, 1)]"
         if isinstance(given, str) or not isinstance(given, Sequence):

@@ -25,10 +25,10 @@ from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.compatibility import with_callbacks
 from precede.engine.compiling import INNER
-from precede.engine.exact import SCALE, log_total, to_integers
+from precede.engine.exact import SCALE, log_sum_exp, to_integers
 from precede.engine.execution import Context, is_small
 from precede.engine.histograms.columns import BINS, Histograms
-from precede.engine.parameters import whole_number
+from precede.engine.parameters import check_integer
 from precede.engine.portable import log
 from precede.engine.table import Table
 from precede.engine.ties import TIE_UNITS, least_tied
@@ -246,9 +246,9 @@ class MultilabelRanker(BaseRanker):
         with Context(self.n_jobs) as context:
             for has, (model, shift) in zip(task.matrix[kept].T == 1, self._models(), strict=True):
                 scores = model.predict(X, context) + shift
-                plus.append(log_total((log_weight - scores)[has]))
-                minus.append(log_total((log_weight + scores)[~has]))
-        return log_total(np.array(plus)) - log_total(np.array(minus))
+                plus.append(log_sum_exp((log_weight - scores)[has]))
+                minus.append(log_sum_exp((log_weight + scores)[~has]))
+        return log_sum_exp(np.array(plus)) - log_sum_exp(np.array(minus))
 
     # -- scoring ---------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class MultilabelRanker(BaseRanker):
         """Scores of the labels, one row for each item; after `num_iteration` rounds if given."""
         check_is_fitted(self)
         if num_iteration is not None:
-            whole_number("num_iteration", num_iteration, least=1, most=self.n_estimators_)
+            check_integer("num_iteration", num_iteration, least=1, most=self.n_estimators_)
             return next(islice(self.staged_predict(X), num_iteration - 1, None))
         X = self._validated(X, reset=False)
         scores = np.empty((X.shape[0], len(self.labels_)))

@@ -19,7 +19,7 @@ from precede.boosting.resampling import Resampler
 from precede.boosting.steps import ExactStep
 from precede.engine.arrays import Floats
 from precede.engine.exact import all_reduce_sum, exact_sums
-from precede.engine.parameters import asked, whole_number
+from precede.engine.parameters import check_integer, find_auto_parameters
 from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import required_field
@@ -306,9 +306,9 @@ early_stopping_rounds,
         if not (isinstance(self.price, str) and self.price == "cv"):
             price(self.price)
             return
-        if asked(self):
+        if find_auto_parameters(self):
             raise ValueError("n_estimators='auto' and price='cv' are both given; use one of them")
-        whole_number("cv", self.cv, least=2)
+        check_integer("cv", self.cv, least=2)
         powers = list(self.prices) if isinstance(self.prices, Sequence | np.ndarray) else []
         if not powers or isinstance(self.prices, str):
             raise ValueError(f"prices={self.prices!r} has nothing to try; give numbers from 1")

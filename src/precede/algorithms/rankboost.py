@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Progress, Stop
 from precede.boosting.steps import BoundStep, ExactStep
-from precede.engine.parameters import true_or_false
+from precede.engine.parameters import check_bool
 from precede.estimator import BaseRanker
 from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import Family
@@ -193,4 +193,4 @@ class RankBoost(BaseRanker):
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense."""
         super().check_parameters()
-        true_or_false("nonnegative", self.nonnegative)
+        check_bool("nonnegative", self.nonnegative)

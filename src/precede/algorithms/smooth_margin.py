@@ -20,7 +20,7 @@ from precede.boosting.steps import ExactStep, LineSearch, Step, StepRule
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import all_reduce_min, all_reduce_sum
 from precede.engine.execution import Context
-from precede.engine.parameters import in_range, true_or_false
+from precede.engine.parameters import check_bool, check_range
 from precede.engine.portable import log_of
 from precede.engine.query_layout import QueryLayout
 from precede.estimator import BaseRanker, FitContext
@@ -190,8 +190,8 @@ class SmoothMarginRanker(BaseRanker):
     def check_parameters(self) -> None:
         """Raise ValueError for a parameter that makes no sense."""
         super().check_parameters()
-        in_range("tolerance", self.tolerance, 0.0, 1.0)
-        true_or_false("nonnegative", self.nonnegative)
+        check_range("tolerance", self.tolerance, 0.0, 1.0)
+        check_bool("nonnegative", self.nonnegative)
         if self.step not in ("approximate", "exact"):
             raise ValueError(f"step={self.step!r} is unknown; use 'approximate' or 'exact'")
 
@@ -460,7 +460,7 @@ def _is_power_of_two(number: int) -> bool:
 
 def _log_scale(layout: QueryLayout, context: Context) -> float:
     """Logarithm of the factor that brings the least pair weight to 1, if it is below 1."""
-    if layout.shared:
+    if layout.queries_span_machines:
         lightest = level_extrema(layout, layout.weight, context)[0]
         below = np.minimum.accumulate(level_extrema(layout, layout.loser_weight, context)[0])
         return -log_of(min(1.0, float((lightest[1:] * below[:-1]).min())))

@@ -33,7 +33,7 @@ from precede.boosting.loop import INTERRUPTED
 from precede.boosting.progress import ProgressBar
 from precede.engine.arrays import Floats, Integers
 from precede.engine.frames import pandas_frame, take_rows
-from precede.engine.parameters import whole_number
+from precede.engine.parameters import check_integer
 from precede.estimator import BaseRanker, described_parameters
 from precede.judgments import Judgments, judgments_to_fit
 from precede.model import plain, spelled, write_file
@@ -198,8 +198,8 @@ def tune(
     >>> found.settings["learning_rate"]
     1.0
     """
-    whole_number("trials", trials, least=1)
-    whole_number("cv", cv, least=2)
+    check_integer("trials", trials, least=1)
+    check_integer("cv", cv, least=2)
     generator = check_random_state(random_state)
     drawn = generator.randint(2**31 - 1)
     if estimator.get_params(deep=False).get("random_state", drawn) is None:

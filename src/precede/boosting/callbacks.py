@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from precede.boosting.history import Progress
 from precede.boosting.loop import Result
-from precede.engine.parameters import asked
+from precede.engine.parameters import find_auto_parameters
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker, FitContext
@@ -27,7 +27,9 @@ class CallbackBridge:
     def __init__(self, estimator: BaseRanker, X: Any, y: Any):
         self._estimator = estimator
         self._given = {"X": X, "y": y}
-        rounds = None if "n_estimators" in asked(estimator) else estimator.n_estimators
+        rounds = (
+            None if "n_estimators" in find_auto_parameters(estimator) else estimator.n_estimators
+        )
         self._context = estimator._init_callback_context(max_subtasks=rounds)
         self._context.call_on_fit_task_begin(estimator=estimator, **self._given)
 

@@ -18,7 +18,7 @@ from precede.boosting.folds import components
 from precede.engine.arrays import Array, Floats, Integers, Keys
 from precede.engine.exact import all_gather, all_reduce_max, all_reduce_sum
 from precede.engine.hashing import splitmix64
-from precede.engine.query_layout import QueryLayout, joined_totals, totals_of_queries
+from precede.engine.query_layout import QueryLayout, merge_query_totals, query_totals
 from precede.engine.training_data import TrainingData
 from precede.judgments import Judgments
 
@@ -127,7 +127,7 @@ class Resampler:
             if column is not None:
                 keys = splitmix64(keys ^ np.nan_to_num(column + 0.0, nan=0.5).view(np.uint64))
         queries = all_reduce_sum(lambda: rows.query_start.size - 1, training.context)
-        several = kind == "rows" and queries > 1 and not rows.shared
+        several = kind == "rows" and queries > 1 and not rows.queries_span_machines
         return splitmix64(rows.keys_by_pairs(keys) if rows.any_listed or several else keys)
 
     def _kind_and_unit(self) -> tuple[str, Integers]:
@@ -259,8 +259,8 @@ class Resampler:
         context = self.training.context
         if not context.is_distributed:
             return layout
-        parts = all_gather(lambda: (totals_of_queries(judgments), len(judgments)), context)
-        total, pair_count = joined_totals([each for each, _ in parts], self._balance)
+        parts = all_gather(lambda: (query_totals(judgments), len(judgments)), context)
+        total, pair_count = merge_query_totals([each for each, _ in parts], self._balance)
         return replace(
             layout, total=total, pair_count=pair_count, n_rows=sum(size for _, size in parts),
             listed_elsewhere=self.training.layout.listed_elsewhere,

@@ -33,7 +33,7 @@ from precede.boosting.trainer import Round, Trainer
 from precede.engine.arrays import Flags, Floats, Keys
 from precede.engine.exact import exact_sum
 from precede.engine.frames import pandas_frame
-from precede.engine.parameters import asked, counted
+from precede.engine.parameters import find_auto_parameters, pluralize
 from precede.engine.table import Table
 from precede.engine.training_data import TrainingData
 from precede.judgments import Judgments
@@ -120,7 +120,7 @@ class Selection:
                 return facts
             why = f"best after {best.best_rounds} rounds"
         else:
-            rounds = counted(best.best_rounds, "round")
+            rounds = pluralize(best.best_rounds, "round")
             why = f"best with {best.num_leaves} leaves and {rounds}"
         return f"{facts}\n{why}; the smaller model is within one standard error"
 
@@ -507,7 +507,7 @@ def choose_size(
 
 def select(estimator: BaseRanker, task: FitContext, seed: int) -> Selection:
     """Choose the parameters of an estimator that are "auto"."""
-    auto_parameters = asked(estimator)
+    auto_parameters = find_auto_parameters(estimator)
     try:
         return _select(estimator, task, seed, auto_parameters)
     except TooFewError as error:

@@ -23,7 +23,7 @@ from precede.boosting.resampling import TooFewError
 from precede.cli.sources import features_for, name_features
 from precede.cli.talk import on_screen, say, shown
 from precede.engine.arrays import Integers
-from precede.engine.parameters import AUTO, counted
+from precede.engine.parameters import AUTO, pluralize
 from precede.estimator import BaseRanker
 from precede.estimator.base import unknown_parameter
 from precede.files.blocks import table_of_file
@@ -208,7 +208,7 @@ def fit_chosen(
 
 def ended(model: BaseRanker, seconds: float) -> str:
     """Say how many rounds the model has, how long they took and why there are no more."""
-    rounds, reason = counted(model.n_estimators_, "round"), model.stop_reason_
+    rounds, reason = pluralize(model.n_estimators_, "round"), model.stop_reason_
     asked_for = [f"{n} rounds" for n in (model.n_estimators_, model.n_estimators)]
     why = "" if reason in asked_for else f" ({reason})"
     return f"{rounds} in {seconds:.1f} s{why}"
@@ -226,7 +226,7 @@ def facts(model: BaseRanker, seconds: float, written: str | None) -> dict[str, A
 def best_round(model: BaseRanker) -> str:
     """Say which round was best on validation data, and how many are saved."""
     best, rounds = model.best_iteration_, model.n_estimators_
-    until = counted(best, "round")
+    until = pluralize(best, "round")
     message = f"best on validation: {model.best_score_:.4f} after {until}"
     if best == rounds:
         return f"{message}, {'which is' if best == 1 else 'all of which are'} in the model"

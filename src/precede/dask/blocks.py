@@ -19,9 +19,9 @@ import scipy.sparse
 import scipy.sparse.csgraph
 
 from precede.engine.arrays import Array, Floats, Integers
-from precede.engine.exact import added, from_words, words_of
+from precede.engine.exact import fixed_point_sum, from_fixed_point, sum_parts
 from precede.engine.frames import refuse_text_in_blocks
-from precede.engine.query_layout import QueryLayout, joined_totals, totals_of_queries
+from precede.engine.query_layout import QueryLayout, merge_query_totals, query_totals
 from precede.engine.table import Bins, FeatureBins, integer_weights
 from precede.engine.training_data import why_no_pair
 from precede.estimator import BaseRanker
@@ -481,7 +481,7 @@ def _global_totals(
     if not kept:
         grades = np.unique(np.concatenate([each["grades"] for each in found]))
         raise ValueError(why_no_pair(Judgments(grades, np.arange(grades.size))))
-    total, pair_count = joined_totals([found[j]["totals"] for j in kept], balance)
+    total, pair_count = merge_query_totals([found[j]["totals"] for j in kept], balance)
     blocks = [blocks[j] for j in kept]
     totals = GlobalTotals(balance, total, pair_count, rows)
     weight_ranges = [(found[j]["min_weight"], found[j]["max_weight"]) for j in kept]
@@ -493,7 +493,7 @@ def _totals_of_block(block: RowBlock) -> dict[str, Any]:
     judgments = block.judgments()
     weight = judgments.to_layout().weight
     return {
-        "totals": totals_of_queries(judgments),
+        "totals": query_totals(judgments),
         "grades": np.unique(block.grade),
         "min_weight": weight.min(initial=np.inf),
         "max_weight": weight.max(initial=0.0),
@@ -546,11 +546,11 @@ def _weight_total(
     words = client.gather(
         client.map(_words_of_weights, blocks, totals=totals, exponent=exponent, pure=False)
     )
-    return float(from_words(added(words), exponent))
+    return float(from_fixed_point(sum_parts(words), exponent))
 
 
 def _words_of_weights(block: RowBlock, totals: GlobalTotals, exponent: int) -> Integers:
-    return np.array(words_of(block_layout(block, totals).weight, exponent), np.int64)
+    return np.array(fixed_point_sum(block_layout(block, totals).weight, exponent), np.int64)
 
 
 def block_layout(block: RowBlock, totals: GlobalTotals) -> QueryLayout:

@@ -46,7 +46,7 @@ from precede.dask.driver import ClusterContext, SpmdDriver, WorkerSession
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import DEVICES, device_of_machine
 from precede.engine.execution import Context, count_jobs
-from precede.engine.parameters import asked
+from precede.engine.parameters import find_auto_parameters
 from precede.engine.table import Bins, Table
 from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext, described_parameters, restore_on_failure
@@ -154,7 +154,7 @@ class _DaskRanker(BaseRanker):
         self.check_parameters()
         _check_family(self.weak_rankers)
         self._check_device()
-        if chosen := asked(self):
+        if chosen := find_auto_parameters(self):
             raise ValueError(
                 f"{chosen[0]}='auto' holds out rows, which is not done on a cluster; give a "
                 f"number, such as {self._local_class.__name__} chooses on a sample (selection_)"
@@ -659,7 +659,7 @@ def _fit_block(block: RowBlock, spec: _FitSpec, context: ClusterContext) -> dict
         model.feature_names_in_ = spec.names
     model.callbacks = [_Reporter(context)] if spec.report_rounds else None
     model.n_jobs = context.jobs
-    context.own_device = device_of_machine(model.device, context.rank)
+    context.local_device = device_of_machine(model.device, context.rank)
     training = _training_data(block, spec, context)
     monitors = [
         (cast(Monitor, _RemoteMonitor(context, number, name, metrics)), better)

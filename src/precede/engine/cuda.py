@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precede.engine.arrays import Array, Flags, Floats, Integers, Keys, Rows, Signs
-from precede.engine.exact import from_words
+from precede.engine.exact import from_fixed_point
 from precede.engine.quantization import Quantization, QuantizedRows, factors, plan_quantization
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class Device:
             largest = float(words[:1].view(np.float64)[0])
             total = largest
             if 0 < largest < math.inf:
-                total = float(from_words(words[1:].view(np.int64), math.frexp(largest)[1]))
+                total = float(from_fixed_point(words[1:].view(np.int64), math.frexp(largest)[1]))
             sums.append((total, largest))
         return sums
 

@@ -16,7 +16,7 @@ from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.cuda import Device
 from precede.engine.execution import Context
 from precede.engine.table import (
-    MANY_ROWS,
+    LARGE_COLUMN_ROWS,
     MAX_BINS,
     Bins,
     FeatureBins,
@@ -51,7 +51,7 @@ class DeviceTable(Table):
     def takes(X: Any, order: Integers, device: Device) -> bool:
         """Return whether the rows `order` of X can be binned on the device and are worth it."""
         dense = isinstance(X, np.ndarray) or device.holds(X)
-        if not dense or X.dtype not in KEY_TYPES or order.size < MANY_ROWS:
+        if not dense or X.dtype not in KEY_TYPES or order.size < LARGE_COLUMN_ROWS:
             return False
         cells = order.size * X.shape[1]
         sorted_bytes = min(MAX_SORTED_BYTES, cells * (X.itemsize + 8))

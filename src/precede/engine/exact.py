@@ -5,12 +5,12 @@ to fixed point. There are two formats:
 
 * Shares, whose sums stay within [-1, 1], become multiples of ``1 / SCALE`` (`to_integers`).
 * Terms of any size become two words, relative to a power of two above the largest term
-  (`words_of`, `from_words`)::
+  (`fixed_point_sum`, `from_fixed_point`)::
 
       value / 2^exponent  =  high / 2^31  +  low / 2^62        HIGH = 2^31, LOW = 2^62
 
 The reductions `all_reduce_sum`, `all_reduce_max`, `all_reduce_min`, `all_reduce_all` and
-`all_gather`, as well as `exact_sum` and `log_total`, include the rows of all machines. Every
+`all_gather`, as well as `exact_sum` and `log_sum_exp`, include the rows of all machines. Every
 machine calls them in the same order and gets the same result.
 """
 
@@ -32,22 +32,22 @@ __all__ = [
     "HIGH",
     "LOW",
     "SCALE",
-    "added",
     "all_gather",
+    "all_reduce_abs_max",
     "all_reduce_all",
     "all_reduce_max",
     "all_reduce_min",
     "all_reduce_sum",
     "exact_sum",
     "exact_sums",
-    "from_words",
-    "greatest",
-    "largest_of",
-    "log_total",
-    "log_totals",
+    "fixed_point_sum",
+    "from_fixed_point",
+    "log_sum_exp",
+    "log_sum_exps",
+    "max_parts",
+    "sum_parts",
     "sums_at",
     "to_integers",
-    "words_of",
 ]
 
 
@@ -97,7 +97,8 @@ def exact_sums(
     """Return the sum of each array, as `exact_sum`.
 
     With `few`, each machine of a cluster sums its few values for several exponents, which is
-    cheaper than a message to agree on one. `largest` is the result of `largest_of`, if known.
+    cheaper than a message to agree on one. `largest` is the result of `all_reduce_abs_max`, if
+    known.
     """
     if context is not None and context.device is not None and context.device.holds(arrays[0]):
         return context.device.exact_sums(arrays)
@@ -128,7 +129,7 @@ def _sum_at_scales(values: Floats) -> tuple[float, list[tuple[np.int64, np.int64
     if not 0 < top < np.inf:
         return top, []
     exponent = math.frexp(top)[1]
-    return top, [words_of(values, exponent + above) for above in range(N_SCALES)]
+    return top, [fixed_point_sum(values, exponent + above) for above in range(N_SCALES)]
 
 
 def _combine_scales(
@@ -138,7 +139,7 @@ def _combine_scales(
 
     The sums are None if a machine lacks the words for the common exponent.
     """
-    largest = np.array([greatest([top for top, _ in array]) for array in zip(*parts, strict=True)])
+    largest = np.array([max_parts([top for top, _ in array]) for array in zip(*parts, strict=True)])
     sums = []
     for overall, array in zip(largest, zip(*parts, strict=True), strict=True):
         if not 0 < overall < np.inf:
@@ -151,15 +152,15 @@ def _combine_scales(
             if top > 0 and above >= N_SCALES:
                 return largest, None
             total += words[above] if top > 0 else 0
-        sums.append(float(from_words(total, exponent)))
+        sums.append(float(from_fixed_point(total, exponent)))
     return largest, sums
 
 
-def largest_of(arrays: Sequence[Floats], context: Context) -> list[float]:
+def all_reduce_abs_max(arrays: Sequence[Floats], context: Context) -> list[float]:
     """Return the largest absolute value of each array over all machines; inf if any is NaN.
 
     >>> import numpy as np
-    >>> largest_of([np.array([0.5, -2.0]), np.zeros(0)], Context(1))
+    >>> all_reduce_abs_max([np.array([0.5, -2.0]), np.zeros(0)], Context(1))
     [2.0, 0.0]
     """
 
@@ -196,9 +197,9 @@ def _sum_over_threads(
         return _sum_single_thread(values)
     exponent = math.frexp(largest)[1]
     if context is None or small:
-        return _fixed_point_to_float(_fixed_point_sum(values, exponent), exponent)
+        return _from_fixed_point(_fixed_point_sum(values, exponent), exponent)
     parts = context.run(lambda low, high: _fixed_point_sum(values[low:high], exponent), values.size)
-    return _fixed_point_to_float([sum(words) for words in zip(*parts, strict=True)], exponent)
+    return _from_fixed_point([sum(words) for words in zip(*parts, strict=True)], exponent)
 
 
 def _sum_single_thread(values: Floats) -> float:
@@ -207,7 +208,7 @@ def _sum_single_thread(values: Floats) -> float:
     if not 0 < largest < np.inf:
         return 0.0 if largest == 0 else float(np.abs(values[~np.isfinite(values)][0]))
     exponent = math.frexp(largest)[1]
-    return _fixed_point_to_float(_fixed_point_sum(values, exponent), exponent)
+    return _from_fixed_point(_fixed_point_sum(values, exponent), exponent)
 
 
 def _sums_with_known_largest(
@@ -221,27 +222,27 @@ def _sums_with_known_largest(
     words = all_reduce_sum(
         lambda: np.array(
             [
-                words_of(each, e) if is_finite else (0, 0)
+                fixed_point_sum(each, e) if is_finite else (0, 0)
                 for each, e, is_finite in zip(arrays, exponent, finite, strict=True)
             ],
             np.int64,
         ),
         context,
     )
-    sums = from_words(words.T, exponent)
+    sums = from_fixed_point(words.T, exponent)
     return [float(each) for each in np.where(finite, sums, largest)]
 
 
-def words_of(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
+def fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
     """Return the sum of values of at most 2^exponent as two words, which may be added up."""
     return _fixed_point_sum(values, int(exponent))
 
 
-def from_words(words: Any, exponent: Any = 0) -> Any:
-    """Convert words of `words_of` to floats.
+def from_fixed_point(words: Any, exponent: Any = 0) -> Any:
+    """Convert words of `fixed_point_sum` to floats.
 
     >>> import numpy as np
-    >>> float(from_words(words_of(np.array([0.25, 1.5]), 1), 1))
+    >>> float(from_fixed_point(fixed_point_sum(np.array([0.25, 1.5]), 1), 1))
     1.75
     """
     high, low = words
@@ -249,8 +250,8 @@ def from_words(words: Any, exponent: Any = 0) -> Any:
         return np.ldexp(high / HIGH + low / LOW, exponent)
 
 
-def _fixed_point_to_float(words: Sequence[Any], exponent: int) -> float:
-    """Convert the words of one sum to a float, ten times as fast as `from_words`."""
+def _from_fixed_point(words: Sequence[Any], exponent: int) -> float:
+    """Convert the words of one sum to a float, ten times as fast as `from_fixed_point`."""
     total = words[0] / HIGH + words[1] / LOW
     try:
         return math.ldexp(total, exponent)
@@ -274,12 +275,12 @@ def sums_at(index: Integers, values: Floats, count: int) -> Floats:
     return sums
 
 
-def log_total(log_values: Floats, context: Context | None = None) -> float:
+def log_sum_exp(log_values: Floats, context: Context | None = None) -> float:
     """Return the log-sum-exp of the values, in any order."""
-    return log_totals([log_values], context)[0]
+    return log_sum_exps([log_values], context)[0]
 
 
-def log_totals(arrays: Sequence[Floats], context: Context | None = None) -> list[float]:
+def log_sum_exps(arrays: Sequence[Floats], context: Context | None = None) -> list[float]:
     """Return the log-sum-exp of each array."""
     if context is None or not context.is_distributed:
         return [_log_sum_exp(each) for each in arrays]
@@ -319,7 +320,7 @@ def all_reduce_sum(
     >>> all_reduce_sum(lambda: 3, Context(1)), all_reduce_sum(lambda: (1, 2), None, then=max)
     (3, 2)
     """
-    return _all_reduce(part, added if then is None else partial(_apply_to_sum, then), context)
+    return _all_reduce(part, sum_parts if then is None else partial(_apply_to_sum, then), context)
 
 
 def all_reduce_max(part: Callable[[], Any], context: Context | None) -> Any:
@@ -328,7 +329,7 @@ def all_reduce_max(part: Callable[[], Any], context: Context | None) -> Any:
     >>> all_reduce_max(lambda: 0.5, Context(1))
     0.5
     """
-    return _all_reduce(part, greatest, context)
+    return _all_reduce(part, max_parts, context)
 
 
 def all_reduce_min(part: Callable[[], Any], context: Context | None) -> Any:
@@ -368,20 +369,20 @@ def _all_reduce(
 
 
 def _apply_to_sum(then: Callable[[Any], Any], parts: Sequence[Any]) -> Any:
-    return then(added(parts))
+    return then(sum_parts(parts))
 
 
-def added(parts: Sequence[Any]) -> Any:
+def sum_parts(parts: Sequence[Any]) -> Any:
     """Return the sum of the parts; tuples are summed member by member."""
     if isinstance(parts[0], tuple):
-        return tuple(added(members) for members in zip(*parts, strict=True))
+        return tuple(sum_parts(members) for members in zip(*parts, strict=True))
     total = parts[0]
     for part in parts[1:]:
         total = total + part
     return total
 
 
-def greatest(parts: Sequence[Any]) -> Any:
+def max_parts(parts: Sequence[Any]) -> Any:
     """Return the elementwise maximum of the parts."""
     largest = parts[0]
     for part in parts[1:]:
@@ -394,7 +395,7 @@ def greatest(parts: Sequence[Any]) -> Any:
 
 @njit(cache=True, nogil=True)
 def _fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
-    """See `words_of`."""
+    """See `fixed_point_sum`."""
     # Scale in two steps: 2^-exponent overflows for subnormal values.
     half = exponent // 2
     one, other = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)

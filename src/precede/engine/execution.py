@@ -31,13 +31,13 @@ import precede.engine.compiling  # noqa: F401  (announces the first compilation)
 if TYPE_CHECKING:
     from precede.engine.cuda import Device
 
-__all__ = ["LEAST_SHARED", "Context", "count_jobs", "is_small", "warn_caller"]
+__all__ = ["MIN_PARALLEL_WORK", "Context", "count_jobs", "is_small", "warn_caller"]
 
 Result = TypeVar("Result")
 
 # Least amount of work to run in parallel, by kind: below it, waking a second thread (about 40 us)
 # costs more than it saves. Results do not depend on these numbers.
-LEAST_SHARED = {
+MIN_PARALLEL_WORK = {
     "cells": 1 << 19,  # cells of a table, read once: histograms, dot products
     "rows": 1 << 18,  # rows that are copied, added or compared
     "pairs": 1 << 16,  # weights of pairs, each multiplied and added
@@ -50,7 +50,7 @@ SKIPPED_PACKAGES = ("precede", "sklearn", "joblib")
 # Warnings already issued: message, file and line.
 WARNED: set[tuple[str, str, int]] = set()
 # More threads than this are rejected as a mistake or a malicious model file.
-MOST_JOBS = 4096
+MAX_JOBS = 4096
 
 
 def count_jobs(n_jobs: int | None) -> int:
@@ -72,18 +72,20 @@ def count_jobs(n_jobs: int | None) -> int:
             f"n_jobs={shown(n_jobs)} is not a number of threads; "
             "use 1, 2, ... or -1 for all cores (None means all cores too)"
         )
-    if n_jobs > MOST_JOBS:
-        raise ValueError(f"n_jobs is more than {MOST_JOBS} threads; use -1 for all cores")
+    if n_jobs > MAX_JOBS:
+        raise ValueError(f"n_jobs is more than {MAX_JOBS} threads; use -1 for all cores")
     return max(1, _available_threads() + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
 
 
 def is_small(kind: str, amount: int) -> bool:
-    """Return whether there is too little work of a kind (see `LEAST_SHARED`) for several threads.
+    """Return whether there is too little work of a kind for several threads.
+
+    See `MIN_PARALLEL_WORK`.
 
     >>> is_small("rows", 100), is_small("rows", 10**6)
     (True, False)
     """
-    return amount < LEAST_SHARED[kind]
+    return amount < MIN_PARALLEL_WORK[kind]
 
 
 def _available_threads() -> int:
@@ -117,7 +119,7 @@ class Context:
     is_distributed: ClassVar[bool] = False  # whether other machines hold some of the rows
     rank: int = 0  # number of this machine in the cluster
     # GPU of this machine of a cluster; it only grows trees, everything else runs on the CPU.
-    own_device: Device | None = None
+    local_device: Device | None = None
 
     def __init__(self, n_jobs: int | None = None, device: Device | None = None):
         self.jobs = count_jobs(n_jobs)
@@ -153,7 +155,9 @@ class Context:
         first = kernel(*ranges[0], *arguments)
         return [first, *(call.result() for call in calls)]
 
-    def start(self, kernel: Callable[..., Result], *arguments: Any) -> list[Future[Result]]:
+    def launch_helpers(
+        self, kernel: Callable[..., Result], *arguments: Any
+    ) -> list[Future[Result]]:
         """Start ``kernel(*arguments)`` on all other threads; return their futures."""
         pool = self._threads()
         return [pool.submit(kernel, *arguments) for _ in range(self.jobs - 1)]

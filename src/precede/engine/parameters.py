@@ -9,13 +9,13 @@ import numpy as np
 
 __all__ = [
     "AUTO",
-    "asked",
+    "check_bool",
     "check_choice",
-    "counted",
-    "in_range",
-    "true_or_false",
+    "check_integer",
+    "check_range",
+    "find_auto_parameters",
+    "pluralize",
     "upper_tail",
-    "whole_number",
 ]
 
 AUTO = "auto"  # value of a parameter that `fit` chooses
@@ -27,28 +27,28 @@ class Selectable(Protocol):
     selectable: tuple[str, ...]
 
 
-def asked(estimator: Selectable) -> list[str]:
+def find_auto_parameters(estimator: Selectable) -> list[str]:
     """Return the names of the parameters set to "auto".
 
     >>> from precede import BoostedRanker
-    >>> asked(BoostedRanker(n_estimators="auto"))
+    >>> find_auto_parameters(BoostedRanker(n_estimators="auto"))
     ['n_estimators']
     """
     given = ((name, getattr(estimator, name)) for name in estimator.selectable)
     return [name for name, value in given if isinstance(value, str) and value == AUTO]
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Return a count with its noun in the singular or plural.
 
-    >>> counted(1, "round"), counted(20, "round"), counted(2, "query")
+    >>> pluralize(1, "round"), pluralize(20, "round"), pluralize(2, "query")
     ('1 round', '20 rounds', '2 queries')
     """
     plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number} {noun if number == 1 else plural}"
 
 
-def whole_number(name: str, value: Any, *, least: int, most: int | None = None) -> None:
+def check_integer(name: str, value: Any, *, least: int, most: int | None = None) -> None:
     """Raise ValueError unless `value` is an integer from `least` to `most`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
     if not whole or value < least or (most is not None and value > most):
@@ -56,14 +56,14 @@ def whole_number(name: str, value: Any, *, least: int, most: int | None = None) 
         raise ValueError(f"{name}={value!r} is out of range; use a whole number from {least}{upto}")
 
 
-def in_range(name: str, value: Any, low: float, high: float) -> None:
+def check_range(name: str, value: Any, low: float, high: float) -> None:
     """Raise ValueError unless `value` is a number above `low` and at most `high`."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number or not low < value <= high:
         raise ValueError(f"{name}={value!r} is out of range; use more than {low:g}, up to {high:g}")
 
 
-def true_or_false(name: str, value: Any) -> None:
+def check_bool(name: str, value: Any) -> None:
     """Raise ValueError unless `value` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={value!r}; use True or False")

@@ -30,8 +30,8 @@ __all__ = [
     "cosines",
     "exp",
     "exp2",
+    "exp_inplace",
     "exp_of",
-    "exp_within",
     "expm1",
     "expm1_of",
     "log",
@@ -182,7 +182,7 @@ def _exp_kernel(values: Floats, out: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def exp_within(values: Floats) -> None:
+def exp_inplace(values: Floats) -> None:
     """Replace values by their exponentials; a loop over a single array is vectorized."""
     for row in range(values.size):
         values[row] = portable_exp(values[row])

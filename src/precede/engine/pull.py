@@ -19,14 +19,14 @@ from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import exact_sum
 from precede.engine.execution import Context
 
-__all__ = ["ALL_IN_ORDER", "HESSIANS", "Factors", "Pull", "decreases"]
+__all__ = ["HESSIANS", "PERFECT_EDGE", "Factors", "Pull", "decreases"]
 
 HESSIANS = ("newton", "bound", "terms", "uniform")
 # Hessians are clipped below at this share of their mean: confidently ordered pairs have a near-zero
 # Hessian, and pull / Hessian must stay bounded.
 MIN_HESSIAN_SHARE = 1e-6
 # From this edge on all pairs are ordered correctly, up to rounding, and the exact step is infinite.
-ALL_IN_ORDER = 1 - 1e-15
+PERFECT_EDGE = 1 - 1e-15
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,20 @@ class Pull:
     item_weight : weight of each row; an item of weight 2 counts as two items
     curvature : function of a kind of Hessian ("newton", "bound", "terms") that returns its
         diagonal over the mass, or None if the risk has none
-    terms : function that returns the number of pairs of each row
+    pair_counts : function that returns the number of pairs of each row
     query_start : first row of each query, and the end of the last; later rows are in no query
     context : threads and other machines
-    shared : whether queries are distributed over several machines
+    queries_span_machines : whether queries are distributed over several machines
     item_total : function that returns the sum of `item_weight` over all machines, if known
     """
 
     values: Floats
     item_weight: Floats
     curvature: Callable[[str], Floats | None]
-    terms: Callable[[], Floats]
+    pair_counts: Callable[[], Floats]
     query_start: Integers
     context: Context
-    shared: bool = False
+    queries_span_machines: bool = False
     item_total: Callable[[], float] | None = None
 
     def edge(self, values: Array) -> float:
@@ -62,8 +62,8 @@ class Pull:
         return exact_sum(self.values * values, self.context)
 
     @property
-    def rows(self) -> float:
-        """Total item weight of all machines."""
+    def n_items(self) -> float:
+        """Number of items on all machines: the total item weight."""
         if self.item_total is not None:
             return self.item_total()
         return exact_sum(self.item_weight, self.context)
@@ -85,10 +85,10 @@ class Pull:
         if kind not in HESSIANS:
             raise ValueError(f"hessian={kind!r} is unknown; use one of {HESSIANS}")
         weight = None if kind == "uniform" else self.curvature(kind)
-        mean = 0.0 if weight is None else exact_sum(weight, self.context) / self.rows
+        mean = 0.0 if weight is None else exact_sum(weight, self.context) / self.n_items
         if weight is None or not 0 < mean < np.inf:
             total = exact_sum(np.abs(self.values), self.context)
-            return self.item_weight * (total / self.rows)
+            return self.item_weight * (total / self.n_items)
         minimum = MIN_HESSIAN_SHARE * mean * self.item_weight
         return np.maximum(weight, minimum, out=minimum)
 
@@ -138,7 +138,7 @@ def decreases(
     larger, smaller = np.maximum(right, wrong), np.minimum(right, wrong)
     if bound:
         edge = larger - smaller
-        extra = np.where(edge >= ALL_IN_ORDER, 2 * smoothing, 0.0)
+        extra = np.where(edge >= PERFECT_EDGE, 2 * smoothing, 0.0)
         factor = np.sqrt((1 - edge + extra) / (1 + edge + extra))  # exp(-step)
         return 2 * edge / (1 + edge + extra) / (1 + factor) * (larger - smaller / factor)
     exact = (np.sqrt(larger) - np.sqrt(np.maximum(smaller, 0.0))) ** 2

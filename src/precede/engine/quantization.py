@@ -30,7 +30,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Floats, Integers
-from precede.engine.exact import all_reduce_sum, exact_sums, largest_of
+from precede.engine.exact import all_reduce_abs_max, all_reduce_sum, exact_sums
 from precede.engine.execution import Context, is_small
 
 __all__ = [
@@ -113,7 +113,7 @@ def shared_quantization(
 ) -> Quantization | None:
     """Return the common quantization of all machines; None if all pulls or all weights are 0."""
     count = all_reduce_sum(lambda: pull.size, context)
-    largest = largest_of([pull, weight], context)
+    largest = all_reduce_abs_max([pull, weight], context)
     totals = exact_sums([np.abs(pull), weight], context, largest=largest)
     return plan_quantization(count, totals, largest, wide=wide)
 

@@ -24,9 +24,9 @@ __all__ = [
     "QueryLayout",
     "QueryTotals",
     "check_balance",
-    "joined_totals",
     "layouts",
-    "totals_of_queries",
+    "merge_query_totals",
+    "query_totals",
 ]
 
 BALANCES = ("pairs", "queries", "items")
@@ -93,7 +93,7 @@ class QueryLayout:
         return self.listed_elsewhere or self.winner.size > 0
 
     @property
-    def shared(self) -> bool:
+    def queries_span_machines(self) -> bool:
         """Whether levels are distributed over several machines."""
         return self.level_weight is not None
 
@@ -242,22 +242,22 @@ def layouts(
     return _build_layouts(judgments, balances, labeled)[0]
 
 
-def totals_of_queries(judgments: Judgments) -> QueryTotals:
-    """Return the totals by query, which `joined_totals` merges over several data sets.
+def query_totals(judgments: Judgments) -> QueryTotals:
+    """Return the totals by query, which `merge_query_totals` merges over several data sets.
 
     >>> from precede import Judgments
-    >>> totals_of_queries(Judgments([0, 1, 1], pairs=[(0, 1)])).n_pairs
+    >>> query_totals(Judgments([0, 1, 1], pairs=[(0, 1)])).n_pairs
     3
     """
     return _build_layouts(judgments, ("pairs",), labeled=False)[1]
 
 
-def joined_totals(parts: Sequence[QueryTotals], balance: str) -> tuple[float, float]:
+def merge_query_totals(parts: Sequence[QueryTotals], balance: str) -> tuple[float, float]:
     """Return `total` and `pair_count` of the layout of all parts; no query is in two parts.
 
     >>> from precede import Judgments
-    >>> parts = [totals_of_queries(Judgments(y)) for y in ([0, 1, 1], [0, 1])]
-    >>> joined_totals(parts, "pairs"), joined_totals(parts, "items")
+    >>> parts = [query_totals(Judgments(y)) for y in ([0, 1, 1], [0, 1])]
+    >>> merge_query_totals(parts, "pairs"), merge_query_totals(parts, "items")
     ((3.0, 3.0), (5.0, 3.0))
     """
     totals, items = (

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from precede.engine.cuda import Device
 
 __all__ = [
+    "MAX_CATEGORIES",
     "MISSING",
-    "MOST_CATEGORIES",
     "Bins",
     "FeatureBins",
     "Table",
@@ -49,11 +49,11 @@ ColumnRange = tuple[float, float, bool]
 MISSING = 255
 MAX_BINS = 255
 # Categories are numbered below this; larger numbers are rejected as a mistake or a malicious file.
-MOST_CATEGORIES = 1 << 24
+MAX_CATEGORIES = 1 << 24
 # Columns are copied for binning in groups that fill one cache line of a row.
 CACHE_LINE_BYTES = 64
 # Columns of at least this many rows are radix-sorted; shorter ones do not pay for compiling it.
-MANY_ROWS = 1 << 16
+LARGE_COLUMN_ROWS = 1 << 16
 # If this many of the smallest values have `max_bins` distinct ones, the rest is not counted.
 DISTINCT_PROBE_ROWS = 1 << 12
 # Bits per digit and number of digits of the radix sort: all bits of single precision.
@@ -406,7 +406,7 @@ def choose_categories(
     present = values[~np.isnan(values)].astype(np.float64)
     if present.size and not (
         present.min() >= 0
-        and present.max() < MOST_CATEGORIES
+        and present.max() < MAX_CATEGORIES
         and (present == np.floor(present)).all()
     ):
         raise ValueError(
@@ -443,7 +443,7 @@ def encode_categories(values: Floats, kept: Floats, codes: Bytes) -> None:
 
 def _sort_column(values: Array, weight: Integers | None) -> tuple[Array, Integers]:
     """Return the non-missing values in increasing order, and their weights ([1] if all equal)."""
-    if values.size >= MANY_ROWS and values.dtype in (np.float32, np.float64):
+    if values.size >= LARGE_COLUMN_ROWS and values.dtype in (np.float32, np.float64):
         unsigned = np.uint32 if values.dtype == np.float32 else np.uint64
         bits = np.ascontiguousarray(values).view(unsigned)
         weights = np.ones(1, np.int64) if weight is None else weight

@@ -38,7 +38,7 @@ from numba.np import arrayobj
 
 from precede.engine.arrays import Integers
 
-__all__ = ["add", "add_two", "give_way", "load", "new_control_block", "store"]
+__all__ = ["add", "add_two", "load", "new_control_block", "sched_yield", "store"]
 
 
 def new_control_block() -> Integers:
@@ -128,4 +128,4 @@ add: Callable[[Integers, int, int], int] = _intrinsic(_add)
 load: Callable[[Integers, int], int] = _intrinsic(_load)
 store: Callable[[Integers, int, int], None] = _intrinsic(_store)
 add_two: Callable[[Integers, int, int, int], None] = _intrinsic(_add_two)
-give_way: Callable[[], None] = _intrinsic(_yield_processor)
+sched_yield: Callable[[], None] = _intrinsic(_yield_processor)

@@ -32,7 +32,7 @@ from precede.engine.arrays import Array, Floats
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
 from precede.engine.cuda import open_device
 from precede.engine.execution import Context, count_jobs
-from precede.engine.parameters import AUTO, asked, in_range, whole_number
+from precede.engine.parameters import AUTO, check_integer, check_range, find_auto_parameters
 from precede.engine.table import MAX_BINS, Bins, Table
 from precede.engine.training_data import TrainingData
 from precede.estimator.inputs import (
@@ -451,7 +451,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     def _boost(self, task: FitContext) -> Result:
         """Choose the parameters that are "auto", then boost."""
         self.selection_ = None
-        if not asked(self):
+        if not find_auto_parameters(self):
             return self._boost_once(task)
         from precede.boosting.selection import select  # noqa: PLC0415  (not in every fit)
 
@@ -459,7 +459,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         if self.verbose > 0:
             print(self.selection_.summary(), file=sys.stderr)
         chosen = copy.copy(self)
-        for name in asked(self):
+        for name in find_auto_parameters(self):
             setattr(chosen, name, self.selection_.parameters[name])
         return chosen._boost_once(task)
 
@@ -638,7 +638,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         """Return the link of the minimized risk."""
         planned = copy.copy(self)
         planned.random_state = 0  # do not advance the user's generator
-        for name in asked(self):
+        for name in find_auto_parameters(self):
             setattr(planned, name, cast("Selection", self.selection_).parameters[name])
         return planned.plan(Rounds(1)).risk.link
 
@@ -657,7 +657,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         self, table: DiskTable, *, reset: bool, **target: Any
     ) -> tuple[Judgments, Array | None]:
         """Return judgments and classes of a DiskTable, after checks as for arrays."""
-        if chosen := asked(self):
+        if chosen := find_auto_parameters(self):
             raise ValueError(
                 f"{chosen[0]}={AUTO!r} holds out rows, which a DiskTable does not allow; give a "
                 "number, such as one chosen on a sample in memory (selection_)"
@@ -690,9 +690,9 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter; called at the start of a fit."""
-        chosen = asked(self)
+        chosen = find_auto_parameters(self)
         if "n_estimators" not in chosen:
-            whole_number("n_estimators", self.n_estimators, least=1)
+            check_integer("n_estimators", self.n_estimators, least=1)
         elif self.early_stopping_rounds is not None:
             raise ValueError(
                 f"n_estimators={AUTO!r} stops by itself; leave early_stopping_rounds out, or give "
@@ -704,11 +704,11 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                 f"another; give {chosen[0]} as a number"
             )
         if self.early_stopping_rounds is not None:
-            whole_number("early_stopping_rounds", self.early_stopping_rounds, least=1)
+            check_integer("early_stopping_rounds", self.early_stopping_rounds, least=1)
         for name in ("learning_rate", "max_features"):
-            in_range(name, getattr(self, name), 0.0, 1.0)
-        whole_number("max_bins", self.max_bins, least=2, most=MAX_BINS)
-        whole_number("verbose", self.verbose, least=0)
+            check_range(name, getattr(self, name), 0.0, 1.0)
+        check_integer("max_bins", self.max_bins, least=2, most=MAX_BINS)
+        check_integer("verbose", self.verbose, least=0)
         count_jobs(self.n_jobs)
         callbacks = self.callbacks
         if callbacks is not None and not (

@@ -18,7 +18,7 @@ from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import on_gpu, open_device
 from precede.engine.execution import Context
 from precede.engine.frames import row_labels
-from precede.engine.parameters import whole_number
+from precede.engine.parameters import check_integer
 from precede.estimator.inputs import Inputs
 from precede.judgments import Judgments, qid_or_group, warn_of_lost_queries
 from precede.model import Ensemble
@@ -126,7 +126,7 @@ class FittedRanker(Inputs):
         X = X if device_input else self._validated(X, reset=False)
         model = self.ensemble_
         if num_iteration is not None:
-            whole_number("num_iteration", num_iteration, least=1, most=self.n_estimators_)
+            check_integer("num_iteration", num_iteration, least=1, most=self.n_estimators_)
             model = self._truncated(num_iteration)
         if device_input:
             device = open_device("cuda")
@@ -282,7 +282,7 @@ class FittedRanker(Inputs):
         from precede import plots  # noqa: PLC0415  (slow)
 
         check_is_fitted(self)
-        whole_number("top", top, least=1)
+        check_integer("top", top, least=1)
         if features is None:
             weight = self.feature_importances_
             order = np.argsort(-weight, kind="stable")[:top]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from precede.boosting.history import History
 from precede.engine.execution import count_jobs
 from precede.engine.frames import check_categories
-from precede.engine.parameters import whole_number
+from precede.engine.parameters import check_integer
 from precede.estimator.fitted import FittedRanker
 from precede.losses import (
     Exp,
@@ -193,7 +193,7 @@ def _fill_estimator(estimator: BaseRanker, fields: dict[str, Any]) -> None:
     read = {key: _decode_parameter(value) for key, value in parameters.items() if key in accepted}
     estimator.set_params(**read)
     count_jobs(estimator.n_jobs)
-    whole_number("bags", estimator._n_bags, least=1)
+    check_integer("bags", estimator._n_bags, least=1)
     estimator._restore(fields)
     left_out = fields.get("parameters_left_out") or []
     if not isinstance(left_out, list) or not all(isinstance(name, str) for name in left_out):

@@ -22,7 +22,7 @@ import scipy.sparse
 from precede.engine.arrays import Floats, Integers
 from precede.engine.execution import Context
 from precede.engine.frames import is_missing, pandas_frame
-from precede.engine.parameters import counted
+from precede.engine.parameters import pluralize
 from precede.explain.shapley import Nodes, Paths
 from precede.judgments import feature_names
 from precede.model import Ensemble, plain
@@ -170,7 +170,7 @@ class ShapeFunction:
         shown = [*steps[:6], "..."] if len(steps) > 7 else steps
         text = ", ".join([*shown, last])
         if not self.is_step:
-            text = counted(self.values.size, "linear piece")
+            text = pluralize(self.values.size, "linear piece")
         missing = f"{self.missing:.4g} if missing"
         if math.isnan(self.missing):
             missing = "no missing values"

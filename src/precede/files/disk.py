@@ -41,11 +41,11 @@ from numpy.typing import ArrayLike, NDArray
 from precede.engine.arrays import Array, Floats
 from precede.engine.execution import Context
 from precede.engine.frames import refuse_text_in_blocks
-from precede.engine.parameters import whole_number
+from precede.engine.parameters import check_integer
 from precede.engine.query_layout import BALANCES, QueryLayout, check_balance, layouts
 from precede.engine.table import (
     MAX_BINS,
-    MOST_CATEGORIES,
+    MAX_CATEGORIES,
     Bins,
     FeatureBins,
     Table,
@@ -162,7 +162,7 @@ def write_table(
     >>> model.ensemble_.weights == here.ensemble_.weights
     True
     """
-    whole_number("max_bins", max_bins, least=2, most=MAX_BINS)
+    check_integer("max_bins", max_bins, least=2, most=MAX_BINS)
     if not isinstance(blocks, Iterable):
         raise ValueError(f"blocks={blocks!r}: give an iterable of (X, y) or longer tuples")
     if feature_names is not None and (
@@ -621,8 +621,8 @@ class DiskTable:
             fields["arranged"] = fields["places"]
         self._fields = fields
         for name in ("rows", "arranged", "features"):
-            whole_number(f"{self.path}: {name}", fields[name], least=1)
-        whole_number(f"{self.path}: max_bins", fields["max_bins"], least=2, most=MAX_BINS)
+            check_integer(f"{self.path}: {name}", fields[name], least=1)
+        check_integer(f"{self.path}: max_bins", fields["max_bins"], least=2, most=MAX_BINS)
         self.n_rows, self.n_used_rows = fields["rows"], fields["arranged"]
         self.n_features, self.max_bins = fields["features"], fields["max_bins"]
         for name in ("total", "balanced_total", "items_total", "pair_count"):
@@ -679,7 +679,7 @@ class DiskTable:
         if kept is None or not good or not (np.diff(features) > 0).all():
             raise ValueError(f"{self.path}: the categories are not those of some of its features")
         for feature, each in zip(features.tolist(), kept, strict=True):
-            whole = (each == np.floor(each)) & (each >= 0) & (each < MOST_CATEGORIES)
+            whole = (each == np.floor(each)) & (each >= 0) & (each < MAX_CATEGORIES)
             rising = bool(whole.all()) and bool((np.diff(each) > 0).all())
             if not rising or cuts[feature].size != max(each.size - 1, 0):
                 raise ValueError(f"{self.path}: the categories of feature {feature} make no sense")
@@ -690,7 +690,7 @@ class DiskTable:
         entry, path = self._fields["members"][name], self.path / f"{name}.npy"
         shape = tuple(entry["shape"])
         for length in shape:
-            whole_number(f"{self.path}: size of {name}", length, least=0)
+            check_integer(f"{self.path}: size of {name}", length, least=0)
         wanted: dict[str, tuple[int, ...]] = {CODES: (self.n_features, self.n_used_rows)}
         wanted |= dict.fromkeys(PER_ROW, (self.n_used_rows,))
         if entry["kind"] != kind or len(shape) != dimensions or wanted.get(name, shape) != shape:

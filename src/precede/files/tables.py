@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Array
 from precede.engine.execution import warn_caller
-from precede.engine.parameters import counted
+from precede.engine.parameters import pluralize
 from precede.files.arrow import delimited_blocks, parquet_batches
 from precede.files.letor import MOST_FEATURES, read_letor
 from precede.files.pages import Growing, Numbered
@@ -229,11 +229,11 @@ class Data:
         return int(self.X.shape[0])
 
     def __repr__(self) -> str:
-        parts = [counted(len(self), "row"), counted(self.X.shape[1], "feature")]
+        parts = [pluralize(len(self), "row"), pluralize(self.X.shape[1], "feature")]
         if self.qid is not None:
-            parts.append(counted(np.unique(number_queries(self.qid)[0]).size, "query"))
+            parts.append(pluralize(np.unique(number_queries(self.qid)[0]).size, "query"))
         if self.y is not None or self.pairs is not None:
-            parts.append(counted(self.judgments.n_pairs, "pair"))
+            parts.append(pluralize(self.judgments.n_pairs, "pair"))
         return f"Data({', '.join(parts)})"
 
     @property

@@ -16,7 +16,7 @@ from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from precede.engine.parameters import upper_tail, whole_number
+from precede.engine.parameters import check_integer, upper_tail
 from precede.estimator import BaseRanker
 from precede.files.streams import suffix_of
 from precede.metrics.registry import check_grade, with_relevant
@@ -126,7 +126,7 @@ class Report:
             check_grade("relevant", relevant)
         limits = {"max_queries": max_queries, "max_wrong": max_wrong, "max_features": max_features}
         for name, value in limits.items():
-            whole_number(name, value, least=1)
+            check_integer(name, value, least=1)
         subject = Subject.of(
             named_models(model), scores, X, y, documents=docid, order=order, qid=qid,
             group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight,

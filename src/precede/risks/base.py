@@ -29,11 +29,11 @@ import scipy.optimize
 from numba import njit
 
 from precede.engine.arrays import Array, Bytes, Floats, Integers
-from precede.engine.exact import all_reduce_max, all_reduce_sum, exact_sum, log_totals, sums_at
+from precede.engine.exact import all_reduce_max, all_reduce_sum, exact_sum, log_sum_exps, sums_at
 from precede.engine.execution import Context
 from precede.engine.portable import exp_of, log, log_of
 from precede.engine.portable_kernels import fmax, fmin
-from precede.engine.pull import ALL_IN_ORDER, Factors, Pull
+from precede.engine.pull import PERFECT_EDGE, Factors, Pull
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.links import Link
@@ -152,7 +152,7 @@ class BoundRisk:
         queries = layout.query_start.size - 1
         # Over all machines. A shared query is present on each of them and counted once.
         self.n_queries = queries
-        if not layout.shared:
+        if not layout.queries_span_machines:
             self.n_queries = all_reduce_sum(lambda: queries, self.context)
         self._item_weight_total: float | None = None
 
@@ -191,7 +191,7 @@ class BoundRisk:
         """Return a diagonal over the gradient sum that bounds the Hessian if `factor` is 2."""
         return factor * self.curvature(state)
 
-    def terms(self) -> Floats:
+    def pair_counts(self) -> Floats:
         """Return the number of terms (pairs) of the risk that each row is part of.
 
         An item of weight 2 counts as two items. Dividing by them turns the sum of the gradients of
@@ -229,8 +229,8 @@ class BoundRisk:
         layout = self.layout
         query_start = layout.level_start[layout.query_start]
         return Pull(
-            state.pull, layout.weight, curvature, self.terms, query_start, self.context,
-            shared=layout.shared, item_total=self._total_item_weight,
+            state.pull, layout.weight, curvature, self.pair_counts, query_start, self.context,
+            queries_span_machines=layout.queries_span_machines, item_total=self._total_item_weight,
         )  # fmt: skip
 
     def _total_item_weight(self) -> float:
@@ -466,7 +466,7 @@ class BoundLossRisk(BoundRisk):
             if self.mean:
                 log_loser_weight, log_above = log_loser_weight + log_above, np.zeros_like(log_above)
             log_price = self.price.log_value(log_above) + log_loser_weight
-            log_losers, log_value = log_totals([log_loser_weight, log_price], self.context)
+            log_losers, log_value = log_sum_exps([log_loser_weight, log_price], self.context)
             self._mean_loss_scale = log_losers, self.price.log_inverse(log_value - log_losers)
         return self._mean_loss_scale
 
@@ -513,7 +513,7 @@ def bound_step(edge: float, smoothing: float) -> tuple[float, bool]:
     >>> bound_step(0.0, 0.1)
     (0.0, False)
     """
-    infinite = abs(edge) >= ALL_IN_ORDER
+    infinite = abs(edge) >= PERFECT_EDGE
     more = 2 * smoothing if infinite else 0.0
     return 0.5 * log_of((1 + edge + more) / (1 - edge + more)), infinite
 
@@ -545,7 +545,7 @@ def least_margin(layout: QueryLayout, scores: Array, context: Context | None = N
     0.5
     """
     context = context or Context(1)
-    if layout.shared:
+    if layout.queries_span_machines:
         low, high = level_extrema(layout, scores, context)
         return float((low[1:] - np.maximum.accumulate(high)[:-1]).min())
     pairs = layout.level_start, layout.query_start, layout.winner, layout.loser

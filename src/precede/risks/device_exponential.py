@@ -52,7 +52,7 @@ class DeviceSeparableRisk(SeparableRisk):
         self.on_device = bool(
             not self.context.is_distributed
             and not layout.any_listed
-            and not layout.shared
+            and not layout.queries_span_machines
             and levels.max(initial=0) <= MAX_LEVELS_PER_QUERY
         )
         if self.on_device:
@@ -164,8 +164,10 @@ class DeviceSeparableRisk(SeparableRisk):
         pull = super().pull_of(state)
         if not self._device.holds(state.scores):
             return pull
-        terms = pull.terms
-        return replace(pull, item_weight=self._weight, terms=lambda: self._device.put(terms()))
+        pair_counts = pull.pair_counts
+        return replace(
+            pull, item_weight=self._weight, pair_counts=lambda: self._device.put(pair_counts())
+        )
 
     # -- steps -----------------------------------------------------------------------------
 

@@ -57,7 +57,7 @@ class DevicePull(BoundLossRisk):
     _device: Device
     _weight: Any  # of every row, on the device
     # Copied when first used; they are the same in every round.
-    _device_terms: Any = None
+    _device_pair_counts: Any = None
     _totals_on_device: Any = None
 
     def pull_of(self, state: State) -> Pull:
@@ -65,12 +65,12 @@ class DevicePull(BoundLossRisk):
         pull = super().pull_of(state)
         if not self._device.holds(state.scores):
             return pull
-        return replace(pull, item_weight=self._weight, terms=self._terms_on_device)
+        return replace(pull, item_weight=self._weight, pair_counts=self._pair_counts_on_device)
 
-    def _terms_on_device(self) -> Any:
-        if self._device_terms is None:
-            self._device_terms = self._device.put(self.terms())
-        return self._device_terms
+    def _pair_counts_on_device(self) -> Any:
+        if self._device_pair_counts is None:
+            self._device_pair_counts = self._device.put(self.pair_counts())
+        return self._device_pair_counts
 
     def pair_totals(self, state: State) -> Floats:
         """Return the total weight of the pairs of every row."""
@@ -95,7 +95,7 @@ class DeviceEnumeratedRisk(DevicePull, EnumeratedRisk):
         assert self.context.device is not None
         self._device = self.context.device
         self.on_device = (
-            not layout.shared
+            not layout.queries_span_machines
             and self._max_rows <= MAX_RANGE_ROWS
             and _max_pairs_per_row(layout) <= MAX_PAIRS_PER_ROW
         )

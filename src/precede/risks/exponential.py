@@ -19,7 +19,7 @@ from precede.engine.exact import (
     all_reduce_max,
     all_reduce_sum,
     exact_sums,
-    log_total,
+    log_sum_exp,
     sums_at,
     to_integers,
 )
@@ -33,7 +33,7 @@ from precede.risks.base import BoundLossRisk, EdgeWeights, State, bound_step
 from precede.risks.exponential_line import PushLine
 from precede.risks.level_chunks import LevelChunks
 
-__all__ = ["Factors", "SeparableCache", "SeparableRisk"]
+__all__ = ["SeparableCache", "SeparableFactors", "SeparableRisk"]
 
 # Rows whose terms are computed and summed together, so that they stay in the CPU cache.
 ROWS_PER_BATCH = 4096
@@ -110,8 +110,8 @@ class SeparableRisk(BoundLossRisk):
         self.log_balance = np.zeros(self._level_query.size)
         # Sums over queries are all-reduced, unless all machines share one query: its sums by
         # level have been all-reduced already.
-        self.query_context = None if layout.shared else self.context
-        if not layout.shared:
+        self.query_context = None if layout.queries_span_machines else self.context
+        if not layout.queries_span_machines:
             first = layout.level_start[:-1]
             of_query = first[layout.query_start[:-1]]
             factor = layout.loser_weight[of_query] / layout.weight[of_query]
@@ -210,16 +210,24 @@ class SeparableRisk(BoundLossRisk):
     def sum_over_chunks(self, by_chunk: Array) -> Array:
         """Sum integers over the chunks of each level, on all machines."""
         sums = self.chunks.by_level(np.add, by_chunk, 0)
-        return all_reduce_sum(lambda: sums, self.context) if self.layout.shared else sums
+        return (
+            all_reduce_sum(lambda: sums, self.context)
+            if self.layout.queries_span_machines
+            else sums
+        )
 
     def max_over_chunks(self, by_chunk: Floats) -> Floats:
         """Return the maximum over the chunks of each level, on all machines."""
         most = self.chunks.by_level(np.maximum, by_chunk, -np.inf)
-        return all_reduce_max(lambda: most, self.context) if self.layout.shared else most
+        return (
+            all_reduce_max(lambda: most, self.context)
+            if self.layout.queries_span_machines
+            else most
+        )
 
-    def factors(self, state: State, *, bound: bool = False) -> Factors | None:
+    def factors(self, state: State, *, bound: bool = False) -> SeparableFactors | None:
         """Return the sums for a search by largest decrease; None for p other than 1."""
-        return Factors(self, state, bound=bound) if self.power == 1 else None
+        return SeparableFactors(self, state, bound=bound) if self.power == 1 else None
 
     def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
         """Use a closed form, or a search over sums by level, for a weak ranker with values 0, 1."""
@@ -282,14 +290,14 @@ class SeparableRisk(BoundLossRisk):
             winner, loser = self.layout.winner, self.layout.loser
             log_pair = log_pair - (scores[winner] - scores[loser])
             log_all = np.append(log_query, log_pair)
-        log_value = log_total(log_all, self.query_context)
+        log_value = log_sum_exp(log_all, self.query_context)
         levels[2:4] *= exp(log_query - log_value)[self._level_query]
         extremes = np.stack([low, high])
         cache = SeparableCache(terms, levels, words, exp(log_pair - log_value), extremes)
         return cache, log_value
 
 
-class Factors:
+class SeparableFactors:
     """Sums for a search by largest decrease of the risk (RS09 eq. 5).
 
     Attributes

@@ -19,7 +19,7 @@ from numba import njit
 
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
-from precede.engine.exact import all_reduce_max, exact_sum, exact_sums, from_words
+from precede.engine.exact import all_reduce_max, exact_sum, exact_sums, from_fixed_point
 from precede.engine.portable import exp, log
 from precede.engine.portable_kernels import portable_exp, portable_log1p
 from precede.risks.base import EdgeWeights, State
@@ -133,7 +133,7 @@ def _log_sums_at_level_scale(risk: SeparableRisk, state: State, values: Bytes) -
     cache = state.cache
     logs = np.empty((4, cache.extremes.shape[1]))
     for row, words in enumerate((cache.words - ones, ones)):
-        sums = from_words((words[:, 0::2], words[:, 1::2]))
+        sums = from_fixed_point((words[:, 0::2], words[:, 1::2]))
         logs[[row, row + 2]] = log(sums.T)
     return _add_scales(risk, logs, cache.extremes[[0, 0, 1, 1]])
 
@@ -150,7 +150,7 @@ def _log_sums_at_own_scale(risk: SeparableRisk, state: State, values: Bytes) -> 
         _sums_by_value, chunks.count, *common, chunks.level, level_extremes, words, small=risk.small
     )
     level_words = risk.sum_over_chunks(words)
-    logs = log(from_words((level_words[:, 0::2], level_words[:, 1::2]))).T
+    logs = log(from_fixed_point((level_words[:, 0::2], level_words[:, 1::2]))).T
     extremes = np.where(np.isfinite(level_extremes), level_extremes, 0.0).T
     return _add_scales(risk, logs, extremes * np.array([[-1.0], [-1.0], [1.0], [1.0]]))
 

@@ -189,7 +189,7 @@ class BoundListRisk(BoundRisk):
         hessian: Floats = state.cache
         return hessian
 
-    def terms(self) -> Floats:
+    def pair_counts(self) -> Floats:
         """Return 1 for each row."""
         return np.ones(self.layout.n_used_rows)
 

@@ -139,7 +139,7 @@ class MixtureRisk(BoundLossRisk):
             -state.log_gradient_sum
         )
 
-    def terms(self) -> Floats:
+    def pair_counts(self) -> Floats:
         """Return the number of pairs of each row, plus 1 for its label."""
         return np.maximum(self._pair_totals / self.layout.weight + self._labels.known, MIN_TERMS)
 

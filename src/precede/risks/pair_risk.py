@@ -111,7 +111,7 @@ class PairRisk(Risk):
         if separable and power_of_sum and not loss.gap:
             exponential = risks.DeviceSeparableRisk if on_device else risks.SeparableRisk
             return exponential(judgments, loss, cost, context, mean=mean)
-        if loss.pair_kernel is None or cost.power != 1 or judgments.shared:
+        if loss.pair_kernel is None or cost.power != 1 or judgments.queries_span_machines:
             return risks.GeneralRisk(judgments, loss, cost, context, mean=mean)
         if loss.pair_kernel == "logistic":
             logistic = risks.DeviceLogisticRisk if on_device else risks.LogisticRisk

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Array, Bytes, Floats
-from precede.engine.exact import all_reduce_max, exact_sums, log_total, log_totals
+from precede.engine.exact import all_reduce_max, exact_sums, log_sum_exp, log_sum_exps
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price, logarithm
@@ -59,7 +59,7 @@ class GeneralRisk(BoundLossRisk):
         log_price_slope += self._log_loser_weight
         (log_winner_slope,) = self._sums.over_losers(scores, log_price_slope, ("slope",))
         log_losers, log_winners = log_price_slope + log_slope, log_winner_slope + self._log_weight
-        log_value, log_gradient_sum = log_totals(
+        log_value, log_gradient_sum = log_sum_exps(
             [log_price + self._log_loser_weight, log_losers], self.context
         )
         if log_gradient_sum == -np.inf:  # every pair is beyond its margin
@@ -89,7 +89,7 @@ class GeneralRisk(BoundLossRisk):
                 logarithm(loss_sum) + (log_max_weight - self._log_divisor)
             )
             log_price += self._log_divisor + self._log_weight_of_losers
-            log_value = log_total(log_price, self.context)
+            log_value = log_sum_exp(log_price, self.context)
         if gradient_sum == 0:  # every pair is beyond its margin
             return State(scores, log_value, -np.inf, np.zeros(scores.size))
         self.context.run(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Array, Bytes, Floats
-from precede.engine.exact import exact_sum, log_total
+from precede.engine.exact import exact_sum, log_sum_exp
 from precede.engine.execution import Context
 from precede.engine.portable import exp, log
 from precede.engine.query_layout import QueryLayout
@@ -97,7 +97,7 @@ class BoundPointRisk(BoundLossRisk):
     def state(self, scores: Floats) -> State:
         """Return risk and pull at these scores."""
         log_terms = self._log_weight - self._sign * scores
-        log_value = log_total(log_terms)
+        log_value = log_sum_exp(log_terms)
         return State(scores, log_value, log_value, self._sign * exp(log_terms - log_value))
 
     def curvature(self, state: State) -> Floats:

@@ -22,9 +22,9 @@ from numba import njit
 
 from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
-from precede.engine.exact import exact_sums, log_total
+from precede.engine.exact import exact_sums, log_sum_exp
 from precede.engine.execution import Context, is_small
-from precede.engine.parameters import whole_number
+from precede.engine.parameters import check_integer
 from precede.engine.portable import exp, exp2, log, log_of
 from precede.engine.portable_kernels import portable_exp
 from precede.engine.query_layout import QueryLayout
@@ -115,7 +115,7 @@ class RankWeight:
                 "ranks"
             )
         if self.k is not None:
-            whole_number("k", self.k, least=1)
+            check_integer("k", self.k, least=1)
         elif self.discount == "top":
             raise ValueError("discount='top' needs k, the number of ranks at the top")
         number = isinstance(self.blend, int | float | np.number)
@@ -465,7 +465,7 @@ class RankedExponentialRisk(RankWeightedRisk):
         """Risk and pull at these scores."""
         weights, layout = self.at(scores), self.layout
         up, down, lift, log_query = self._sums(weights, scores)
-        log_value = log_total(log_query, self.context)
+        log_value = log_sum_exp(log_query, self.context)
         pull, parts = np.zeros(layout.n_used_rows), np.zeros((2, layout.n_used_rows))
         if log_value == -np.inf:  # no pair has any weight
             return State(scores, -np.inf, -np.inf, pull, (weights, parts))
@@ -477,7 +477,7 @@ class RankedExponentialRisk(RankWeightedRisk):
 
     def log_value(self, scores: Floats) -> float:
         """Logarithm of the risk, without the pull."""
-        return log_total(self._sums(self.at(scores), scores, losers=False)[3], self.context)
+        return log_sum_exp(self._sums(self.at(scores), scores, losers=False)[3], self.context)
 
     def _sums(
         self, weights: RoundWeights, scores: Floats, apart: Bytes | None = None, *,

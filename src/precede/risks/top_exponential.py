@@ -8,8 +8,8 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Bytes, Floats, Integers
-from precede.engine.exact import exact_sums, log_total
-from precede.engine.portable import exp, exp_within, log, log_of
+from precede.engine.exact import exact_sums, log_sum_exp
+from precede.engine.portable import exp, exp_inplace, log, log_of
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import EdgeWeights, State
@@ -55,7 +55,7 @@ class TopExponentialRisk(RankedExponentialRisk):
     def state(self, scores: Floats) -> State:
         """Risk and pull at these scores."""
         parts = self._parts(self.at(scores), scores)
-        log_value = log_total(parts.log_query, self.context)
+        log_value = log_sum_exp(parts.log_query, self.context)
         pull = np.zeros(self.layout.n_used_rows)
         if log_value == -np.inf:  # no pair has any weight
             return State(scores, -np.inf, -np.inf, pull, parts)
@@ -64,7 +64,7 @@ class TopExponentialRisk(RankedExponentialRisk):
 
     def log_value(self, scores: Floats) -> float:
         """Logarithm of the risk, without the pull."""
-        return log_total(self._parts(self.at(scores), scores).log_query, self.context)
+        return log_sum_exp(self._parts(self.at(scores), scores).log_query, self.context)
 
     def curvature(self, state: State) -> Floats:
         """Diagonal of the second derivative over the pair mass: the masses of a row's pairs."""
@@ -140,7 +140,7 @@ class TopExponentialRisk(RankedExponentialRisk):
         rows = slice(start[first], start[last])
         winner, loser = terms[:, rows]
         _center(first, last, start, self._piece_query, scores, self.rate, middle, terms[1])
-        exp_within(loser)
+        exp_inplace(loser)
         np.divide(self.layout.weight[rows], loser, out=winner)
         loser *= self.layout.loser_weight[rows]
 

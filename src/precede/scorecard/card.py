@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.frames import pandas_frame
-from precede.engine.parameters import check_choice, in_range, whole_number
+from precede.engine.parameters import check_choice, check_integer, check_range
 from precede.explain.additive import additive_terms
 from precede.explain.contributions import PAIR
 from precede.exports.parts import term_nodes
@@ -136,9 +136,9 @@ class Scorecard:
         """
         check_is_fitted(model)
         check_choice("unseen", unseen or "worst", ("worst", "mean", "model"))
-        in_range("base_odds", base_odds, 0, 1e9)
-        in_range("points_to_double_odds", points_to_double_odds, 0, 1e9)
-        in_range("base_score", base_score, -1e9, 1e9)
+        check_range("base_odds", base_odds, 0, 1e9)
+        check_range("points_to_double_odds", points_to_double_odds, 0, 1e9)
+        check_range("base_score", base_score, -1e9, 1e9)
         tables, constant = additive_terms(model.ensemble_)
         goods = is_good(y, good)
         rows = model._validated(X, reset=False)
@@ -195,7 +195,7 @@ class Scorecard:
         `reference` is the maximum of each term ("best") or its mean over the rows of the scorecard
         ("mean"). Terms without a loss are left out; ties are in the order of the scorecard.
         """
-        whole_number("n", n, least=1)
+        check_integer("n", n, least=1)
         check_choice("reference", reference, ("best", "mean"))
         best_points = [float(term.table.max()) for term in self.terms]
         reference_points = np.array(best_points if reference == "best" else self.mean_points)

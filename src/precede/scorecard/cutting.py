@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.frames import pandas_frame
-from precede.engine.parameters import in_range, upper_tail, whole_number
+from precede.engine.parameters import check_integer, check_range, upper_tail
 from precede.judgments import check_column
 from precede.scorecard.calibration import is_good
 
@@ -102,9 +102,9 @@ def cut_offs(
     goods = is_good(y, good)
     x = check_column(points, "points", goods.size)
     for name, value in (("cost_of_bad", cost_of_bad), ("cost_of_good", cost_of_good)):
-        in_range(name, value, 0, np.finfo(float).max)
+        check_range(name, value, 0, np.finfo(float).max)
     tail = upper_tail(level)
-    whole_number("resamples", resamples, least=1)
+    check_integer("resamples", resamples, least=1)
     values, position = np.unique(x, return_inverse=True)
     counts = np.stack([np.bincount(position[~goods], minlength=values.size),
                        np.bincount(position[goods], minlength=values.size)])  # fmt: skip

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.frames import frame_of, is_missing, pandas_frame
-from precede.engine.parameters import in_range, whole_number
+from precede.engine.parameters import check_integer, check_range
 from precede.judgments import feature_names
 
 __all__ = ["Stability", "population_stability"]
@@ -82,8 +82,8 @@ def population_stability(
     B. Yurdakul (2018). Statistical properties of population stability index. Western Michigan
     University.
     """
-    whole_number("bins", bins, least=2)
-    in_range("level", level, 0, 1)
+    check_integer("bins", bins, least=2)
+    check_range("level", level, 0, 1)
     old, new = _columns(reference), _columns(current)
     if [*old] != [*new]:
         raise ValueError(

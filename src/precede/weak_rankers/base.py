@@ -270,7 +270,7 @@ class Family:
         rows of all machines with the `context` it receives (``exact_sums(..., context)`` of
         `precede.engine.exact`), so that every machine finds the same weak ranker.
     on_own_devices : bool
-        Whether each machine of a cluster may search on its own GPU (``context.own_device``).
+        Whether each machine of a cluster may search on its own GPU (``context.local_device``).
     codes_only : bool
         Whether its weak rankers are evaluated on a table from the bins alone, so that the table
         need not keep the raw features.

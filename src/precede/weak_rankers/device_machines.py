@@ -71,8 +71,8 @@ class MachineTreeSearch(DeviceTreeSearch):
     on_device = False
 
     def _build_grower(self, monotone: Signs, categorical: Flags) -> None:
-        assert self._context.own_device is not None
-        self._device = self._context.own_device
+        assert self._context.local_device is not None
+        self._device = self._context.local_device
         self._device_rows = DeviceRows(
             self._device, self._table, self._features, monotone, categorical
         )

@@ -39,11 +39,11 @@ class RegressionSearch(Search):
 
     def best_for(self, pull: Pull, allowed: Flags | None = None) -> SearchResult | None:
         """Fit a weak ranker to the quadratic model; None if the risk does not decrease along it."""
-        weight, rows = pull.hessian(self.hessian), pull.rows
+        weight, rows = pull.hessian(self.hessian), pull.n_items
         if self.targets == "sum":
             return self.fit(pull.values, weight, allowed, rows=rows)
-        terms = pull.terms()
-        found = self.fit(pull.values / terms, weight / terms, allowed, rows=rows)
+        pair_counts = pull.pair_counts()
+        found = self.fit(pull.values / pair_counts, weight / pair_counts, allowed, rows=rows)
         if found is None or found.values is None:
             return None
         # Averages are not the gradient: the risk may increase along the weak ranker that fits them

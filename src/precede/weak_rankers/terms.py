@@ -20,7 +20,7 @@ from numba import njit
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.execution import Context, is_small
-from precede.engine.table import MISSING, MOST_CATEGORIES, Bins, Table
+from precede.engine.table import MAX_CATEGORIES, MISSING, Bins, Table
 from precede.weak_rankers.base import WeakRanker
 from precede.weak_rankers.trees import MAX_FEATURES, MAX_ROWS, as_numbers, as_tuple
 
@@ -250,7 +250,7 @@ def _check_cuts(cuts: tuple[float, ...], categorical: bool) -> None:
         raise ValueError("the cuts of a term must rise")
     if not all(map(math.isfinite, cuts)):
         raise ValueError("a term has a cut that is not finite")
-    if categorical and not all(0 <= cut < MOST_CATEGORIES and cut == int(cut) for cut in cuts):
+    if categorical and not all(0 <= cut < MAX_CATEGORIES and cut == int(cut) for cut in cuts):
         raise ValueError("the categories of a term must be whole numbers from 0")
 
 

@@ -21,7 +21,7 @@ from precede.engine.exact import all_reduce_sum, exact_sum
 from precede.engine.execution import Context, is_small
 from precede.engine.hashing import hash_keys
 from precede.engine.histograms.nodes import RowHistograms
-from precede.engine.parameters import in_range, whole_number
+from precede.engine.parameters import check_integer, check_range
 from precede.engine.pull import HESSIANS, Pull
 from precede.engine.quantization import QuantizedRows, factors, quantize_rows
 from precede.engine.table import Table
@@ -65,7 +65,7 @@ class Trees(Family):
         item weights (see `precede.engine.pull.Pull.hessian`).
     targets : {"sum", "average"}
         Whether the pairs of a row are summed, so that rows with many pairs weigh more, or
-        averaged, so that all rows weigh the same (see `precede.risks.base.BoundRisk.terms`).
+        averaged, so that all rows weigh the same (see `precede.risks.base.BoundRisk.pair_counts`).
     num_leaves : int
         Maximum number of leaves of a tree; the leaf with the best split is split first.
     max_depth : int
@@ -182,7 +182,7 @@ class Trees(Family):
             from precede.weak_rankers.device_trees import DeviceTreeSearch  # noqa: PLC0415  (a subclass)
 
             return DeviceTreeSearch(self, table, context)
-        if context is not None and context.own_device is not None:
+        if context is not None and context.local_device is not None:
             from precede.weak_rankers.device_machines import MachineTreeSearch  # noqa: PLC0415  (ditto)
 
             return MachineTreeSearch(self, table, context)
@@ -218,12 +218,12 @@ def check_tree_parameters(given: Any, leaves: Any) -> None:
     if given.hessian not in HESSIANS:
         raise ValueError(f"hessian={given.hessian!r} is unknown; use one of {HESSIANS}")
     check_targets(given.targets)
-    whole_number("num_leaves", leaves, least=2, most=131072)
-    whole_number("min_child_samples", given.min_child_samples, least=0)
+    check_integer("num_leaves", leaves, least=2, most=131072)
+    check_integer("min_child_samples", given.min_child_samples, least=0)
     if given.max_depth != -1:
-        whole_number("max_depth", given.max_depth, least=1)
+        check_integer("max_depth", given.max_depth, least=1)
     for name in ("subsample", "max_features", "max_features_by_split"):
-        in_range(name, getattr(given, name), 0.0, 1.0)
+        check_range(name, getattr(given, name), 0.0, 1.0)
     if given.subsample_by not in SUBSAMPLE_UNITS:
         raise ValueError(
             f"subsample_by={given.subsample_by!r} is unknown; use one of {SUBSAMPLE_UNITS}"
@@ -513,7 +513,7 @@ def _query_keys(keys: Keys, pull: Pull) -> Keys:
     sums = np.zeros(sizes.size, np.uint64)
     if end:
         sums[sizes > 0] = np.add.reduceat(keys[:end], start[sizes > 0])
-    if pull.shared:  # every machine has some rows of each query
+    if pull.queries_span_machines:  # every machine has some rows of each query
         sums = all_reduce_sum(lambda: sums, pull.context)
     return np.concatenate([np.repeat(sums, sizes), keys[end:]])
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers, Rows
-from precede.engine.exact import added
+from precede.engine.exact import sum_parts
 from precede.engine.execution import Context, is_small
 from precede.engine.histograms.nodes import (
     LEAF,
@@ -481,7 +481,7 @@ class _CombineRoot:
     def __call__(
         self, histograms: Sequence[Integers], leaf_histograms: dict[Any, Any]
     ) -> tuple[tuple[int, int], Split | None]:
-        histogram = added(histograms)
+        histogram = sum_parts(histograms)
         pull, weight_count = histogram[: self.end].sum(axis=0)
         sums = int(pull), int(weight_count)
         leaf_histograms.clear()
@@ -525,7 +525,7 @@ class _CombineChildren:
     def __call__(
         self, histograms: Sequence[Integers], leaf_histograms: dict[int, Integers]
     ) -> list[Split | None]:
-        smaller, larger = added(histograms), leaf_histograms.pop(self.parent)
+        smaller, larger = sum_parts(histograms), leaf_histograms.pop(self.parent)
         larger -= smaller
         both = smaller, larger
         found = _FindSplits(self.search, self.rules, self.leaves, self.to_search, both)(0, 2)

@@ -21,7 +21,7 @@ from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmax, fmin
-from precede.engine.table import MISSING, MOST_CATEGORIES, Bins, Table
+from precede.engine.table import MAX_CATEGORIES, MISSING, Bins, Table
 from precede.weak_rankers.base import WeakRanker
 
 __all__ = [
@@ -142,9 +142,9 @@ class Tree(WeakRanker):
         if not all(0 <= feature <= MAX_FEATURES for feature in self.split_feature):
             raise ValueError("a tree names a feature that is negative or too large")
         for each in self.categories:
-            if each and not 0 <= min(each) <= max(each) < MOST_CATEGORIES:
+            if each and not 0 <= min(each) <= max(each) < MAX_CATEGORIES:
                 raise ValueError(
-                    f"a tree names a category that is negative or above {MOST_CATEGORIES - 1}; "
+                    f"a tree names a category that is negative or above {MAX_CATEGORIES - 1}; "
                     "number categories 0, 1, 2, ..."
                 )
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import strategies as some
-from precede.engine.execution import LEAST_SHARED, Context
+from precede.engine.execution import MIN_PARALLEL_WORK, Context
 from precede.engine.histograms import nodes
 from precede.engine.histograms.nodes import RowHistograms, count_left, partition_rows
 from precede.engine.quantization import quantize_rows
@@ -47,7 +47,7 @@ def test_rounds_of_wide_and_of_packed_numbers_follow_each_other(jobs, monkeypatc
     rng = np.random.default_rng(0)
     table, rows = Table.build(rng.normal(size=(500, 3))), np.arange(500, dtype=np.int32)
     pull, weight = rng.integers(-9, 10, 500).astype(float), rng.integers(1, 5, 500).astype(float)
-    monkeypatch.setitem(LEAST_SHARED, "cells", 1)
+    monkeypatch.setitem(MIN_PARALLEL_WORK, "cells", 1)
     monkeypatch.setattr(nodes, "MIN_BLOCK_ROWS", 0)
     for order in ((False, True, False), (True, False, True)):
         with Context(jobs) as context:
@@ -80,7 +80,7 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
     low, high = np.sort(rng.integers(0, n + 1, 2))
     packed = None if wide else numbers.packed[rows]
     with pytest.MonkeyPatch.context() as patch, Context(jobs) as context:
-        patch.setitem(LEAST_SHARED, "cells", 1)
+        patch.setitem(MIN_PARALLEL_WORK, "cells", 1)
         patch.setattr(nodes, "MIN_BLOCK_ROWS", 10**6 if form == "few rows" else 0)
         histograms = RowHistograms(table, features, context)
         bins = bins_of(histograms)

@@ -71,7 +71,7 @@ from precede.engine.execution import Context, is_small
 from precede.engine.histograms.columns import ABREAST
 from precede.engine.portable_kernels import fmax, fmin
 from precede.engine.quantization import QuantizedRows
-from precede.engine.thread_team import add, add_two, give_way, load, new_control_block, store
+from precede.engine.thread_team import add, add_two, load, new_control_block, sched_yield, store
 
 if TYPE_CHECKING:
     from precede.engine.table import Table
@@ -423,7 +423,7 @@ class NodeSplitter:
             self._control = new_control_block()  # late helpers of the last tree keep the old one
             self._arguments = self._kernel_arguments(self._context.jobs)
             try:
-                self._helpers = self._context.start(_work, HELP, *self._arguments, NO_TREE)
+                self._helpers = self._context.launch_helpers(_work, HELP, *self._arguments, NO_TREE)
             except BaseException:  # helpers that were started would wait for ever
                 self._control[STOP] = 1
                 raise
@@ -1073,7 +1073,7 @@ def _take_task(control: Integers, idle: int) -> tuple[int, int]:
         if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
             return word & 0xFFFF, (word >> 16) & 0xFFFF
     if idle > MAX_SPINS:
-        give_way()
+        sched_yield()
     return -1, 0
 
 

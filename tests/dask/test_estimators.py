@@ -261,7 +261,7 @@ ESTIMATORS = {
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
 def test_all_estimators_on_queries_and_on_one_list(clients, name):
     on_dask, here, settings = ESTIMATORS[name]
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
@@ -275,7 +275,7 @@ def test_all_estimators_on_queries_and_on_one_list(clients, name):
 
 
 @pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
 @pytest.mark.parametrize(
     ("on_dask", "here", "settings"),
     [
@@ -309,7 +309,7 @@ UNEVEN = (1, 2, 100, 3, 60, GRADED.y.size - 166)
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
 def test_other_estimators_on_any_workers_and_partitions(clients, name, workers):
     """With weights, some of them 0; queries scattered, and one list, split."""
     on_dask, here, settings = OTHERS[name]
@@ -637,7 +637,7 @@ WITH_PAIRS = {
 @pytest.mark.parametrize("name", WITH_PAIRS)
 @pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
 @pytest.mark.parametrize("some", ["everywhere", "on one machine", "and few grades"])
 def test_explicit_pairs(clients, name, some):
     """Within and between queries; some workers have no explicit pair, or only explicit pairs."""

@@ -14,7 +14,7 @@ from precede.engine.table import Table
 from precede.weak_rankers.columns import Constants
 from precede.weak_rankers.signed_stumps import SignedStump, SignedStumps, signed_stumps
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
 
 
 @given(some.tables(9), st.data())

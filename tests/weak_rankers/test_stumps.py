@@ -211,7 +211,7 @@ def test_the_largest_decrease_is_the_best_by_brute_force(situation, one_way):
         assert ours == chosen
 
 
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
 @pytest.mark.parametrize("weak_rankers", ["stumps", "features"])
 def test_the_largest_decrease_is_that_of_the_step_that_is_taken(weak_rankers):
     """The cautious ranker wins by the exact step, the bold one by that of the bound."""

@@ -1,4 +1,4 @@
-"""What Python does around the kernels of a GPU, beside the engine of the CPU."""
+"""The engine on an emulated device, compared with that of the CPU."""
 
 import ast
 import re
@@ -59,7 +59,7 @@ def test_tiles_cover_every_range_once(sizes, size):
     start, count = tiles(sizes, size)
     seen = [0] * len(sizes)
     for tile in range(count):
-        node = int(np.flatnonzero(np.array(start) <= tile)[-1])  # as the kernels look for it
+        node = int(np.flatnonzero(np.array(start) <= tile)[-1])  # as in the kernels
         begin = (tile - start[node]) * size
         assert begin < sizes[node]
         seen[node] += min(size, sizes[node] - begin)
@@ -80,7 +80,7 @@ def test_sums(values):
 
 
 @needs_compiler
-def test_sums_of_numbers_that_are_here_are_taken_here():
+def test_arrays_on_the_cpu_are_summed_on_the_cpu():
     device = EmulatedDevice()
     assert exact_sums([np.ones(3)], Context(1, device)) == [3.0]
     assert device.launched == []
@@ -92,8 +92,8 @@ def test_sums_of_numbers_that_are_here_are_taken_here():
 @example([(-8191, 16383)] * 4000)
 @example([(8191, 16383)] * 4000)
 @given(st.lists(st.tuples(st.integers(-(2**12), 2**12), st.integers(0, 2**13)), min_size=1))
-def test_words_of_32_bits_tell_pull_weight_and_count(rows):
-    """What a block sums in two words of 32 bits, in one bin."""
+def test_two_words_of_32_bits_hold_pull_weight_and_count(rows):
+    """The sums of one bin in shared memory."""
     pull, weight = np.array(rows, np.int64).T
     device, none = EmulatedDevice(), np.zeros(1, np.int8)
     table = Table.build(np.ones((len(rows), 1)))
@@ -111,7 +111,7 @@ def test_words_of_32_bits_tell_pull_weight_and_count(rows):
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("features", [1, 32, 45])
 def test_histograms_over_several_tiles(monkeypatch, wide, features):
-    """Packed sums that overflow are taken word by word."""
+    """Packed sums that would overflow are taken in two passes."""
     monkeypatch.setattr(cuda, "MAX_FILL_TILE", 50)
     monkeypatch.setattr(cuda, "MIN_FILL_TILE", 10)
     rng = np.random.default_rng(features)
@@ -145,7 +145,7 @@ def test_histograms_over_several_tiles(monkeypatch, wide, features):
             np.testing.assert_array_equal(found[:, k], of)
 
 
-def test_what_does_not_fit_is_refused_before_it_starts():
+def test_too_little_memory_raises_before_the_fit():
     table = Table.build(np.arange(1000.0)[:, None])
     with pytest.raises(ValueError, match=r"rows of the table would take .* use device='cpu'"):
         cuda.DeviceRows(
@@ -175,7 +175,7 @@ def test_the_kernels_have_the_constants_of_the_portable_functions():
 
 
 @pytest.mark.parametrize("rows", [(3, 9), (3, 5, 9)])
-def test_only_the_ends_of_the_rows_of_a_node_count(rows):
+def test_only_the_first_and_last_entry_of_a_nodes_rows_are_used(rows):
     work = cuda.NodeWork(rows, (0, 1), 4, None, (3, 5), (0, 1), (True, False), *cuda.NO_SUMS)
     assert len(work.words()) == cuda.WORK_WORDS
     assert work.words()[:5] == [3, 9, 0, 1, 4]
@@ -183,7 +183,7 @@ def test_only_the_ends_of_the_rows_of_a_node_count(rows):
 
 @pytest.mark.parametrize("pointer", [0, 7])
 def test_copies_wait_for_the_stream_of_the_thread(pointer):
-    """A copy that the default stream orders would not wait for kernels of another stream."""
+    """A copy on the default stream would not wait for kernels of another stream."""
     done = []
     stream = SimpleNamespace(ptr=pointer, synchronize=lambda: done.append("waited"))
     data = SimpleNamespace(copy_from_host=lambda _, size: done.append(("default", size)))
@@ -241,8 +241,8 @@ def problem(kind, rows):
     ],
     ids=str,
 )
-def test_a_round_copies_a_tree_and_a_few_sums(monkeypatch, model, kind):
-    """Nothing that has a number, or even a byte, for each row; the data are there already."""
+def test_a_round_copies_only_a_tree_and_a_few_sums(monkeypatch, model, kind):
+    """No array with even a byte per row is copied after the data."""
     device, rows, marks = EmulatedDevice(), 5000, []
     model = clone(model).set_params(
         n_estimators=3, callbacks=[lambda _: marks.append((len(device.sent), len(device.fetched)))]
@@ -273,7 +273,7 @@ def test_a_round_copies_a_tree_and_a_few_sums(monkeypatch, model, kind):
     ],
     ids=str,
 )
-def test_a_fit_that_would_not_fit_is_refused_before_it_starts(monkeypatch, model, kind):
+def test_a_fit_that_needs_too_much_memory_raises_before_the_first_round(monkeypatch, model, kind):
     for free in (10, 20_000):
         device, rounds = EmulatedDevice(free=free), []
         model = clone(model).set_params(callbacks=[rounds.append])
@@ -284,8 +284,8 @@ def test_a_fit_that_would_not_fit_is_refused_before_it_starts(monkeypatch, model
 
 
 @needs_compiler
-def test_histograms_that_would_not_fit_are_refused_before_the_fit_starts(monkeypatch):
-    """Of as many leaves as there can be: by their number, by the depth and by the rows."""
+def test_histograms_that_need_too_much_memory_raise_before_the_fit(monkeypatch):
+    """The number of leaves is bounded by num_leaves, by the depth and by the rows."""
     slot = 32 * 4096
     given = problem("queries", 600)
     for leaves, parameters in [(100, {}), (128, {"max_depth": 7}), (150, {})]:
@@ -298,8 +298,8 @@ def test_histograms_that_would_not_fit_are_refused_before_the_fit_starts(monkeyp
 
 
 @needs_compiler
-def test_where_there_is_no_room_nodes_are_divided_one_by_one(monkeypatch):
-    """To divide nodes before their turn takes histograms that the tree may not need."""
+def test_without_memory_for_speculation_nodes_are_split_one_by_one(monkeypatch):
+    """Speculative splits need histograms that the tree may not use."""
     given, asked, searches, models = problem("queries", 400), [], [], []
     for enough in (True, False):
         answer = lambda _, slots, enough=enough: asked.append(slots) or enough  # noqa: E731

@@ -1,4 +1,4 @@
-"""Tables that are binned on a device, here an emulated one, beside those of the CPU."""
+"""Tables binned on an emulated device, compared with those of the CPU."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def assert_same(X, *, order=None, max_bins=255, weight=None):
 
 
 def columns(dtype, rows=1500, seed=0):
-    """Columns of all kinds: even, of few values, heavy ones, missing, constant, far apart."""
+    """Return columns of all kinds: continuous, few values, heavy ties, missing, constant, wide."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(rows, 38))
     X[:, 1] = rng.integers(-2, 3, rows)
@@ -88,12 +88,12 @@ def test_small_columns(X, max_bins, weighted):
     assert_same(X, max_bins=max_bins, weight=weight)
 
 
-def test_columns_are_sorted_some_at_a_time(monkeypatch):
+def test_columns_are_sorted_in_chunks(monkeypatch):
     monkeypatch.setattr(device_table, "MAX_SORTED_BYTES", 3 * 8 * 1500)
     assert_same(columns(np.float64))
 
 
-def test_rows_of_trees_are_those_of_the_cpu():
+def test_device_rows_have_the_codes_of_the_cpu():
     X = columns(np.float32)
     device = EmulatedDevice()
     given = {"order": np.arange(len(X)), "weight": np.ones(len(X)), "max_bins": 255}
@@ -108,7 +108,7 @@ def test_rows_of_trees_are_those_of_the_cpu():
 
 
 @pytest.mark.parametrize("layout", ["C", "F", "strided"])
-def test_rows_that_are_there_already(layout):
+def test_arrays_on_the_device(layout):
     X, device = columns(np.float32), EmulatedDevice()
     X = X[:, ::2] if layout == "strided" else np.array(X, order=layout)
     given = {"order": np.arange(len(X)), "weight": np.ones(len(X))}
@@ -120,7 +120,7 @@ def test_rows_that_are_there_already(layout):
 
 
 @pytest.mark.parametrize("what", ["objects", "room"])
-def test_other_rows_are_left_to_the_cpu(what):
+def test_unsupported_rows_are_binned_on_the_cpu(what):
     X = columns(np.float64)
     X = X.astype(object) if what == "objects" else X
     device = EmulatedDevice(free=1000 if what == "room" else 10**12)
@@ -140,8 +140,8 @@ def prepared(device, *, offset=False, categorical=()):
 
 @pytest.mark.parametrize("offset", [False, True])
 @pytest.mark.parametrize("categorical", [(), (1,)])
-def test_rows_are_put_in_the_same_order(offset, categorical):
-    """By the device, which leaves categories to the CPU."""
+def test_rows_have_the_same_order(offset, categorical):
+    """Categories are binned on the CPU."""
     given = {"offset": offset, "categorical": categorical}
     here, there = prepared(None, **given), prepared(EmulatedDevice(), **given)
     assert isinstance(there.table, DeviceTable)

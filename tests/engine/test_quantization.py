@@ -1,4 +1,4 @@
-"""Pulls and weights as integers: units, layout, and what a word can hold."""
+"""Quantized pulls and weights: units, layout and ranges of words."""
 
 import math
 from fractions import Fraction
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from precede.engine import quantization
 from precede.engine.execution import Context
-from precede.engine.quantization import MAX_BLOCK_ROWS, factors, quantize_rows
+from precede.engine.quantization import MAX_BLOCK_ROWS, power_factors, quantize_rows
 
 SIZES = st.integers(-300, 300).map(lambda k: 2.0**k)
 NUMBERS = st.lists(
@@ -20,7 +20,7 @@ NUMBERS = st.lists(
 
 
 def rounded(values, bits):
-    """Whole numbers nearest to values · 2^bits, halves to even."""
+    """Return the integers nearest to values * 2^bits, halves to even."""
     return [round(Fraction(value) * Fraction(2) ** bits) for value in values.tolist()]
 
 
@@ -72,7 +72,7 @@ def test_a_number_far_beyond_the_mean_is_not_packed(which):
 
 
 def test_the_largest_packed_numbers_leave_room_for_others():
-    """A word holds a block of rows of mean size, and any row together with some others."""
+    """A word holds a block of average rows, and any row together with some others."""
     assert (quantization.MAX_PULL, quantization.MAX_WEIGHT) == (2.0**23, 2.0**24)
     assert quantization.MAX_PULL < 2 ** (quantization.PULL_BITS - 1) / 3
     assert quantization.MAX_WEIGHT < 2**quantization.WEIGHT_BITS / 3
@@ -82,8 +82,8 @@ def test_the_largest_packed_numbers_leave_room_for_others():
 
 
 @pytest.mark.parametrize("bits", [-1070, -3, 0, 5, 1200, 2000])
-def test_two_factors_reach_beyond_the_range_of_one(bits):
-    one, other = factors(bits)
+def test_two_factors_exceed_the_range_of_one_float(bits):
+    one, other = power_factors(bits)
     assert Fraction(one) * Fraction(other) == Fraction(2) ** bits
 
 
@@ -101,7 +101,7 @@ def test_threads_and_order_change_nothing(wide, tiny_thresholds):
     assert (alone.total, alone.exact_bits) == (shared.total, shared.exact_bits)
 
 
-def test_nothing_to_learn_from_is_none():
+def test_zero_pulls_or_weights_give_none():
     assert quantize_rows(np.zeros(3), np.ones(3), Context(1)) is None
     assert quantize_rows(np.ones(3), np.zeros(3), Context(1)) is None
     assert quantize_rows(np.empty(0), np.empty(0), Context(1)) is None

@@ -1,4 +1,4 @@
-"""Candidates of RankBoost+ on a device that the CPU emulates, beside those of the CPU."""
+"""Candidate stumps of RankBoost+ on an emulated device, compared with those of the CPU."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Trees laid out for a device, here one that the CPU emulates."""
+"""Prediction of trees on an emulated device."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Trees that several machines grow together, each on a device that the CPU emulates.
+"""Trees grown by several workers, each on an emulated device.
 
 Fits on a cluster are in tests/dask/test_devices.py.
 """
@@ -15,7 +15,7 @@ pytestmark = needs_compiler
 
 
 class Lost:
-    """A station that is lost at one of its steps, once."""
+    """A session that fails once, at one of its steps."""
 
     left = 0
 
@@ -38,7 +38,7 @@ class Lost:
 @pytest.mark.parametrize("subsample", [1.0, 0.5])
 @pytest.mark.parametrize("lost", [0, 5, 12, 15])
 @pytest.mark.parametrize("ends", [[100, 101], [0, 0], [1, 2], [150]])
-def test_machines_with_few_rows_or_none_and_machines_that_are_lost(ends, lost, subsample):
+def test_workers_with_few_or_no_rows_and_lost_workers(ends, lost, subsample):
     device, rng = EmulatedDevice(), np.random.default_rng(1)
     rows = rng.normal(size=(150, 35))  # more features than one block of threads takes
     rows[::4, 2] = np.nan

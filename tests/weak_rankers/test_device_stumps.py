@@ -1,4 +1,4 @@
-"""Stumps searched on a device that the CPU emulates, beside those of the CPU: the same bits."""
+"""Search for stumps on an emulated device: the same bits as on the CPU."""
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def assert_equal(given, X, y, qid, estimator=RankBoost, sample_weight=None):
     ],
     ids=str,
 )
-def test_models_are_equal_to_the_bit(device, given):
+def test_models_have_the_same_bits(device, given):
     assert_equal(given, *problem(1))
     assert {"stump_fill", "stump_search", "stump_values"} <= {*device.launched}
     assert ("level_pulls" in device.launched) == ("rank_weight" not in given)
@@ -78,7 +78,7 @@ def test_push(price, queries):
 
 
 @pytest.mark.usefixtures("device")
-def test_other_losses_are_pulled_where_they_can_be_stepped_along():
+def test_other_losses():
     X, y, qid = problem(3, 120)
     assert_equal({"loss": "logistic", "price": 1}, X, y, qid, PushRanker)
 
@@ -98,7 +98,7 @@ def test_trees_by_exact_steps(estimator):
 
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("estimator", [RankBoost, PushRanker])
-def test_rankers_without_mistakes(estimator):
+def test_perfect_weak_rankers(estimator):
     X, y, _ = problem(8)
     X[:, 0] = 2 * (y > 1)
     models = [estimator(device=name).fit(X, y > 1) for name in ("cpu", "cuda")]
@@ -135,7 +135,7 @@ def test_warm_starts():
         ({"select": "decrease"}, r"use select='slope', or device='cpu'"),
     ],
 )
-def test_what_is_searched_on_the_cpu_is_refused(given, match):
+def test_searches_of_the_cpu_only_raise(given, match):
     with pytest.raises(ValueError, match=match):
         RankBoost(**given, device="cuda").fit(*problem(6)[:2])
 
@@ -143,7 +143,7 @@ def test_what_is_searched_on_the_cpu_is_refused(given, match):
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_searches_with_ties(data):
-    """Few distinct pulls, so that many edges tie; columns that repeat, turned or shifted."""
+    """Few distinct pulls, so that many edges tie, and columns repeated with the sign changed."""
     rows, features = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 6))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
     X = rng.integers(0, data.draw(st.integers(1, 5)), (rows, features)).astype(float)
@@ -156,12 +156,12 @@ def test_searches_with_ties(data):
     signs = data.draw(
         st.sampled_from([None, [int(each) for each in rng.integers(-1, 2, features)]])
     )
-    rising = signs is None and data.draw(st.booleans())
+    positive_only = signs is None and data.draw(st.booleans())
     table, device = Table.build(X), EmulatedDevice()
     found = []
     for context in (Context(1), Context(1, device)):
         search = Stumps(monotone_constraints=signs).start(table, context)
-        search = search.restrict_to_positive() if rising else search
+        search = search.restrict_to_positive() if positive_only else search
         found.append([search.best(each, allowed) for each in (pull, -pull, pull[::-1].copy())])
     assert found[0] == found[1]
     for one, other in zip(*found, strict=True):
@@ -171,7 +171,7 @@ def test_searches_with_ties(data):
 
 @pytest.mark.parametrize("rows", [4100, 9000])
 def test_carries_between_words(monkeypatch, rows):
-    """Blocks of more rows than words of 20 bits hold, and pulls with all bits set."""
+    """More rows per block than words of 20 bits hold, and pulls with all bits set."""
     monkeypatch.setattr(device_columns, "TARGET_BLOCKS", 1)
     rng = np.random.default_rng(rows)
     table = Table.build(rng.integers(0, 2, (rows, 2)).astype(float))

@@ -1,4 +1,4 @@
-"""Trees grown on a device that the CPU emulates, beside those of the CPU: the same bits."""
+"""Trees grown on an emulated device: the same bits as on the CPU."""
 
 import numpy as np
 import pytest
@@ -65,14 +65,14 @@ def assert_equal(given, X, y, qid, estimator=BoostedRanker):
     ],
     ids=str,
 )
-def test_models_are_equal_to_the_bit(device, given):
+def test_models_have_the_same_bits(device, given):
     assert_equal(given, *problem(1))
     assert {"move", "fill", "search", "leaf_sums"} <= {*device.launched}
 
 
 @pytest.mark.usefixtures("device")
 def test_many_tiles(monkeypatch):
-    """Rows of a node are moved, summed and read by several blocks."""
+    """Several thread blocks partition and sum the rows of a node."""
     monkeypatch.setattr(cuda, "MIN_FILL_TILE", 1)
     monkeypatch.setattr(cuda, "MAX_FILL_TILE", 70)
     rows = 5 * max(cuda.PARTITION_TILE, cuda.LEAF_TILE) // 4
@@ -81,14 +81,14 @@ def test_many_tiles(monkeypatch):
 
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("lists", [2, 3, 5])
-def test_trees_deeper_than_there_are_lists(monkeypatch, lists):
+def test_trees_deeper_than_the_number_of_lists(monkeypatch, lists):
     for module in (cuda, device_trees):
         monkeypatch.setattr(module, "LISTS", lists)
     assert_equal({"num_leaves": 60, "min_child_samples": 1}, *problem(8, 300))
 
 
-def test_few_questions_for_each_tree(device):
-    """Nodes are divided together, so that the device is not asked for every split."""
+def test_few_batches_for_each_tree(device):
+    """Nodes are split in batches, rather than one launch for each split."""
     X, y, qid = problem(9, 2000)
     BoostedRanker(n_estimators=5, num_leaves=31, device="cuda").fit(X, y, qid=qid)
     assert device.launched.count("search") <= 5 * 10
@@ -117,7 +117,7 @@ def test_qbrank_with_labels():
 
 
 @pytest.mark.usefixtures("device")
-def test_families_that_are_not_grown_there_are_refused():
+def test_families_without_a_device_implementation_raise():
     X, y, qid = problem(6)
     with pytest.raises(ValueError, match="device='cuda' is for trees"):
         BoostedRanker(weak_rankers="features", device="cuda").fit(X, y, qid=qid)
@@ -145,7 +145,7 @@ def test_warm_starts_and_interruptions():
 @pytest.mark.parametrize("rows", [0, 1, 31, 2048, 2049, 5000])
 @pytest.mark.parametrize("share", [0.0, 1e-9, 0.3, 0.999, 1.0])
 def test_draws(rows, share):
-    """The rows that the CPU draws, in their order."""
+    """The rows sampled on the device are those of the CPU, in their order."""
     device = EmulatedDevice()
     keys = np.random.default_rng(rows).integers(0, 2**64, rows, np.uint64)
     for numbers in ((0, 0, 0), (12345, 7, 2), (2**32 - 1, 999, 0)):

@@ -29,7 +29,7 @@ from precede.engine.exact import (
     to_integers,
 )
 from precede.engine.execution import Context
-from precede.engine.histograms.columns import Histograms, sums_from
+from precede.engine.histograms.columns import Histograms, suffix_sums
 from precede.engine.table import MISSING
 from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext
@@ -615,7 +615,7 @@ def _edges_of_stumps(
 ) -> Floats:
     """Edges of stumps from the histograms of all machines, one row for each feature."""
     return (
-        sums_from(histogram)[row, first] + np.where(missing, histogram[row, MISSING], 0)
+        suffix_sums(histogram)[row, first] + np.where(missing, histogram[row, MISSING], 0)
     ) / SCALE
 
 

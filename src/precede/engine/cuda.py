@@ -24,7 +24,12 @@ import numpy as np
 
 from precede.engine.arrays import Array, Flags, Floats, Integers, Keys, Rows, Signs
 from precede.engine.exact import from_fixed_point
-from precede.engine.quantization import Quantization, QuantizedRows, factors, plan_quantization
+from precede.engine.quantization import (
+    Quantization,
+    QuantizedRows,
+    plan_quantization,
+    power_factors,
+)
 
 if TYPE_CHECKING:
     from precede.engine.table import Table
@@ -53,7 +58,7 @@ PARTITION_TILE, MAX_FILL_TILE, LEAF_TILE = 2048, 4000, 4096
 GROUP = 32
 FILL_SHARED_BYTES = 2 * GROUP * 257 * 4
 # Queries of up to this many rows are kept in shared memory while their pairs are summed.
-HELD = 1024
+MAX_SHARED_ROWS = 1024
 # Row lists: the rows of a node are partitioned into the list of the next depth, so that the ranges
 # of all nodes above stay valid. Below a depth of LISTS - 2 the last two lists alternate.
 LISTS = 18
@@ -501,7 +506,7 @@ class DeviceRows:
         second = self._device.arrays.empty(pull.size if plan.wide else 0, np.int64)
         self._device.over_rows(
             "pack", pull.size, int(plan.wide), plan.count_bits, pull, weight,
-            *factors(plan.pull_bits), *factors(plan.weight_bits), first, second,
+            *power_factors(plan.pull_bits), *power_factors(plan.weight_bits), first, second,
         )  # fmt: skip
         return plan.rows(first, second)
 
@@ -642,7 +647,7 @@ class DeviceRows:
             self._device.launch(
                 "leaf_sums", count, 256, self._device.put(leaves),
                 self._device.put(np.array(start)), len(leaves), self.lists, np.int64(self.n_rows),
-                pull, weight, *factors(bits[0]), *factors(bits[1]), sums,
+                pull, weight, *power_factors(bits[0]), *power_factors(bits[1]), sums,
             )  # fmt: skip
         return self._device.get(sums)
 

@@ -37,8 +37,8 @@ __all__ = [
     "MAX_BLOCK_ROWS",
     "Quantization",
     "QuantizedRows",
-    "factors",
     "plan_quantization",
+    "power_factors",
     "quantize_rows",
     "shared_quantization",
 ]
@@ -95,7 +95,7 @@ def quantize_rows(
     plan = shared_quantization(pull, weight, context, wide=wide)
     if plan is None:
         return None
-    scale = *factors(plan.pull_bits), *factors(plan.weight_bits)
+    scale = *power_factors(plan.pull_bits), *power_factors(plan.weight_bits)
     first, second = np.empty(pull.size, np.int64), np.empty(pull.size * plan.wide, np.int64)
     small = is_small("rows", pull.size)
     if plan.wide:
@@ -172,10 +172,10 @@ def plan_quantization(
     return Quantization(wide, pull_bits, weight_bits, count_bits, total, total_weight, exact_bits)
 
 
-def factors(bits: int) -> tuple[float, float]:
+def power_factors(bits: int) -> tuple[float, float]:
     """Return two factors of ``2**bits``, which itself may exceed the range of floats.
 
-    >>> factors(3)
+    >>> power_factors(3)
     (2.0, 4.0)
     """
     half = bits // 2

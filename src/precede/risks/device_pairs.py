@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from precede.engine.arrays import Floats
-from precede.engine.cuda import HELD, Device
+from precede.engine.cuda import MAX_SHARED_ROWS, Device
 from precede.engine.execution import Context
 from precede.engine.portable import log_of
 from precede.engine.pull import Pull
@@ -110,7 +110,7 @@ class DeviceEnumeratedRisk(DevicePull, EnumeratedRisk):
         self._range_arrays = put(self._level_ranges), put(layout.level_start)
         self._weights = self._weight, put(layout.loser_weight)
         self._grade = put(layout.grade[: layout.n_graded]) if self.loss.gap else None
-        self._shared_rows = min(self._max_rows, HELD)
+        self._shared_rows = min(self._max_rows, MAX_SHARED_ROWS)
         self._scratch = self._device.zeros(4, rows)
         self._winner_twos = self._device.zeros(rows, dtype=np.int32)
         self._range_weights = self._device.zeros(len(self._level_ranges))

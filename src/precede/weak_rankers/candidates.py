@@ -16,7 +16,7 @@ from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.execution import Context
-from precede.engine.histograms.columns import Histograms, sums_from
+from precede.engine.histograms.columns import Histograms, suffix_sums
 from precede.engine.query_layout import QueryLayout
 from precede.engine.table import Table
 from precede.weak_rankers.base import Family, WeakRanker
@@ -113,7 +113,7 @@ class Candidates:
 
     def _sums(self, integers: Integers) -> Integers:
         """Return the sum of integers, modulo 2^64, over the rows where each candidate is 1."""
-        return sums_from(self._histograms.sums(integers))[self.feature, self.first]
+        return suffix_sums(self._histograms.sums(integers))[self.feature, self.first]
 
     def _drop_duplicates(self, layout: QueryLayout) -> None:
         """Keep the first of candidates that are equal or opposite over pairs."""

@@ -10,7 +10,7 @@ from precede.engine.arrays import Floats, Integers
 from precede.engine.cuda import Device
 from precede.engine.exact import SCALE
 from precede.engine.execution import Context
-from precede.engine.histograms.columns import sums_from
+from precede.engine.histograms.columns import suffix_sums
 from precede.engine.histograms.device_columns import DeviceColumns
 from precede.engine.query_layout import QueryLayout
 from precede.engine.table import Table
@@ -44,7 +44,7 @@ class DeviceCandidates(Candidates):
         sums = (
             self._device.get(self._device_columns.sums(pull)).view(np.int64)[:-1].reshape(-1, 256)
         )
-        return sums_from(sums)[self.feature, self.first] / SCALE
+        return suffix_sums(sums)[self.feature, self.first] / SCALE
 
 
 class DeviceSpan(LinearSpan):

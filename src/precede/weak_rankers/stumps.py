@@ -14,7 +14,13 @@ from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers, Signs
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, all_reduce_sum
 from precede.engine.execution import Context, is_small
-from precede.engine.histograms.columns import ABREAST, BINS, Histograms, best_cuts, search_in_turn
+from precede.engine.histograms.columns import (
+    BINS,
+    GROUP_SIZE,
+    Histograms,
+    best_cuts,
+    search_by_bound,
+)
 from precede.engine.pull import Factors, decreases
 from precede.engine.table import MISSING, Bins, FeatureBins, Table, choose_cuts
 from precede.engine.ties import TIE_OF_DECREASES, first_tied, least_tied
@@ -202,7 +208,7 @@ class StumpSearch(Search):
         self._slack = np.full(features, MAX_BOUND)
         self._last_best_edge = 0
         self._last_drift = 0  # used only if the rows are distributed
-        self._histogram_buffer = np.empty((ABREAST, BINS), np.int64)
+        self._histogram_buffer = np.empty((GROUP_SIZE, BINS), np.int64)
         self._is_small = is_small("cells", table.n_used_rows * features)
         self.evaluated = 0
 
@@ -246,7 +252,7 @@ class StumpSearch(Search):
         """Evaluate features by decreasing bound while one could win; return the best edge."""
         streamed, order = self._table.streamed, _order_by_bound(bound)
         if not streamed and self._signs is None and (self._is_small or self._context.jobs == 1):
-            best_edge, count = search_in_turn(
+            best_edge, count = search_by_bound(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound, order,
                 self._best, self._slack, self._positive_only, self._histogram_buffer,
             )  # fmt: skip
@@ -255,7 +261,7 @@ class StumpSearch(Search):
         best_edge, done = 0, 0
         # The best edge rarely grows between rounds, so the first batch holds all features that
         # could exceed the last best edge. From disk, every batch is small.
-        min_width = ABREAST * self._context.jobs
+        min_width = GROUP_SIZE * self._context.jobs
         width = (
             min_width if streamed else max(min_width, int(np.sum(bound >= self._last_best_edge)))
         )
@@ -353,7 +359,7 @@ class StumpSearch(Search):
         """Return the masses of the concordant and discordant pairs of every stump."""
         table = self._table
         sums = np.zeros((table.n_features, 2, 2, 258), np.int64)
-        width = ABREAST * self._context.jobs if table.streamed else table.n_features
+        width = GROUP_SIZE * self._context.jobs if table.streamed else table.n_features
         for first in range(0, table.n_features, width):
             chunk = slice(first, first + width)
             self._context.run(

@@ -23,7 +23,7 @@ from precede.engine.hashing import hash_keys
 from precede.engine.histograms.nodes import RowHistograms
 from precede.engine.parameters import check_integer, check_range
 from precede.engine.pull import HESSIANS, Pull
-from precede.engine.quantization import QuantizedRows, factors, quantize_rows
+from precede.engine.quantization import QuantizedRows, power_factors, quantize_rows
 from precede.engine.table import Table
 from precede.judgments import column_numbers, columns_in_order
 from precede.weak_rankers.base import Family, SearchResult, monotone_signs
@@ -454,7 +454,7 @@ class TreeSearch(RegressionSearch):
         bits = quantized.exact_bits
         ranges = grown.leaf_ranges
         size = int(ranges[1].max())  # the last leaf may have no row on this machine
-        powers = *factors(bits[0]), *factors(bits[1])
+        powers = *power_factors(bits[0]), *power_factors(bits[1])
         lists = self._grower.row_lists[0], self._grower.row_lists[1]
 
         def sum_chunk(low: int, high: int) -> Integers:

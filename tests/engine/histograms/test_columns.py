@@ -1,4 +1,4 @@
-"""Sums over bins, against sums taken one cell at a time."""
+"""Histograms of columns, compared with sums taken one cell at a time."""
 
 import numpy as np
 import pytest
@@ -11,8 +11,8 @@ from precede.engine.execution import Context
 from precede.engine.histograms.columns import (
     Histograms,
     best_cuts,
-    search_in_turn,
-    sums_from,
+    search_by_bound,
+    suffix_sums,
 )
 from precede.engine.table import Table
 from precede.engine.ties import least_tied
@@ -29,7 +29,7 @@ def naive_sums(codes, integers):
 
 
 @given(TABLES, st.integers(0, 2**32 - 1))
-def test_sums_are_those_of_one_cell_at_a_time(X, seed):
+def test_sums_equal_naive_sums(X, seed):
     rng = np.random.default_rng(seed)
     table = Table.build(X)
     rows, features = table.n_used_rows, rng.permutation(table.n_features)
@@ -68,24 +68,24 @@ def test_threads_and_streaming_change_nothing(features, shape, tiny_thresholds):
     assert released == list(range(features))
 
 
-def test_sums_from_each_code_up_leave_the_missing_out():
+def test_suffix_sums_exclude_missing_values():
     sums = np.random.default_rng(0).integers(-9, 9, (2, 256))
     expected = [[row[code:255].sum() for code in range(256)] for row in sums]
-    assert_array_equal(sums_from(sums), expected)
+    assert_array_equal(suffix_sums(sums), expected)
 
 
 @given(TABLES, st.integers(0, 2**32 - 1), st.booleans())
-def test_a_search_in_turn_finds_what_the_histograms_show(X, seed, rising):
+def test_a_search_by_bound_equals_a_search_of_histograms(X, seed, positive_only):
     rng = np.random.default_rng(seed)
     table = Table.build(X)
     integers = rng.integers(-(2**40), 2**40, table.n_used_rows)
     bins, missing = table.bins.n_bins, table.bins.has_missing
-    expected = best_cuts(Histograms(table).sums(integers), bins, missing, rising, -1)
+    expected = best_cuts(Histograms(table).sums(integers), bins, missing, positive_only, -1)
     best = np.zeros((table.n_features, 3), np.int64)
     slack = np.full(table.n_features, 1 << 62)
-    most, count = search_in_turn(
+    most, count = search_by_bound(
         table.codes, integers, bins, missing, slack.copy(), rng.permutation(table.n_features), best,
-        slack, rising, np.empty((4, 256), np.int64),
+        slack, positive_only, np.empty((4, 256), np.int64),
     )  # fmt: skip
     assert count == table.n_features
     assert not slack.any()
@@ -93,7 +93,7 @@ def test_a_search_in_turn_finds_what_the_histograms_show(X, seed, rising):
     assert most == np.abs(expected[:, 0]).max()
 
 
-def test_of_cuts_that_tie_the_first_is_taken():
+def test_the_first_of_tied_cuts_is_chosen():
     histogram = np.zeros((1, 256), np.int64)
     histogram[0, :4] = [0, -5, 5, 2**60]  # from code 1 up, 2 up and 3 up: 2^60, + 5, + 0
     edge, first, side = best_cuts(histogram, np.array([4]), np.array([False]), False, -1)[0]

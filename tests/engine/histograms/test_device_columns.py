@@ -1,4 +1,4 @@
-"""Sums of pulls over bins on a device that the CPU emulates."""
+"""Histograms of pulls on an emulated device."""
 
 import numpy as np
 import pytest
@@ -13,9 +13,9 @@ pytestmark = needs_compiler
 
 
 @pytest.mark.parametrize("features", [1, 5, 33])
-@pytest.mark.parametrize("fewest", [1, 500])
-def test_sums_are_those_of_a_loop(monkeypatch, features, fewest):
-    monkeypatch.setattr(device_columns, "MIN_BLOCK_ROWS", fewest)
+@pytest.mark.parametrize("min_rows", [1, 500])
+def test_sums_equal_naive_sums(monkeypatch, features, min_rows):
+    monkeypatch.setattr(device_columns, "MIN_BLOCK_ROWS", min_rows)
     rng = np.random.default_rng(features)
     X = rng.integers(0, 9, (700, features)).astype(float)
     X[rng.random(X.shape) < 0.1] = np.nan

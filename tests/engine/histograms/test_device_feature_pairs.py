@@ -1,4 +1,4 @@
-"""Sums over pairs of features on a device that the CPU emulates: the integers of the CPU."""
+"""Histograms of pairs of features on an emulated device, compared with those of the CPU."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_sums(monkeypatch, features, most):
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_all_rows_in_one_cell(sign):
-    """The largest sums there are, of pulls of one sign."""
+    """The largest possible sums, of pulls of one sign."""
     codes, triples = np.zeros((3, 900), np.uint8), triple_cover(3)
     words = pair_words(np.full(900, sign), np.ones(900), Context(1)).words
     found = DeviceTriples(EmulatedDevice(), codes, words).sums(triples)
@@ -54,8 +54,8 @@ def test_strengths():
     assert set(nothing.values()) == {0.0}
 
 
-def test_triples_are_no_more_than_a_grid_has_blocks(monkeypatch):
-    """65,535 at most in its second direction, which 631 features would exceed."""
+def test_launches_respect_the_grid_limit(monkeypatch):
+    """A grid has at most 65,535 blocks in its second dimension; 631 features would exceed it."""
     device, grids = EmulatedDevice(), []
     monkeypatch.setattr(device, "launch", lambda _, grid, *__: grids.append(grid))
     monkeypatch.setattr(device, "zeros", lambda *shape, dtype: np.zeros((shape[0], 1), dtype))
@@ -65,13 +65,13 @@ def test_triples_are_no_more_than_a_grid_has_blocks(monkeypatch):
     assert max(high for _, high in grids) < 65_536
 
 
-def test_what_does_not_fit_is_refused():
+def test_too_little_memory_raises():
     with pytest.raises(ValueError, match=r"all pairs of features would take .* use device='cpu'"):
         DeviceTriples(EmulatedDevice(free=10), np.zeros((3, 9), np.uint8), np.zeros(9, np.int64))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential"])
-def test_glass_boxes_are_equal_to_the_bit(monkeypatch, loss):
+def test_glass_box_models_have_the_same_bits(monkeypatch, loss):
     device, known = EmulatedDevice(), base.open_device
     monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Sums over cells of pairs: every pair is in one triple, and sums do not depend on threads."""
+"""Histograms of pairs of features, the cover of pairs by triples, and independence of threads."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from precede.engine.histograms.feature_pairs import pair_sums, pair_words, tripl
 
 
 @pytest.mark.parametrize("count", range(2, 40))
-def test_each_pair_is_in_one_triple(count):
+def test_each_pair_is_in_exactly_one_triple(count):
     found = [
         (a, b)
         for triple in triple_cover(count).tolist()
@@ -19,7 +19,7 @@ def test_each_pair_is_in_one_triple(count):
     assert sorted(found) == [(a, b) for a in range(count) for b in range(a + 1, count)]
 
 
-def test_sums_of_triples_are_those_of_pairs_and_of_a_loop():
+def test_triple_sums_equal_pair_sums_and_naive_sums():
     generator = np.random.default_rng(0)
     codes = generator.integers(0, 16, (5, 500)).astype(np.uint8)
     words = generator.integers(-(2**50), 2**50, 500)
@@ -36,7 +36,7 @@ def test_sums_of_triples_are_those_of_pairs_and_of_a_loop():
             assert_array_equal(sums[t, 0], slow)
 
 
-def test_words_hold_pull_and_weight_whatever_their_size():
+def test_words_hold_pull_and_weight_of_any_magnitude():
     generator = np.random.default_rng(0)
     for scale in (1e-300, 1.0, 1e300):
         pull, weight = scale * generator.normal(size=1000), scale * generator.random(1000)

@@ -1,6 +1,6 @@
-"""Sums of the rows of a node, against sums taken one cell at a time.
+"""Histograms of nodes, compared with sums taken one cell at a time.
 
-Splits are compared with those of the naive twin in `weak_rankers/test_tree_grower.py`.
+Splits are compared with those of a naive grower in `weak_rankers/test_tree_grower.py`.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ TABLES = st.integers(1, 12).flatmap(some.tables)
 
 
 def sums_of_rows(table, features, rows, pulls, weights, count_bits):
-    """Pull, and weight and count, of every bin of every feature, one cell at a time."""
+    """Return pull, and weight and count, of every bin of every feature, one cell at a time."""
     sums = []
     for feature in features:
         codes = [*range(table.bins.n_bins[feature]), 255]
@@ -34,7 +34,7 @@ def sums_of_rows(table, features, rows, pulls, weights, count_bits):
 
 
 def bins_of(histograms):
-    """Where the bins of every feature are, that of missing values last."""
+    """Return the bins in use of all features; that of missing values is the last of each."""
     return np.concatenate([
         first + np.arange(bins + 1)
         for first, bins in zip(histograms.start[:-1], histograms.n_bins, strict=True)
@@ -42,8 +42,8 @@ def bins_of(histograms):
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_rounds_of_wide_and_of_packed_numbers_follow_each_other(jobs, monkeypatch):
-    """Weights by rank may ask for packed numbers in one round and for wide ones in the next."""
+def test_wide_and_packed_rounds_alternate(jobs, monkeypatch):
+    """Rank weights may need packed numbers in one round and wide ones in the next."""
     rng = np.random.default_rng(0)
     table, rows = Table.build(rng.normal(size=(500, 3))), np.arange(500, dtype=np.int32)
     pull, weight = rng.integers(-9, 10, 500).astype(float), rng.integers(1, 5, 500).astype(float)
@@ -97,7 +97,7 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
     assert_array_equal(histograms.codes[:, : features.size], table.codes[features].T)
 
 
-def test_a_table_on_disk_is_copied_to_rows_in_parts():
+def test_a_table_on_disk_is_transposed_in_chunks():
     rng = np.random.default_rng(0)
     table = Table.build(rng.normal(size=(40, 11)).round(1))
     released = []
@@ -123,7 +123,7 @@ def test_a_table_on_disk_is_copied_to_rows_in_parts():
     st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-def test_rows_are_moved_in_their_order(codes, layout, packed, seed):
+def test_partitioned_rows_keep_their_order(codes, layout, packed, seed):
     rng = np.random.default_rng(seed)
     (offset, step), n = layout, len(codes)
     column = np.zeros(offset + step * n, np.uint8)

@@ -4,7 +4,7 @@
 for stumps needs of the rows. Sums of integers have the same bits in any order
 (`precede.engine.exact`), so histograms of chunks of rows, of threads and of machines can be added.
 
-`best_cuts` finds the threshold with the largest edge in each histogram. `search_in_turn` fills and
+`best_cuts` finds the threshold with the largest edge in each histogram. `search_by_bound` fills and
 searches histograms in one kernel on one thread: on small tables separate calls would cost more than
 the sums.
 """
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from precede.engine.table import Table
 
 __all__ = [
-    "ABREAST",
     "BINS",
+    "GROUP_SIZE",
     "Histograms",
     "best_cuts",
-    "search_in_turn",
-    "sums_from",
+    "search_by_bound",
+    "suffix_sums",
 ]
 
 
@@ -37,7 +37,7 @@ __all__ = [
 BINS = 256
 # Features whose histograms are filled in one pass, so that each integer is read once for all of
 # them and consecutive additions go to different bins, which do not wait for each other.
-ABREAST = 4
+GROUP_SIZE = 4
 
 
 class Histograms:
@@ -85,27 +85,34 @@ class Histograms:
         small = is_small("cells", table.n_features * numbers.size)
         sums = np.zeros((features.size, BINS, *integers.shape[1:]), np.int64)
         # From disk a few columns are read at a time.
-        width = ABREAST * self._context.jobs if table.streamed else max(1, features.size)
+        width = GROUP_SIZE * self._context.jobs if table.streamed else max(1, features.size)
         for first in range(0, features.size, width):
             chunk, out = features[first : first + width], sums[first : first + width]
             columns = chunk, table.codes
             if rows is not None:
                 columns = np.arange(chunk.size), table.codes[np.ix_(chunk, rows)]
             if integers.ndim == 1:
-                run(_fill_groups, -(-chunk.size // ABREAST), *columns, numbers, out, small=small)
+                run(
+                    _fill_groups,
+                    -(-chunk.size // GROUP_SIZE),
+                    *columns,
+                    numbers,
+                    out,
+                    small=small,
+                )
             else:
                 run(_fill_many, chunk.size, *columns, numbers, out, small=small)
             table.release(chunk)
         return sums
 
 
-def sums_from(histograms: Integers) -> Integers:
+def suffix_sums(histograms: Integers) -> Integers:
     """Return suffix sums of histograms (features, 256): of the codes from each one up to 254.
 
     Missing values (255) are left out, and the last entry is 0.
 
     >>> import numpy as np
-    >>> sums_from(np.ones((1, 256), np.int64))[0, [0, 254, 255]]
+    >>> suffix_sums(np.ones((1, 256), np.int64))[0, [0, 254, 255]]
     array([255,   1,   0])
     """
     sums = np.zeros_like(histograms)
@@ -113,7 +120,7 @@ def sums_from(histograms: Integers) -> Integers:
     return sums
 
 
-assert (BINS, ABREAST) == (256, 4), "the kernels below write these numbers out"
+assert (BINS, GROUP_SIZE) == (256, 4), "the kernels below write these numbers out"
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -227,7 +234,7 @@ def best_cuts(
 
 
 @njit(cache=True, nogil=True)
-def search_in_turn(
+def search_by_bound(
     codes: Bytes, integers: Integers, n_bins: Integers, missing: Flags, bound: Integers,
     order: Integers, best: Integers, slack: Integers, positive_only: bool, histogram: Integers,
 ) -> tuple[Integer, int]:  # fmt: skip

@@ -21,7 +21,7 @@ from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import exact_sum
 from precede.engine.execution import Context, is_small
-from precede.engine.quantization import factors
+from precede.engine.quantization import power_factors
 
 __all__ = ["SIDE", "PairWords", "pair_sums", "pair_words", "triple_cover", "triple_sums"]
 
@@ -63,7 +63,7 @@ def pair_words(pull: Floats, weight: Floats, context: Context) -> PairWords | No
     bits = TOTAL_BITS - math.frexp(total)[1], TOTAL_BITS - math.frexp(total_weight)[1]
     words = np.empty(pull.size, np.int64)
     context.run(
-        _pack, pull.size, pull, weight, *factors(bits[0]), *factors(bits[1]), words,
+        _pack, pull.size, pull, weight, *power_factors(bits[0]), *power_factors(bits[1]), words,
         small=is_small("rows", pull.size),
     )  # fmt: skip
     return PairWords(words, math.ldexp(1.0, -bits[0]), math.ldexp(1.0, -bits[1]))

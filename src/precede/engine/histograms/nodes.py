@@ -68,7 +68,7 @@ from numpy.typing import NDArray
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers, Rows, Signs
 from precede.engine.compiling import INNER
 from precede.engine.execution import Context, is_small
-from precede.engine.histograms.columns import ABREAST
+from precede.engine.histograms.columns import GROUP_SIZE
 from precede.engine.portable_kernels import fmax, fmin
 from precede.engine.quantization import QuantizedRows
 from precede.engine.thread_team import add, add_two, load, new_control_block, sched_yield, store
@@ -198,7 +198,7 @@ def first_bins(n_bins: Integers) -> Integers:
     array([ 0,  4, 16])
     """
     # An odd number of cache lines (of four bins) each, for the reason given at STRIDE.
-    sizes = ABREAST * (-(-(n_bins + 1) // ABREAST) | 1)
+    sizes = GROUP_SIZE * (-(-(n_bins + 1) // GROUP_SIZE) | 1)
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
@@ -243,10 +243,10 @@ class RowHistograms:
         self.n_bins = table.bins.n_bins[features]
         self.start = first_bins(self.n_bins)
         self.size = int(self.start[-1])
-        words = max(1, -(-features.size // ABREAST))
-        self.codes = np.zeros((self.n_rows, ABREAST * words), np.uint8)
+        words = max(1, -(-features.size // GROUP_SIZE))
+        self.codes = np.zeros((self.n_rows, GROUP_SIZE * words), np.uint8)
         # From disk a few columns are read at a time.
-        width = ABREAST * context.jobs if table.streamed else max(1, features.size)
+        width = GROUP_SIZE * context.jobs if table.streamed else max(1, features.size)
         for first in range(0, features.size, width):
             chunk = features[first : first + width]
             context.run(
@@ -255,7 +255,7 @@ class RowHistograms:
             )  # fmt: skip
             table.release(chunk)
         self.words = self.codes.view(np.uint32)
-        self._block_size = ABREAST * words * STRIDE
+        self._block_size = GROUP_SIZE * words * STRIDE
         # Memory is reused: to allocate it takes longer than to sum.
         self._spare_blocks: list[Integers] = []
         self._spare_sums: list[Integers] = []
@@ -570,7 +570,7 @@ def _found_split(children: NDArray[Any], child: int) -> SplitFound:
     return gain, *split
 
 
-assert (ABREAST, STRIDE, ROUNDING) == (4, 264, 2.0**-36), "the kernels below write these out"
+assert (GROUP_SIZE, STRIDE, ROUNDING) == (4, 264, 2.0**-36), "the kernels below write these out"
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -2155,7 +2155,7 @@ extern "C" __global__ void query_levels(int queries, const i64* query_start, con
   log_query[query] = total;
 }
 
-// Logarithm of a sum of exponentials, by one thread block; see `log_total` in engine/exact.py.
+// Logarithm of a sum of exponentials, by one thread block; see `log_sum_exp` in engine/exact.py.
 extern "C" __global__ void log_of_sum(int count, const double* logs, double* result) {
   __shared__ double tops[32];
   __shared__ i64 room[32];

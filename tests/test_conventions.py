@@ -568,10 +568,6 @@ BANNED = {
     "unwatched": "not monitored", "dealt": "scatter", "peers": "workers",
     "place": "row, position, index or rank", "places": "rows, positions, indices or ranks",
 }  # fmt: skip
-# Former names that go on working: an attribute of disk tables, and a parameter of `draw_strips`.
-OLD_NAMES = {"n_places", "places"}
-# What tables on disk were written with before.
-OLD_KEYS = {"files/disk.py": {"places"}}
 # Plain English is free, such as "in place" or "takes its place".
 IN_PROSE = set(BANNED) - {"paid", "told", "watch", "watches", "watching", "place", "places"}
 PLACE = re.compile(
@@ -591,9 +587,8 @@ def test_words_are_those_of_the_glossary(path):
             prose.append(token.string)
         elif token.type == tokenize.STRING:  # of a dictionary, such as the facts of a report
             keys.add(token.string.strip("\"'"))
-    former = OLD_KEYS.get(path.relative_to(SOURCE).as_posix(), set())
-    assert keys & BANNED.keys() == former
-    wrong = {name for name in names - OLD_NAMES if BANNED.keys() & name.lower().split("_")}
+    assert not keys & BANNED.keys()
+    wrong = {name for name in names if BANNED.keys() & name.lower().split("_")}
     text = "\n".join(prose)
     wrong |= {word for word in re.findall(r"\w+", text) if word.lower() in IN_PROSE}
     assert {word: BANNED.get(word.lower()) for word in wrong} == {}
@@ -646,30 +641,6 @@ def test_what_users_need_is_shown_and_the_rest_is_importable():
     assert not shown & {"engine", "annotations", "lazy_loader", "provide_cache"}
     for name in shown:
         assert getattr(precede, name) is not None
-
-
-def isort_key(name):
-    return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
-
-
-def test_module_lists_of_names_are_sorted_and_true():
-    for path in MODULES:
-        if path.stem == "__init__":
-            continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        lists = [
-            ast.literal_eval(node.value)
-            for node in tree.body
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-        ]
-        assert len(lists) == 1, f"{path} needs one __all__"
-        # Capitals first, as ruff sorts it: constants, classes, functions.
-        assert sorted(lists[0], key=isort_key) == lists[0], path
-        assert set(lists[0]) <= {
-            getattr(node, "name", None)
-            or getattr(getattr(node, "targets", [getattr(node, "target", None)])[0], "id", None)
-            for node in tree.body
-        }, path
 
 
 def loaded_by(code):

@@ -145,10 +145,3 @@ def test_curves_and_strips_show_what_they_are_given():
     plt.close(fig)
     plt.close(draw_curves(curves).figure)
     plt.close(draw_strips({"all": strip(y, scores)}).figure)
-
-
-def test_strips_take_their_length_by_its_former_name():
-    with pytest.warns(FutureWarning, match="now called ranks="):
-        ax = draw_strips({"all": strip(*sample())}, places=20)
-    assert ax.get_xlim() == (0.5, 20.5)
-    plt.close(ax.figure)

@@ -239,7 +239,7 @@ def draw(name, curves, last):
         ax = draw_curves(means, axes[0, column], negatives=shown, crossovers=True)
         ax.set_title(f"{name}: {side}, mean of {len(curves[1][side])} splits", fontsize="medium")
         strips = {f"p = {p}": strip(*last[p][side]) for p in (1, 8, 64)}
-        draw_strips(strips, axes[1, column], places=3 * shown).set_title(
+        draw_strips(strips, axes[1, column], ranks=3 * shown).set_title(
             "positives in the list of the last split", fontsize="small"
         )
     figure.savefig(FIGURES / file_name("rudin2005", name), dpi=80)

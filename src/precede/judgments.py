@@ -27,14 +27,7 @@ from precede.engine.query_layout import (
     layouts,
 )
 
-__all__ = [
-    "Judgments", "as_judgments", "check_column", "check_scores", "check_weights",
-    "check_within_queries", "column_numbers", "columns_in_order", "feature_names", "grades_of",
-    "judgments_to_fit",
-    "number_queries", "numeric_grades", "one_graded_list", "qid_or_group", "read_sample",
-    "read_target", "refuse_weights", "sample_weights", "to_numbers", "two_grades",
-    "warn_of_lost_queries",
-]  # fmt: skip
+__all__ = ["Judgments"]
 
 
 # What a `Judgments` is made of.

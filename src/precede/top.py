@@ -6,7 +6,6 @@ show. Counts are drawn rather than rates: what matters at the top is how many.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -277,11 +276,10 @@ def draw_strips(
     ax: Axes | None = None,
     *,
     ranks: int | None = None,
-    places: int | None = None,
 ) -> Axes:
     """Draw the list itself: a tick for each positive, at its rank.
 
-    `ranks` is how much of the list to show, from the top; `places` is its former name.
+    `ranks` is how much of the list to show, from the top.
 
     Examples
     --------
@@ -291,11 +289,6 @@ def draw_strips(
     >>> ax.get_xlabel()
     'rank in the list'
     """
-    if places is not None:
-        warnings.warn(
-            "places= is now called ranks=; it will be removed", FutureWarning, stacklevel=2
-        )
-        ranks = places if ranks is None else ranks
     layers = [
         Segments(where, [row - 0.4] * len(where), [row + 0.4] * len(where), depth=depth)
         for row, (depth, where) in enumerate(

@@ -415,10 +415,8 @@ def test_categories_of_an_earlier_frame_are_forgotten(tmp_path):
     assert same_model(model, BoostedRanker(n_estimators=2, **SMALL).fit(table))
 
 
-def test_tables_without_categories_are_as_before(stored):
-    """The members and the format of those that were written when there were no categories."""
+def test_tables_without_categories_have_the_same_members(stored):
     fields = json.loads((stored / "table.json").read_text())
-    assert fields["format"] == 3
     assert set(fields["members"]) == {"codes", *disk.KINDS}
     table = DiskTable(stored)
     assert table.bins.categories == {}
@@ -501,17 +499,13 @@ def test_members_are_plain_arrays_of_numpy(stored):
     assert table.n_used_rows == pickle.loads(pickle.dumps(table)).n_used_rows
 
 
-def test_former_names_of_the_rows_compared_still_work(stored):
-    """The attribute, with a warning; and tables that were written with the former name."""
-    table = DiskTable(stored)
-    with pytest.warns(FutureWarning, match="now called n_used_rows"):
-        assert table.n_places == table.n_used_rows
+@pytest.mark.parametrize("number", [1, disk.FORMAT - 1, disk.FORMAT + 1, None])
+def test_another_format_is_refused(stored, number):
     fields = json.loads((stored / "table.json").read_text())
     del fields["checksum"]
-    former = {"places" if name == "arranged" else name: value for name, value in fields.items()}
-    (stored / "table.json").write_bytes(disk._signed(former))
-    assert DiskTable(stored).n_used_rows == table.n_used_rows
-    assert str(DiskTable(stored)) == str(table)
+    (stored / "table.json").write_bytes(disk._signed({**fields, "format": number}))
+    with pytest.raises(ValueError, match=f"has format {number}, .*write the table again"):
+        DiskTable(stored)
 
 
 def test_a_member_that_is_cut_short_or_not_there_is_refused(stored):
@@ -541,11 +535,9 @@ def test_what_is_no_table_is_refused(tmp_path, stored):
         DiskTable(tmp_path / "nowhere")
 
 
-def test_a_table_of_an_earlier_version_is_refused_and_written_again(tmp_path):
+def test_a_file_is_replaced_by_the_folder(tmp_path):
     path = tmp_path / "t"
-    path.write_bytes(b"precede\x01" + bytes(9000))
-    with pytest.raises(ValueError, match=r"earlier version.*call write_table again"):
-        DiskTable(path)
+    path.write_bytes(bytes(9000))
     X, y, qid, _ = sample()
     assert write_table(path, [(X, y, qid)]).n_rows == 300
     assert os.listdir(tmp_path) == ["t"]

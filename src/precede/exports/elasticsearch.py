@@ -18,8 +18,6 @@ from precede.explain.shapley import Nodes
 from precede.exports.parts import Parts, as_single, refuse_categories, refuse_other_missing
 from precede.exports.search_engines import ranklib_text, xgboost_dump_text
 
-__all__ = ["elasticsearch_text", "ltr_features_text", "ltr_model_text", "solr_features_text"]
-
 LARGEST = float(np.finfo(np.float64).max)
 SOLR = "org.apache.solr.ltr.feature."
 # Names of parameters in a template: {{x}}, {{{x}}}, {{#x}}, {{#toJson}}x{{/toJson}}.

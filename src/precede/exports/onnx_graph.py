@@ -9,8 +9,6 @@ import numpy as np
 from precede.explain.shapley import Nodes
 from precede.exports.parts import Parts, at_most, refuse_categories
 
-__all__ = ["onnx_bytes", "onnx_model"]
-
 LESS_OR_EQUAL = 0  # of the modes of a node of TreeEnsemble
 
 

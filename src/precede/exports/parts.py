@@ -21,19 +21,6 @@ from precede.weak_rankers.terms import Term
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-__all__ = [
-    "Parts",
-    "above",
-    "as_single",
-    "at_most",
-    "probability_of",
-    "refuse_categories",
-    "refuse_other_missing",
-    "side_by_side",
-    "steps_tree",
-    "term_nodes",
-]
-
 LARGEST = float(np.finfo(np.float32).max)
 SMALLEST = np.finfo(np.float32).tiny
 

@@ -23,8 +23,6 @@ from precede.exports.parts import (
     side_by_side,
 )
 
-__all__ = ["ranklib_text", "solr_text", "xgboost_dump_text"]
-
 # Solr adds this to every threshold as it reads a model.
 SOLR_SLACK = np.float32(1e-6)
 

@@ -22,8 +22,6 @@ from precede.weak_rankers.columns import LinearWeakRanker
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-__all__ = ["Plan", "c_text", "line_of", "python_text", "python_tree"]
-
 
 @dataclass(frozen=True)
 class Plan:

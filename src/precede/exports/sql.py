@@ -25,8 +25,6 @@ from precede.exports.source import Plan, line_of
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-__all__ = ["DIALECTS", "Dialect", "number", "sql_text", "tree_case"]
-
 # Summands of one table expression: DuckDB's optimizer takes more than linear time in them. Levels
 # of CASE inside CASE: SQLite's parser has a stack of 100 entries, of which a level takes five.
 MOST_SUMMANDS = 25

@@ -26,8 +26,6 @@ from precede.model import write_file
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-__all__ = ["export", "format_of"]
-
 # For each format: how it is written, and which options it has.
 FORMATS: dict[str, tuple[Callable[..., str | bytes], tuple[str, ...]]] = {
     "c": (c_text, ("name",)),

@@ -10,8 +10,6 @@ import numpy as np
 from precede.explain.shapley import Nodes
 from precede.exports.parts import Parts, above, as_single, refuse_categories, side_by_side
 
-__all__ = ["xgboost_text"]
-
 NO_PARENT = 2147483647
 
 

@@ -20,9 +20,6 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Floats
 
-__all__ = ["BLOCK", "CELLS", "MISSING", "Block", "delimited_blocks", "parquet_batches"]
-
-
 # Bytes of text, and cells of a parquet file, read at a time.
 BLOCK = 1 << 20
 CELLS = 1 << 22

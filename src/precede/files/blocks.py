@@ -29,8 +29,6 @@ from precede.files.tables import (
     side_file,
 )
 
-__all__ = ["read_blocks", "table_of_file"]
-
 Name = str | os.PathLike[str]
 
 # Bytes of text of a LETOR file read at a time.

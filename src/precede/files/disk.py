@@ -26,12 +26,12 @@ import shutil
 import sys
 import tempfile
 import threading
-import warnings
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any, BinaryIO, ClassVar, NamedTuple
 
 import numpy as np
@@ -62,12 +62,7 @@ from precede.judgments import (
     two_grades,
 )
 
-__all__ = ["DiskTable", "Padded", "dense_block", "write_table"]
-
-
-FORMAT = 3  # 1 and 2 were single files
-NAMED_FORMAT = 4  # of tables with categories, which versions without them would read as numbers
-OLD_MAGIC = b"precede\x01"  # how those began
+FORMAT = 4
 FIELDS = "table.json"
 CODES = "codes"
 HEADER = 1 << 12  # bytes; no member has a longer header
@@ -89,10 +84,6 @@ KINDS = {
     "low": "<f8",
     "high": "<f8",
     "has_missing": "|u1",
-}
-# Beside them in tables with categories: the features that have some, and for each of them those
-# with a bin of their own.
-NAMED_KINDS = {
     "category_feature": "<i8",
     "category_start": "<i8",
     "categories": "<f8",
@@ -432,7 +423,7 @@ class _Writer:
             more[LISTED_QUERY] = np.unique(judgments._query()[listed], return_inverse=True)[1]
         self._write_arrays(layout, more, bins)
         fields = {
-            "format": NAMED_FORMAT if bins.categories else FORMAT,
+            "format": FORMAT,
             "features": self.spool.features,
             "rows": self.spool.rows,
             "arranged": layout.n_used_rows,
@@ -498,13 +489,11 @@ class _Writer:
             "low": bins.low,
             "high": bins.high,
             "has_missing": bins.has_missing,
+            "category_feature": np.array([*bins.categories]),
+            "category_start": _starts([*bins.categories.values()]),
+            "categories": np.concatenate([np.empty(0), *bins.categories.values()]),
         }
         kinds = KINDS | ({LISTED_QUERY: LISTED_KIND} if LISTED_QUERY in more else {})
-        if bins.categories:
-            kinds |= NAMED_KINDS
-            named["category_feature"] = np.array([*bins.categories])
-            named["category_start"] = _starts([*bins.categories.values()])
-            named["categories"] = np.concatenate([*bins.categories.values()])
         for name, kind in kinds.items():
             array = np.ascontiguousarray(named[name], dtype=kind)
             header = _npy_header(kind, array.shape)
@@ -617,8 +606,6 @@ class DiskTable:
             raise ValueError(f"{self.path} is not a table of precede: {error}") from error
 
     def _open(self, fields: dict[str, Any]) -> None:
-        if "arranged" not in fields:  # tables written before it was called so
-            fields["arranged"] = fields["places"]
         self._fields = fields
         for name in ("rows", "arranged", "features"):
             check_integer(f"{self.path}: {name}", fields[name], least=1)
@@ -630,9 +617,7 @@ class DiskTable:
                 raise ValueError(f"{self.path}: {name}={fields[name]!r} is not a positive number")
         self._open_names(fields["names"], fields["classes"])
         self._members = {CODES: self._member(CODES, "|u1", 2)}
-        kinds = KINDS | (NAMED_KINDS if fields["format"] == NAMED_FORMAT else {})
-        if LISTED_QUERY in fields["members"]:
-            kinds |= {LISTED_QUERY: LISTED_KIND}
+        kinds = KINDS | ({LISTED_QUERY: LISTED_KIND} if LISTED_QUERY in fields["members"] else {})
         self._members |= {name: self._member(name, kind, 1) for name, kind in kinds.items()}
         self._codes = self._members[CODES].array
         self._arrays = {name: self._members[name].array for name in kinds}
@@ -670,8 +655,6 @@ class DiskTable:
 
     def _open_categories(self, cuts: list[Floats]) -> dict[int, Floats]:
         """Categories by feature, each of them a whole number and as many as there are bins."""
-        if "categories" not in self._arrays:
-            return {}
         features = self._arrays["category_feature"]
         kept = _parts(self._arrays["categories"], self._arrays["category_start"])
         good = kept is not None and len(kept) == features.size
@@ -794,14 +777,6 @@ class DiskTable:
             raise ValueError(f"{self.path} is damaged: {CODES}.npy has a wrong checksum")
 
     @property
-    def n_places(self) -> int:
-        """Former name of `n_used_rows`."""
-        warnings.warn(
-            "n_places is now called n_used_rows; it will be removed", FutureWarning, stacklevel=2
-        )
-        return self.n_used_rows
-
-    @property
     def categorical_features(self) -> list[int]:
         """Numbers of the columns whose bins are categories."""
         return list(self.bins.categories)
@@ -818,11 +793,8 @@ class DiskTable:
         first = arrays["level_start"][arrays["query_start"]]
         graded = int(arrays["level_start"][-1])
         query = np.repeat(np.arange(first.size - 1), np.diff(first))
-        listed, one_list = arrays.get(LISTED_QUERY), False
-        if listed is None:  # one list, or an older table: queries differ in their balance, mostly
-            share = arrays["loser_weight"][graded:] / arrays["weight"][graded:]
-            known, listed = np.unique(np.round(np.log(share), 11), return_inverse=True)
-            one_list = graded == 0 and known.size == 1
+        one_list = graded == 0 and LISTED_QUERY not in arrays
+        listed = arrays.get(LISTED_QUERY, np.zeros(self.n_used_rows - graded, np.int64))
         pairs = np.stack([arrays["winner"], arrays["loser"]], axis=1)
         return Judgments(
             arrays["grade"],
@@ -934,14 +906,6 @@ def _identity(path: Path) -> tuple[int, ...] | None:
 
 def _read_fields(path: Path) -> dict[str, Any]:
     """The JSON file of a table, checked."""
-    if path.is_file():
-        with open(path, "rb") as file:
-            old = file.read(len(OLD_MAGIC)) == OLD_MAGIC
-        if old:
-            raise ValueError(
-                f"{path} is a table of an earlier version, which wrote one file; call write_table "
-                "again on the data it was made of (the command line: fit --out-of-core)"
-            )
     if path.exists() and not (path / FIELDS).is_file():
         raise ValueError(f"{path} is not a table of precede; write_table makes one")
     text = (path / FIELDS).read_bytes()
@@ -951,9 +915,10 @@ def _read_fields(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is damaged: {FIELDS} is no JSON ({error})") from error
     if not isinstance(fields, dict) or fields.pop("checksum", None) is None:
         raise ValueError(f"{path} is not a table of precede: {FIELDS} has no checksum")
-    if fields.get("format") not in (FORMAT, NAMED_FORMAT):
+    if fields.get("format") != FORMAT:
         raise ValueError(
-            f"{path} has another format than {FORMAT} or {NAMED_FORMAT}; upgrade precede to read it"
+            f"{path} has format {shown(fields.get('format'))}, and this version reads {FORMAT}; "
+            "write the table again with write_table (the command line: fit --out-of-core)"
         )
     try:
         signed = _signed(fields)

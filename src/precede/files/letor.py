@@ -27,9 +27,6 @@ from precede.engine.compiling import INNER
 from precede.engine.execution import Context
 from precede.files.pages import Growing, Pages
 
-__all__ = ["MOST_FEATURES", "Lines", "read_letor"]
-
-
 SMALL = 1 << 20  # fewer bytes are not shared between threads
 MOST_FEATURES = 1 << 24  # a larger index is taken for a mistake
 DENSE_SHARE, DENSE_CELLS = 1 / 3, 1 << 22  # a matrix this full or this small is kept dense

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Integers
 
-__all__ = ["CHUNK", "NEWLINE", "Growing", "Numbered", "Pages"]
-
 CHUNK = 1 << 24  # bytes read at a time
 NEWLINE = 10
 

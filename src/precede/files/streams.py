@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, cast
 
-__all__ = ["STANDARD", "is_plain", "opened", "require_folder", "size_of", "suffix_of", "writing"]
-
 STANDARD = "-"  # the name of standard input and standard output
 _GZIP = b"\x1f\x8b"
 _OTHER_ARCHIVES = {

@@ -34,28 +34,6 @@ from precede.files.streams import STANDARD, opened, size_of, writing
 from precede.files.words import NUMBER, read_words
 from precede.judgments import Judgments, check_column, check_labels, number_queries
 
-__all__ = [
-    "FORMATS",
-    "Columns",
-    "Data",
-    "Layout",
-    "Roles",
-    "format_of",
-    "format_of_name",
-    "identifiers",
-    "plain_number",
-    "read",
-    "read_groups",
-    "read_numbers",
-    "read_pairs",
-    "read_sizes",
-    "side_file",
-    "write",
-    "write_groups",
-    "write_pairs",
-    "write_weights",
-]
-
 Name = str | os.PathLike[str]
 
 FORMATS = ("letor", "csv", "tsv", "parquet")

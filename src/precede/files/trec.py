@@ -15,8 +15,6 @@ from precede.files.tables import identifiers
 from precede.files.words import NUMBER, SKIP, TEXT, read_words
 from precede.judgments import check_column, check_labels
 
-__all__ = ["Judged", "Run", "joined", "read_qrels", "read_run", "write_qrels", "write_run"]
-
 Name = str | os.PathLike[str]
 
 

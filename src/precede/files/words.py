@@ -9,8 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NUMBER", "SKIP", "TEXT", "Words", "read_words"]
-
 NUMBER = 0  # kinds of columns
 TEXT = 1
 SKIP = 2

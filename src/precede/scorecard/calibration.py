@@ -13,8 +13,6 @@ from precede.engine.arrays import Flags, Floats
 from precede.engine.exact import exact_sums
 from precede.judgments import check_column, check_labels, to_numbers
 
-__all__ = ["LogOdds", "fit_log_odds", "is_good"]
-
 MAX_NEWTON_STEPS = 100
 # With a larger slope (per standard deviation of the scores) the classes are nearly separated.
 MAX_STANDARDIZED_SLOPE = 1e4

@@ -34,8 +34,6 @@ from precede.weak_rankers.terms import Term
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-__all__ = ["Reason", "Scorecard"]
-
 MISSING, OTHER = "missing", "other or missing"
 
 

@@ -14,8 +14,6 @@ from precede.engine.parameters import check_integer, check_range, upper_tail
 from precede.judgments import check_column
 from precede.scorecard.calibration import is_good
 
-__all__ = ["CutOffs", "cut_offs"]
-
 MAX_RESAMPLED_COUNTS = 1 << 22  # in memory at a time
 
 

@@ -11,8 +11,6 @@ from numba import njit
 from precede.engine.arrays import Floats, Integers
 from precede.judgments import check_column, check_labels
 
-__all__ = ["OrderChanges", "order_changes"]
-
 
 @dataclass(frozen=True)
 class OrderChanges:

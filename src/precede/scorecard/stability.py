@@ -15,8 +15,6 @@ from precede.engine.frames import frame_of, is_missing, pandas_frame
 from precede.engine.parameters import check_integer, check_range
 from precede.judgments import feature_names
 
-__all__ = ["Stability", "population_stability"]
-
 
 @dataclass(frozen=True)
 class Stability:

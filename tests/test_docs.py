@@ -55,7 +55,7 @@ EXAMPLES = sorted({*ROOT.glob("examples/*.py")} - {ROOT / "examples" / "log_with
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 def test_examples_run(path, capsys):
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
@@ -465,7 +465,7 @@ def test_ci_builds_the_site():
     assert re.search(r"^test:.*\$\(VENV\)/docs", text_of("Makefile"), re.M)
 
 
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 def test_the_readme_runs(tmp_path, monkeypatch):
     """The code blocks and commands of the README in order, with names for data it does not make."""
     import numpy as np

@@ -30,7 +30,7 @@ from precede.files.trec import read_qrels, read_run, write_qrels, write_run
 
 # The rows are few: some stumps order all pairs that they order rightly.
 pytestmark = [
-    pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning"),
+    pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning"),
     pytest.mark.usefixtures("folder"),
 ]
 

@@ -21,7 +21,7 @@ from precede import BoostedRanker, RankBoost, Trees
 from precede.datasets import search_results, two_normals
 from precede.plots import importance_info, shape_info
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 NAMES = ["bm25", "title", "links", "age"]
 

@@ -191,7 +191,7 @@ def test_a_ratio_outside_its_range_is_refused():
 
 
 @given(some.problems(most=10, tied=False))
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 def test_the_distribution_of_margins_is_that_of_a_list(problem):
     X, made = problem
     model = RankBoost(n_estimators=6, step="bound", learning_rate=1.0).fit(X, made)

@@ -21,7 +21,7 @@ from precede.model import FORMAT, Ensemble, read_model, write_model
 from precede.weak_rankers.columns import Column, Constant, Feature
 
 # Tables of a few rows have rankers without mistakes; what that does is tested elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 MODELS = Path(__file__).parent / "models"
 

@@ -31,7 +31,7 @@ from precede import (
 )
 from precede.boosting.steps import SmoothedStepWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 # (select, step) of RB-D, RB-C and RankBoost.
 ALGORITHMS = {

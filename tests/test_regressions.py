@@ -14,7 +14,7 @@ from precede.boosting.steps import SmoothedStepWarning
 from precede.engine.table import Table
 from precede.weak_rankers.base import Family, SearchResult, WeakRanker
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def problem(rows=120, seed=0):

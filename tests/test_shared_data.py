@@ -17,7 +17,7 @@ LEFT_WINS = 1  # in the votes of `llmfao`; -1 means that the right answer won
 
 pytestmark = [
     pytest.mark.shared,
-    pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning"),
+    pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning"),
 ]
 
 

@@ -37,7 +37,7 @@ PIMA = Path(__file__).parents[3] / "shared" / "data" / "pima"
 COARSE = {"max_bins": 4, "n_jobs": 1}
 ROUNDS = 4000
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def wdbc():

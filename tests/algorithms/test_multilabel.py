@@ -19,7 +19,7 @@ import naive_multilabel as naive
 from precede import AdaBoostRanker, MultilabelRanker, load
 from precede.testing import check_algorithm
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 VARIANTS = [
     {"method": "MH"},

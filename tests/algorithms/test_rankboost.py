@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from precede import AdaBoostRanker, PushRanker, RankBoost, RankBoostPlus, SmoothMarginRanker
 from samples import data, same_model, two_classes
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @pytest.mark.parametrize("names", [(0, 1), (-1, 1), ("low", "high"), (False, True), (2.5, 7.5)])

@@ -10,7 +10,7 @@ from precede import BoostedRanker, ConvexRiskRanker, MultilabelRanker, RankBoost
 from precede.datasets import search_results
 from precede.engine.compatibility import has_callbacks
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 needs_callbacks = pytest.mark.skipif(
     not has_callbacks, reason="callbacks came with scikit-learn 1.9"
 )

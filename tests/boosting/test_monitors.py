@@ -7,7 +7,7 @@ from precede import Judgments, RankBoost, evaluate, pairs_in_order
 from precede.boosting.monitors import share_in_order
 from samples import halves
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from precede import RankBoost
 from samples import two_classes
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def test_progress_is_drawn_on_stderr_and_never_on_stdout(capfd):

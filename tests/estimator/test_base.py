@@ -36,11 +36,11 @@ from precede import (
 from precede.boosting.coordinate_descent import CoordinateDescent
 from samples import CONFIGURATIONS, X6, Y6, data, halves, same_model, some_queries, two_classes
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 # Tables of scikit-learn's checks are small, and rankers without mistakes are common in them.
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 @parametrize_with_checks(CONFIGURATIONS[:5])
 def test_scikit_learn_checks(estimator, check):
     """All of them, without exemption."""

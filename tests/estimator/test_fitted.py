@@ -37,7 +37,7 @@ from precede.engine import execution
 from precede.metrics import make_scorer
 from samples import X6, data, some_queries, two_classes
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 LOST = "fitted with queries and is scored without.*Judgments"
 

@@ -31,7 +31,7 @@ from precede.estimator import base, inputs
 from precede.inference import ranking_risk
 from samples import Q6, X6, Y6, data, halves, same_model
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 NAMES = ["a", "b", "c", "d"]
 

@@ -14,7 +14,7 @@ from precede import (
 )
 from samples import CONFIGURATIONS, data, same_model
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def test_models_saved_before_queries_were_kept_are_read(tmp_path):

@@ -26,7 +26,7 @@ from test_model import ensembles, some_rows
 from weak_rankers.test_terms import ROWS as TERM_ROWS
 from weak_rankers.test_terms import terms
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def rows_for(ensemble, rows):

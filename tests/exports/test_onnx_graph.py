@@ -16,7 +16,7 @@ from precede.model import Ensemble
 from precede.weak_rankers.columns import Column, Constant, Feature
 from test_model import ensembles
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @settings(max_examples=20)

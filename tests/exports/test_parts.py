@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from exports.readers import SINGLE_ROWS, fitted, stump_models
 from precede.exports.parts import Parts, above, as_single, at_most
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @given(st.floats(-1e300, 1e300), st.floats(width=32, allow_nan=False, allow_infinity=False))

@@ -18,7 +18,7 @@ from precede.exports.xgboost_model import xgboost_text
 from precede.model import Ensemble
 from precede.weak_rankers.columns import Column, Constant, Feature
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @given(stump_models(), SINGLE_ROWS)

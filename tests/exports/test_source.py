@@ -21,7 +21,7 @@ from precede.weak_rankers.terms import Term
 from test_model import ensembles, some_rows
 from weak_rankers.test_terms import ROWS, terms
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @given(ensembles(), some_rows)

@@ -23,7 +23,7 @@ from test_model import ensembles, some_rows
 from weak_rankers.test_terms import terms
 
 duckdb = pytest.importorskip("duckdb")
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def in_sqlite(query, X, names, table="features"):

@@ -27,7 +27,7 @@ from precede.model import Ensemble
 from precede.weak_rankers.columns import Features
 from precede.weak_rankers.trees import Tree
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 # -- trees -----------------------------------------------------------------------------------

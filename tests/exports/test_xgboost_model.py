@@ -12,7 +12,7 @@ from precede.exports.parts import Parts
 from precede.exports.search_engines import xgboost_dump_text
 from precede.exports.xgboost_model import xgboost_text
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @settings(max_examples=20)

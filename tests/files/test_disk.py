@@ -62,7 +62,7 @@ def sample(rows=300, seed=0, weighted=True):
     return X, rng.integers(0, 3, rows), rng.integers(0, rows // 12, rows), weight
 
 
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 @pytest.mark.parametrize("balance", ["pairs", "queries", "items"])
 @pytest.mark.parametrize("select", ["slope", "decrease"])
 def test_a_fit_from_disk_is_the_fit_from_memory(tmp_path, balance, select):

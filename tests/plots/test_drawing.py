@@ -23,7 +23,7 @@ from precede.plots.drawing import (
     ticks,
 )  # fmt: skip
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-3, 4), (1e-9, 2e-9), (0, 1e12), (5, 5)])

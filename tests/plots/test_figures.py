@@ -38,7 +38,7 @@ from precede.plots import (
 from precede.plots.drawing import _abridged
 from precede.weak_rankers.columns import Column, Feature
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 TABLE = [[0.9, 0.8, 0.7, 0.1], [0.9, 0.8, 0.7, 0.2], [0.9, 0.7, 0.8, 0.1], [0.8, 0.9, 0.7, 0.1]]
 

@@ -11,7 +11,7 @@ from precede import BoostedRanker, RankBoost, Report
 from precede.datasets import search_results
 from precede.report import printing
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror="alert(1)">'
 

@@ -7,7 +7,7 @@ from precede import Judgments, Report
 from precede.inference import compare, holm, ranking_risk
 from precede.metrics import evaluate, metric
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from precede import Judgments, RankBoost, Report
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def test_the_data_are_counted(ranked, search):

@@ -8,7 +8,7 @@ import pytest
 from precede import BoostedRanker, RankBoost, Report
 from precede.report.effects import local_effect, pair_effect
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def naive_effect(predict, X, feature, edges):

@@ -6,7 +6,7 @@ import pytest
 
 from precede import Report
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 PARTS = {
     "title", "date", "words", "summary", "quality", "models", "training", "comparison", "first",

@@ -8,7 +8,7 @@ import pytest
 from precede import RankBoost, Report
 from precede.report.figures import figures_of
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def texts(svg):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from precede import GlassBoxRanker, Report, margins
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def test_margins_shapes_and_importances_are_those_of_the_model(ranked, search):

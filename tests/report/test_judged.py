@@ -9,7 +9,7 @@ from precede.inference import auc
 from precede.metrics import evaluate
 from precede.top import top_of_list
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def test_metrics_are_those_of_evaluate_with_its_intervals(ranked, search):

@@ -8,7 +8,7 @@ import pytest
 
 from precede.report.wording import metric_name, number, shown_interval, shown_value
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def test_json_and_markdown_and_the_page_agree(ranked):

@@ -28,7 +28,7 @@ from precede import (
 from precede.boosting.monitors import pairs_in_order
 from precede.metrics import evaluate
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">|`*'
 ESTIMATORS = [

@@ -9,7 +9,7 @@ from precede.inference import auc
 from precede.metrics import evaluate
 from precede.report import sliced
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @pytest.fixture(scope="module")

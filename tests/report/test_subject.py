@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 import precede
 from precede import Judgments, RankBoost, Report, margins
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from precede import RankBoost, Report
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def plain(text):

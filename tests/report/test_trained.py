@@ -6,7 +6,7 @@ import pytest
 from precede import Judgments, Report
 from precede.metrics import evaluate
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def test_both_are_measured_alike(ranked, search):

@@ -6,7 +6,7 @@ import pytest
 
 from precede import GlassBoxRanker, Judgments, Report
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def test_the_worst_pair_is_the_worst_of_all_and_explained(ranked, search):

@@ -10,7 +10,7 @@ import naive
 import strategies as some
 from precede import PairRisk, PointRisk
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 @given(some.judgments(kind="bipartite", most=10), st.data())

@@ -330,7 +330,7 @@ FITS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+@pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 @pytest.mark.parametrize("name", sorted(FITS))
 def test_fits_have_the_same_bits_for_any_threads_order_checkpoint_and_disk(name, tmp_path):
     sample = search_results(25, features=6, informative=4, per_query=40, random_state=0)

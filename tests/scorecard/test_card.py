@@ -17,7 +17,7 @@ from precede.explain.additive import additive_terms
 from precede.model import Ensemble
 from precede.scorecard import Scorecard, cut_offs, fit_log_odds
 
-pytestmark = pytest.mark.filterwarnings("ignore::precede.boost.SmoothedStepWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
 def borrowers(n=600, seed=0):

@@ -108,7 +108,7 @@ def test_the_training_from_disk_is_that_from_memory(
     assert table.categorical_features == categorical
     for balance in ("pairs", "queries", "items"):
         with Context(1) as context:
-            options = {"balance": balance, "max_bins": max_bins, "workers": context}
+            options = {"balance": balance, "max_bins": max_bins, "context": context}
             options["categorical"] = categorical
             here, there = TrainingData.prepare(X, given_, **options), table.training(**options)
         for name in here.layout.__dataclass_fields__:

@@ -115,16 +115,16 @@ extern "C" __global__ void largest(i64 n, const double* one, const double* other
   const double* values = blockIdx.y ? other : one;
   if (threadIdx.x == 0) most = 0;
   __syncthreads();
-  u64 here = 0;
+  u64 own = 0;
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x) {
     u64 bits = (u64)__double_as_longlong(fabs(values[i]));
-    here = bits > here ? bits : here;
+    own = bits > own ? bits : own;
   }
   for (int step = 16; step > 0; step >>= 1) {
-    u64 there = __shfl_xor_sync(~0u, here, step);
-    here = there > here ? there : here;
+    u64 received = __shfl_xor_sync(~0u, own, step);
+    own = received > own ? received : own;
   }
-  if ((threadIdx.x & 31) == 0) atomicMax(&most, here);
+  if ((threadIdx.x & 31) == 0) atomicMax(&most, own);
   __syncthreads();
   if (threadIdx.x == 0) atomicMax(found + 3 * blockIdx.y, most);
 }
@@ -564,13 +564,13 @@ extern "C" __global__ void cell_moments(const CellBlock* blocks, const i64* node
   const CellNode* node = nodes + node_of_group[block.group];
   int size = (int)node->cells * NODES;
   double *out = moments + block.start * NODES, first = node->first;
-  bool here = node->cells <= held;
+  bool in_shared = node->cells <= held;
   for (int i = threadIdx.x; i < size; i += 32) {
-    if (here) held_moments[i] = 0.0;
+    if (in_shared) held_moments[i] = 0.0;
     else out[i] = 0.0;
   }
   __syncwarp();
-  if (!here) {
+  if (!in_shared) {
     add_moments(block, first, scores, weight, powers, cell, out);
     return;
   }
@@ -638,7 +638,7 @@ extern "C" __global__ void cell_far(const i64* of_side, const CellNode* nodes, c
   if (j >= 2 * TERMS + 2) return;
   bool right = j < TERMS || j == 2 * TERMS;
   if (j < 2 * TERMS) {
-    double decay = factors[j % TERMS], here = 0.0;
+    double decay = factors[j % TERMS], sum = 0.0;
     for (i64 begin = 0; begin < cells; begin += 8) {
       int count = cells - begin < 8 ? (int)(cells - begin) : 8;
       double enters[8];
@@ -647,8 +647,8 @@ extern "C" __global__ void cell_far(const i64* of_side, const CellNode* nodes, c
         enters[k] = k < count ? far[(right ? cells - 1 - begin - k : begin + k) * FAR_FIELD + j] : 0.0;
 #pragma unroll
       for (int k = 0; k < 8; k++) {
-        here = here * decay + enters[k];
-        if (k < count) far[(right ? cells - 1 - begin - k : begin + k) * FAR_FIELD + j] = here;
+        sum = sum * decay + enters[k];
+        if (k < count) far[(right ? cells - 1 - begin - k : begin + k) * FAR_FIELD + j] = sum;
       }
     }
     return;
@@ -707,18 +707,18 @@ extern "C" __global__ void cell_meet(const i64* node_of_group, const CellNode* n
   i64 cells = node->cells, cell = blockIdx.y * 8LL + warp, group = blockIdx.x - node->first_group;
   if (cell >= cells) return;
   i64 at = node->cell_start + group * cells + cell;
-  const double* here = own + at * NODES;
+  const double* own_moments = own + at * NODES;
   double *known = all_known[warp], *share = all_found[warp], found = 0.0, total = 0.0;
-  if (here[0] != 0.0) {
+  if (own_moments[0] != 0.0) {
     if (group < node->groups - 1) {
       i64 side = node->side_start + group * cells;
       gather_sources(sides + side * NODES, far_field + side * FAR_FIELD, cells, cell, known);
       if (lane < 3 * NODES) share[lane] = found = add_rows(known, above, 3 * NODES, lane, found);
       __syncwarp();
       if (lane == 0)
-        for (int a = 0; a < NODES; a++) total += here[a] * share[a];
+        for (int a = 0; a < NODES; a++) total += own_moments[a] * share[a];
       if (lane == 1)
-        for (int a = 0; a < NODES; a++) total -= here[a] * share[NODES + 2 * a];
+        for (int a = 0; a < NODES; a++) total -= own_moments[a] * share[NODES + 2 * a];
     }
     if (group > 0) {
       i64 side = step + node->side_start + (group - 1) * cells;
@@ -812,12 +812,12 @@ extern "C" __global__ void top_ranks(const i64* first, const double* scores, con
       above += other > own;
       with_equal += other >= own;
     }
-    int here = above >= depth ? 0 : with_equal >= depth ? 1 : 2;
-    if (here) shared_ranks(by_rank, size, above, with_equal, mean, apart);
+    int position = above >= depth ? 0 : with_equal >= depth ? 1 : 2;
+    if (position) shared_ranks(by_rank, size, above, with_equal, mean, apart);
     int before = 0;  // the first row at the edge writes for all of them
-    while (here == 1 && scores[start + before] != own) before++;
-    if (here == 1 && before == k) { edge[2 * blockIdx.x] = mean; edge[2 * blockIdx.x + 1] = apart; }
-    group[start + k] = here;
+    while (position == 1 && scores[start + before] != own) before++;
+    if (position == 1 && before == k) { edge[2 * blockIdx.x] = mean; edge[2 * blockIdx.x + 1] = apart; }
+    group[start + k] = position;
     discount[start + k] = mean;
     tied[start + k] = apart;
   }
@@ -984,15 +984,15 @@ __device__ void ranked_sums(const Ranked& q, int i, int low, int high, double si
 }
 
 // Value of a query and the total weight of its pairs; thread 0 adds the sums of the rows, four numbers
-// each in `turns`, in order.
-__device__ double ranked_value(const Ranked& q, const i64* level_start, i64 bottom, i64 first, double* turns, double& weighed) {
+// each in `row_sums`, in order.
+__device__ double ranked_value(const Ranked& q, const i64* level_start, i64 bottom, i64 first, double* row_sums, double& weighed) {
   __shared__ double results[2];
   __syncthreads();
   for (int i = threadIdx.x; i < q.size; i += blockDim.x) {
     i64 level = bottom;
     while (level_start[level + 1] <= first + i) level++;
     int low = (int)(level_start[level] - first), high = (int)(level_start[level + 1] - first);
-    double* own = turns + 4 * i;
+    double* own = row_sums + 4 * i;
     own[0] = own[1] = own[2] = own[3] = 0.0;
     if (q.sparse && q.discount[i] == 0.0) continue;
     if (q.win[i] > 0.0 && low > 0) ranked_sums(q, i, 0, low, 1.0, 1, own[0], own[1]);
@@ -1002,8 +1002,8 @@ __device__ double ranked_value(const Ranked& q, const i64* level_start, i64 bott
   if (threadIdx.x == 0) {
     double value = 0.0, weight = 0.0;
     for (int i = 0; i < q.size; i++) {
-      value = (value + turns[4 * i]) + turns[4 * i + 2];
-      weight = (weight + turns[4 * i + 1]) + turns[4 * i + 3];
+      value = (value + row_sums[4 * i]) + row_sums[4 * i + 2];
+      weight = (weight + row_sums[4 * i + 1]) + row_sums[4 * i + 3];
     }
     results[0] = value;
     results[1] = weight;
@@ -1016,7 +1016,7 @@ __device__ double ranked_value(const Ranked& q, const i64* level_start, i64 bott
 // Slopes of row k as winner (`up`) and as loser (`down`), and its curvature, in the order of the CPU.
 __device__ void ranked_row(const Ranked& q, int k, int low, int high, double& up, double& down, double& curve) {
   double slope, curvature;
-  bool turn = !q.sparse || q.discount[k] != 0.0;
+  bool enumerates = !q.sparse || q.discount[k] != 0.0;
   up = down = curve = 0.0;
   if (q.sparse && q.discount[k] == 0.0)
     for (int i = 0; i < low; i++) {
@@ -1025,12 +1025,12 @@ __device__ void ranked_row(const Ranked& q, int k, int low, int high, double& up
       up += slope;
       curve += curvature;
     }
-  if (turn && q.win[k] > 0.0 && low > 0) {
+  if (enumerates && q.win[k] > 0.0 && low > 0) {
     ranked_sums(q, k, 0, low, 1.0, 0, slope, curvature);
     up += slope;
     curve += curvature;
   }
-  if (turn && q.sparse && q.lose[k] > 0.0 && high < q.size) {
+  if (enumerates && q.sparse && q.lose[k] > 0.0 && high < q.size) {
     ranked_sums(q, k, high, q.size, -1.0, 0, slope, curvature);
     down += slope;
     curve += curvature;
@@ -1057,12 +1057,12 @@ __device__ int is_sparse(const double* discount, int size) {
 }
 
 // Value (if `valued`) and gradient sum of each query (x) into `sums`; if `slopes`, pull and curvature of
-// its rows. `scratch` has two numbers for each row, `turns` four.
-extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level_start, i64 rows, int degree, double knot, int sparse, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* win, const double* lose, const double* plain, const double* factor, int valued, int slopes, double* scratch, double* turns, double* pull, double* hessian, double* sums) {
+// its rows. `scratch` has two numbers for each row, `row_sums` four.
+extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level_start, i64 rows, int degree, double knot, int sparse, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* win, const double* lose, const double* plain, const double* factor, int valued, int slopes, double* scratch, double* row_sums, double* pull, double* hessian, double* sums) {
   __shared__ double room[64];
   i64 bottom = query_start[blockIdx.x], top = query_start[blockIdx.x + 1], first = level_start[bottom];
   int size = (int)(level_start[top] - first);
-  double *at = scratch + first, *inverse = at + rows, *downs = turns + 4 * first;
+  double *at = scratch + first, *inverse = at + rows, *downs = row_sums + 4 * first;
   double least, most, value = 0.0, weighed = 0.0;
   score_range(scores + first, size, room, least, most);
   bool narrow = degree == 0 && !(most - least >= 80.0);
@@ -1375,14 +1375,14 @@ __device__ i64 end_of_bin(const Key* ordered, i64 size, i64 first, i64 left, i64
   return first_beyond(ordered, ordered[target], target, size, 1);
 }
 
-// End of the bin that starts at `i` if rows are weighted; `here` is the weight of the bin.
+// End of the bin that starts at `i` if rows are weighted; `bin_weight` is the weight of the bin.
 template <typename Key>
-__device__ i64 end_of_heavy_bin(const Key* ordered, const i64* weight, i64 size, i64 i, i64 left, i64 bins, i64 max_bins, i64 total, i64& here) {
-  here = 0;
+__device__ i64 end_of_heavy_bin(const Key* ordered, const i64* weight, i64 size, i64 i, i64 left, i64 bins, i64 max_bins, i64 total, i64& bin_weight) {
+  bin_weight = 0;
   for (;;) {
     Key value = ordered[i];
-    while (i < size && ordered[i] == value) here += weight[i++];
-    if (i == size || here * bins >= left) return i;
+    while (i < size && ordered[i] == value) bin_weight += weight[i++];
+    if (i == size || bin_weight * bins >= left) return i;
     i64 ahead = 0;
     for (i64 j = i; j < size && ordered[j] == ordered[i] && ahead * max_bins < total; j++) ahead += weight[j];
     if (ahead * max_bins >= total) return i;
@@ -1400,15 +1400,15 @@ __device__ void cuts_of_columns(i64 n, int columns, int max_bins, const Key* sor
   double* own = cuts + 260 * (i64)column;
   i64 size = first_beyond(ordered, (Key)~(Key)0, 0, n, 0), count = 0, i = 0;
   const i64* heavy = weights + column * n;
-  i64 total = 0, left = 0, bins = 0, here = 0;
+  i64 total = 0, left = 0, bins = 0, bin_weight = 0;
   bool many = false;
   while (!many || count < max_bins - 1) {
     i64 end = size;
     if (i < size && !many) end = first_beyond(ordered, ordered[i], i, size, 1);
-    else if (i < size && weighted) end = end_of_heavy_bin(ordered, heavy, size, i, left, bins, (i64)max_bins, total, here);
+    else if (i < size && weighted) end = end_of_heavy_bin(ordered, heavy, size, i, left, bins, (i64)max_bins, total, bin_weight);
     else if (i < size) {
       end = end_of_bin(ordered, size, i, left, bins, (i64)max_bins);
-      here = end - i;
+      bin_weight = end - i;
     }
     if (end == size) break;
     if (!many && count == max_bins - 1) {
@@ -1424,7 +1424,7 @@ __device__ void cuts_of_columns(i64 n, int columns, int max_bins, const Key* sor
     double below = value_of_key(ordered[end - 1]), above = value_of_key(ordered[end]);
     double cut = below / 2 + above / 2;
     own[count++] = below <= cut && cut < above ? cut : below + 0.0;
-    left -= here;
+    left -= bin_weight;
     bins--;
     i = end;
   }
@@ -1764,11 +1764,11 @@ __device__ __forceinline__ void prefix_sums(i64& pull, i64& weight_count, i64* r
 // Sort the categories that occur by their smoothed mean pull; the others come last, empty.
 __device__ __forceinline__ void sort_categories(const Rules& rules, int bins, i64* pulls, i64* weights, double* keys, i64& pull, i64& weight_count) {
   int code = threadIdx.x;
-  bool here = code < bins && weight_count != 0;
+  bool occurs = code < bins && weight_count != 0;
   double weight = (double)(weight_count >> rules.count_bits) * rules.weight_unit + rules.smooth;
   double key = weight > 0 ? (double)pull * rules.pull_unit / weight : 0.0;
   keys[code] = key;
-  weights[code] = here ? 1 : 0;
+  weights[code] = occurs ? 1 : 0;
   __syncthreads();
   int rank = 0;
   for (int j = 0; j < bins; j++)
@@ -1777,7 +1777,7 @@ __device__ __forceinline__ void sort_categories(const Rules& rules, int bins, i6
   pulls[code] = 0;
   weights[code] = 0;
   __syncthreads();
-  if (here) { pulls[rank] = pull; weights[rank] = weight_count; }
+  if (occurs) { pulls[rank] = pull; weights[rank] = weight_count; }
   __syncthreads();
   pull = pulls[code];
   weight_count = weights[code];
@@ -2077,8 +2077,8 @@ __device__ __forceinline__ void add_to_level(int lane, u64* words, i64 up_high, 
 extern "C" __global__ void level_terms(int pieces, const i64* start, const i64* level, double rate, double power, int weighted, const double* scores, const double* log_weight, const u64* ends, i64 rows, double* terms, u64* words) {
   int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
   if (piece >= pieces) return;
-  i64 here = level[piece];
-  double low = -from_ordered(ends[2 * here]), high = from_ordered(ends[2 * here + 1]);
+  i64 own_level = level[piece];
+  double low = -from_ordered(ends[2 * own_level]), high = from_ordered(ends[2 * own_level + 1]);
   bool plain = power == 1.0 && !weighted;
   double product = plain ? portable_exp(low - high) : 0.0;
   i64 words_of_terms[4] = {0, 0, 0, 0};
@@ -2096,7 +2096,7 @@ extern "C" __global__ void level_terms(int pieces, const i64* start, const i64* 
     add_term(up, words_of_terms[0], words_of_terms[1]);
     add_term(down, words_of_terms[2], words_of_terms[3]);
   }
-  add_to_level(lane, words + 4 * here, words_of_terms[0], words_of_terms[1], words_of_terms[2], words_of_terms[3]);
+  add_to_level(lane, words + 4 * own_level, words_of_terms[0], words_of_terms[1], words_of_terms[2], words_of_terms[3]);
 }
 
 __device__ __forceinline__ double sum_of_level(const i64* words, i64 level, int column) {
@@ -2192,9 +2192,9 @@ extern "C" __global__ void scale_levels(i64 count, const i64* query, const doubl
 extern "C" __global__ void level_pulls(int pieces, const i64* start, const i64* level, i64 count, const double* by_level, i64 rows, const double* terms, double* pull) {
   int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
   if (piece >= pieces) return;
-  i64 here = level[piece];
-  double up = by_level[2 * count + here] / by_level[here];
-  double down = by_level[3 * count + here] / by_level[count + here];
+  i64 own_level = level[piece];
+  double up = by_level[2 * count + own_level] / by_level[own_level];
+  double down = by_level[3 * count + own_level] / by_level[count + own_level];
   for (i64 row = start[piece] + lane; row < start[piece + 1]; row += 32)
     pull[row] = terms[row] * up - terms[rows + row] * down;
 }
@@ -2224,10 +2224,10 @@ extern "C" __global__ void price_curvatures(int queries, const i64* query_start,
 extern "C" __global__ void level_hessians(int pieces, const i64* start, const i64* level, i64 count, const double* by_level, i64 rows, const double* terms, const double* curvature, double power, double rate, double* hessian) {
   int piece = (blockIdx.x * blockDim.x + threadIdx.x) >> 5, lane = threadIdx.x & 31;
   if (piece >= pieces) return;
-  i64 here = level[piece];
-  double up = by_level[2 * count + here] / by_level[here];
-  double down = by_level[3 * count + here] / by_level[count + here];
-  double quadratic = curvature[here] / (by_level[here] * by_level[here]);
+  i64 own_level = level[piece];
+  double up = by_level[2 * count + own_level] / by_level[own_level];
+  double down = by_level[3 * count + own_level] / by_level[count + own_level];
+  double quadratic = curvature[own_level] / (by_level[own_level] * by_level[own_level]);
   for (i64 row = start[piece] + lane; row < start[piece + 1]; row += 32)
     hessian[row] = rate * (terms[row] * (up + quadratic * terms[row]) + power * down * terms[rows + row]);
 }
@@ -2393,10 +2393,10 @@ __device__ double top_walk(const Top& q, int way, int column, int look, int side
         own[row] = own_values[row] * (share + q.factor * gaps);
       }
     }
-    const double* here = q.sums + q.columns * level;
-    total += here[4 * side] * lower + here[4 * side + 2] * upper;
-    below += here[column];
-    at_edge += here[column + 2];
+    const double* level_sums = q.sums + q.columns * level;
+    total += level_sums[4 * side] * lower + level_sums[4 * side + 2] * upper;
+    below += level_sums[column];
+    at_edge += level_sums[column + 2];
     above += sums[0];
     discounted += sums[1];
     excess += sums[2];
@@ -2681,9 +2681,9 @@ extern "C" __global__ void far_meet(const i64* query_start, const i64* level_sta
 extern "C" __global__ void top_spread(const i64* first, const i64* level_of, i64 rows, i64 levels, const u8* group, const u8* far, const double* terms, const double* by_level, const double* own, const double* lift, double log_value, double rate, double sign, double* out) {
   double unit = rate * portable_exp(lift[blockIdx.x] - log_value);
   for (i64 row = first[blockIdx.x] + threadIdx.x; row < first[blockIdx.x + 1]; row += blockDim.x) {
-    const double* here = by_level + (group[row] ? levels : 0) + level_of[row];
+    const double* level_sums = by_level + (group[row] ? levels : 0) + level_of[row];
     if (group[row] == 2 || far[blockIdx.x]) out[row] = unit * (own[row] + sign * own[rows + row]);
-    else out[row] = terms[row] * (unit * here[0]) + terms[rows + row] * (sign * unit * here[2 * levels]);
+    else out[row] = terms[row] * (unit * level_sums[0]) + terms[rows + row] * (sign * unit * level_sums[2 * levels]);
   }
 }
 

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-# Most rows in a packed sum; kernels here and in `histograms.nodes` write the layout out.
+# Most rows in a packed sum; the kernels below and in `histograms.nodes` write the layout out.
 MAX_BLOCK_ROWS = 4095
 COUNT_BITS, WEIGHT_BITS, PULL_BITS = 12, 26, 26
 assert (MAX_BLOCK_ROWS, COUNT_BITS, COUNT_BITS + WEIGHT_BITS) == (4095, 12, 38), "kernels differ"

@@ -112,7 +112,7 @@ SUM_NONE, SUM_WIDE, SUM_UNPACKED, SUM_DENSE, SUM_SCATTERED = range(-1, 4)
 # Roles of a call of the kernel.
 SPLIT_NODE, HELP, GROW_TREE = range(3)
 # Entries of the control block, see `precede.engine.thread_team`.
-TASKS, TASKS_DONE, STOP, PHASE = 0, 8, 16, 24
+TICKET, TASKS_DONE, STOP, PHASE = 0, 8, 16, 24
 
 # The split of a node. Rows low..high of the list `source` are partitioned at `middle` of the other
 # list; their codes are ``column[offset + step * row]``. Rows sum_low..sum_high of the other list
@@ -1056,20 +1056,20 @@ def _next_phase(  # noqa: C901
     if job.phase < FINISHED:
         store(control, TASKS_DONE, 0)
         control[PHASE] = job.phase
-        published = (((load(control, TASKS) >> 32) + 1) & 0x7FFFFFFF) << 32
-        store(control, TASKS, published | (tasks << 16))
+        phase_bits = (((load(control, TICKET) >> 32) + 1) & 0x7FFFFFFF) << 32
+        store(control, TICKET, phase_bits | (tasks << 16))
     return tasks
 
 
 @njit(**INNER)
-def _take_task(control: Integers, idle: int) -> tuple[int, int]:
-    """Return the number of a task and the number of tasks of the phase; -1 if all are taken.
+def _claim_task(control: Integers, idle: int) -> tuple[int, int]:
+    """Claim a task; return its number (-1 if none is left) and the number of tasks of the phase.
 
     `idle` is how many times in a row there was none.
     """
-    word = load(control, TASKS)
+    word = load(control, TICKET)
     if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
-        word = add(control, TASKS, 1)
+        word = add(control, TICKET, 1)
         if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
             return word & 0xFFFF, (word >> 16) & 0xFFFF
     if idle > MAX_SPINS:
@@ -1193,7 +1193,7 @@ def _work(  # noqa: C901, PLR0912
                 if job.phase == FINISHED:
                     break
             while not (load(control, STOP) != 0 if helping else load(control, TASKS_DONE) == tasks):
-                number, of = _take_task(control, idle)
+                number, of = _claim_task(control, idle)
                 if number < 0:
                     idle += 1
                     continue

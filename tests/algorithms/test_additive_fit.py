@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from precede import Judgments, PairRisk, Trees
-from precede.algorithms.additive_fit import AdditiveFit, _doubt, _least
+from precede.algorithms.additive_fit import AdditiveFit, _best_round, _standard_error
 from precede.boosting.loop import run_rounds
 from precede.boosting.resampling import Resampler
 from precede.engine.execution import Context
@@ -40,7 +40,7 @@ def queries(count=30, seed=0):
 def test_the_trial_finds_the_pair_and_the_fit_uses_it():
     X, judgments = queries(60)
     fit = fit_of(judgments, X)
-    plan = fit._trial(2)
+    plan = fit._run_trial(2)
     assert plan.pairs == [(0, 1)]
     assert 0 < plan.pair_rounds <= 10
     found = fit.run(2, run_rounds, None)
@@ -60,13 +60,13 @@ def test_the_trial_finds_the_pair_and_the_fit_uses_it():
     ],
 )
 def test_the_best_round_is_that_of_all_trials_together(curves, best):
-    assert _least([np.array(curve) for curve in curves]) == best
+    assert _best_round([np.array(curve) for curve in curves]) == best
 
 
-def test_the_doubt_about_a_sum():
+def test_the_standard_error_of_a_sum():
     values = np.array([1.0, 3.0, 2.0, 2.0])
-    assert np.isclose(_doubt(values), 2 * values.std(ddof=1))
-    assert _doubt(values[:1]) == 0
+    assert np.isclose(_standard_error(values), 2 * values.std(ddof=1))
+    assert _standard_error(values[:1]) == 0
 
 
 @pytest.mark.parametrize(("at", "rounds"), [(3, (3, 0)), (13, (10, 3))])

@@ -1,11 +1,10 @@
-"""How a glass-box model is fitted: a trial, then curves, then pairs, then tables.
+"""Fit of an additive (glass-box) model: a trial, then curves, then pairs, then tables.
 
-1. The trial fits a part of the rows. Curves are boosted, every round a small tree of one feature;
-   pairs of features are scored on the gradient that the curves leave; the strongest pairs are
-   boosted. The other rows say how curves should be boosted, how many rounds of pairs are best, and
-   which pairs lower the risk. Where there are few rows, all parts take turns, as in
-   cross-validation.
-2. Curves and the remaining pairs are boosted on all rows.
+1. The trial fits a part of the rows. Curves are boosted, one small tree of a single feature a
+   round; pairs of features are scored on the gradient at the curves; the strongest pairs are
+   boosted. The held-out rows determine whether curves are boosted cyclically, the number of rounds
+   of pairs, and which pairs lower the risk. With few rows this is a cross-validation.
+2. Curves and the selected pairs are boosted on all rows.
 3. Sums of trees and terms become tables, which are purified.
 """
 
@@ -32,40 +31,39 @@ from precede.weak_rankers.interactions import Grid, PairTerms, interaction_stren
 from precede.weak_rankers.tables import AdditiveModel, average_models, purify, tabulate
 from precede.weak_rankers.tree_family import Trees
 
-__all__ = ["AdditiveFit", "Fitted", "Pair", "scores_of"]
+__all__ = ["AdditiveFit", "FittedAdditiveModel", "Pair", "scores_of"]
 
 Pair = tuple[int, int]
-Driver = Callable[[CoordinateDescent, History], Result]
+RoundRunner = Callable[[CoordinateDescent, History], Result]
 
-# Rounds without a lower risk on the held-out rows after which the trial of the pairs ends.
+# Early stopping of the trial of pairs, in rounds.
 PATIENCE = 50
-# A pair must lower the risk of held-out rows by this many standard errors: many pairs are tried.
-# (3.1 is the normal quantile of 0.05 / 50.)
-SURE = 3.0
-# The held-out rows of a trial are divided into this many blocks, whose spread gives the standard
-# error.
+# A pair must lower the held-out risk by this many standard errors, as many pairs are tried (3.1 is
+# the normal quantile of 0.05 / 50).
+MIN_STANDARD_ERRORS = 3.0
+# Number of blocks of held-out rows for the standard error.
 BLOCKS = 10
-# With fewer rows than this, all parts of the rows take turns in being held out.
-MANY_ROWS = 50_000
-# Features may take turns if each has so many of them, times the learning rate: with fewer, curves
-# are left unfinished (after two, 1 - exp(-2) = 86 % of a step is taken).
-ENOUGH = 2.0
-# The column of the history of the trial.
+# With fewer rows than this, every part of the rows is held out once.
+MAX_ROWS_FOR_ALL_SPLITS = 50_000
+# Cyclic boosting needs this many rounds per feature times the learning rate; with fewer, curves are
+# unfinished (with 2, 1 - exp(-2) = 86 % of a step is taken).
+MIN_TURNS = 2.0
+# Column of the history of a trial.
 HELD_OUT = "held_out risk"
 
 
 @dataclass(frozen=True)
-class Fitted:
-    """What a fit gives.
+class FittedAdditiveModel:
+    """Result of `AdditiveFit.run`.
 
     Attributes
     ----------
     model : the terms
-    result : the rounds that led there
-    strengths : the strength of each pair that was scored, the strongest first
-    dropped : pairs that were tried and did not lower the risk on held-out rows
-    rounds, pair_rounds : how many of the rounds were of curves and of pairs
-    cyclic : whether the curves took turns
+    result : the boosting rounds
+    strengths : strength of each scored pair, strongest first
+    dropped : tried pairs that did not lower the held-out risk
+    rounds, pair_rounds : numbers of rounds of curves and of pairs
+    cyclic : whether curves were boosted cyclically
     """
 
     model: AdditiveModel
@@ -78,11 +76,8 @@ class Fitted:
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What a trial has found out.
-
-    Whether curves take turns, rounds of pairs, strengths, pairs to fit and pairs tried.
-    """
+class _TrialOutcome:
+    """Decisions of the trial: `pairs` are to be fitted, `tried` were evaluated."""
 
     cyclic: bool
     pair_rounds: int
@@ -93,23 +88,23 @@ class _Plan:
 
 @dataclass(frozen=True)
 class AdditiveFit:
-    """One fit of a glass-box model.
+    """Settings of a fit of an additive model.
 
     Attributes
     ----------
-    rows : what is fitted
-    risk : what is minimized
-    trees : grows the curves; constrained to one feature for each tree
-    pair_terms : makes a family of pair terms of a list of pairs and a grid
-    pair_bins : most bins of the grid
-    rounds, pair_rounds : most rounds of each stage
-    learning_rate : of both
-    cyclic : whether curves take turns; otherwise the best feature is chosen in every round. None
-        lets the trial decide; without a trial it is False
+    rows : training rows
+    risk : risk to minimize
+    trees : family of the curves; constrained to one feature per tree
+    pair_terms : returns the family of pair terms for a list of pairs and a grid
+    pair_bins : maximum number of bins of the grid
+    rounds, pair_rounds : maximum numbers of rounds of curves and of pairs
+    learning_rate : learning rate of both
+    cyclic : whether features are boosted in turn, or else the best feature in every round; None
+        lets the trial decide (False without a trial)
     heredity : see `GlassBoxRanker`
-    held_out : share of the rows on which pairs are tried
+    held_out : share of held-out rows in the trial
     bags : number of bootstrap samples
-    seed : of all draws
+    seed : seed of all draws
     unpaired : features that may not be in a pair
     """
 
@@ -130,59 +125,59 @@ class AdditiveFit:
 
     @property
     def training(self) -> TrainingData:
-        """The rows as the loop sees them."""
+        """Training data of the rows."""
         return self.rows.training
 
     def run(
         self,
         pairs: int | list[Pair],
-        driver: Driver,
+        run_stage: RoundRunner,
         early_stopping: EarlyStopping | None,
         monitors: Sequence[Monitor] = (),
         *,
         curves: frozenset[int] | None = None,
         checked: bool = True,
-    ) -> Fitted:
+    ) -> FittedAdditiveModel:
         """Fit the terms.
 
-        `pairs` are the pairs, or how many of the strongest to take; `curves` the features that
-        may have a curve, all by default; `checked` says whether pairs are tried on held-out rows.
-        `driver` runs a method in sight of the user, `worsening` ends it early. Ctrl-C ends the
-        fit with the rounds of all rows done so far; before the first of them it is raised.
+        `pairs` are the pairs, or the number of strongest pairs to choose; `curves` the features
+        that may have a curve, all by default; `checked` whether there is a trial on held-out rows.
+        `run_stage` runs the rounds of a trainer on all rows. Ctrl-C ends the fit with the rounds on
+        all rows done so far; before the first of them it is raised.
         """
-        plan = self._trial(pairs) if checked else None
+        plan = self._run_trial(pairs) if checked else None
         if plan is None:
-            plan = _Plan(bool(self.cyclic), self.pair_rounds, {}, [], [])
+            plan = _TrialOutcome(bool(self.cyclic), self.pair_rounds, {}, [], [])
         fit = replace(self, cyclic=plan.cyclic)
-        return fit._follow(plan, pairs, driver, early_stopping, monitors, curves)
+        return fit._fit_all_rows(plan, pairs, run_stage, early_stopping, monitors, curves)
 
-    def _follow(
-        self, plan: _Plan, pairs: int | list[Pair], driver: Driver,
+    def _fit_all_rows(
+        self, plan: _TrialOutcome, pairs: int | list[Pair], run_stage: RoundRunner,
         early_stopping: EarlyStopping | None,
         monitors: Sequence[Monitor], curves: frozenset[int] | None,
-    ) -> Fitted:  # fmt: skip
-        """Fit all rows as planned."""
+    ) -> FittedAdditiveModel:  # fmt: skip
+        """Fit all rows with the decisions of the trial."""
         stop: Stop = Rounds(self.rounds)
         trainer = self._trainer(
             self.trees, stop if early_stopping is None else stop | early_stopping, None, curves
         )
         trainer.monitors = monitors
-        result = _best(driver(trainer, History()), early_stopping, 0)
+        result = _truncate_to_best(run_stage(trainer, History()), early_stopping, 0)
         model = self._tables(result, self.training)
         if not plan.tried and result.reason != INTERRUPTED:
-            plan = self._chosen(plan, pairs, model, self.training)
+            plan = self._choose_pairs(plan, pairs, model, self.training)
         main, family = len(result.history), self._family(plan.pairs)
         if plan.pairs and plan.pair_rounds and result.reason != INTERRUPTED:
-            for monitor in monitors:  # an early stop has taken rounds back
+            for monitor in monitors:  # early stopping has removed rounds
                 monitor.restart(model)
             result, model = self._add_pairs(
-                result, model, family, driver, early_stopping, monitors, rounds=plan.pair_rounds
+                result, model, family, run_stage, early_stopping, monitors, rounds=plan.pair_rounds
             )
         rounds = len(result.history) - main
-        model = self._pure(model, curves)
+        model = self._purify(model, curves)
         if self.bags and result.reason != INTERRUPTED:
             try:
-                model = self._bagged(main, rounds, family, curves)
+                model = self._average_bags(main, rounds, family, curves)
             except KeyboardInterrupt:
                 self.training.context.warn(
                     "interrupted: the model is that of all rows, not a mean over samples, "
@@ -190,28 +185,30 @@ class AdditiveFit:
                 )
                 result = replace(result, reason=INTERRUPTED)
         dropped = [pair for pair in plan.tried if pair not in plan.pairs]
-        return Fitted(model, result, plan.strengths, dropped, main, rounds, plan.cyclic)
+        return FittedAdditiveModel(
+            model, result, plan.strengths, dropped, main, rounds, plan.cyclic
+        )
 
     # -- stages ----------------------------------------------------------------------------
 
     def _trainer(
         self, family: Family, stop: Stop, scores: Floats | None, within: frozenset[int] | None,
         training: TrainingData | None = None,
-    ) -> _Onward:  # fmt: skip
+    ) -> _StageTrainer:  # fmt: skip
         training = training or self.training
         count = training.table.n_features
         allowed = None
         if within is not None:
             allowed = np.array([feature in within for feature in range(count)])
         cyclic = self.cyclic and family is self.trees
-        draw = _turns(count, allowed) if cyclic else lambda: None
+        draw = _cycle_features(count, allowed) if cyclic else lambda: None
         plan = Plan(
             self.risk, family, QuadraticStep(), stop, learning_rate=self.learning_rate, draw=draw
         )
-        return _Onward(plan, training, scores, allowed)
+        return _StageTrainer(plan, training, scores, allowed)
 
     def _family(self, pairs: list[Pair]) -> PairTerms:
-        """Terms of these pairs, on one grid for all parts of the rows."""
+        """Return the family of these pairs, on the grid of all rows."""
         training = self.training
         features = np.array(sorted({feature for pair in pairs for feature in pair}), np.int64)
         weight = training.layout.weight
@@ -223,69 +220,68 @@ class AdditiveFit:
         return tabulate(parts, training.table, training.context, training.layout.weight)
 
     def _add_pairs(
-        self, before: Result, model: AdditiveModel, family: PairTerms, driver: Driver,
+        self, curves_result: Result, model: AdditiveModel, family: PairTerms, run_stage: RoundRunner,
         early_stopping: EarlyStopping | None, monitors: Sequence[Monitor], *, rounds: int,
     ) -> tuple[Result, AdditiveModel]:  # fmt: skip
-        """Boost pairs on top of a model."""
-        done = len(before.history)
+        """Boost pairs, starting from a model of curves."""
+        done = len(curves_result.history)
         stop: Stop = Rounds(done + rounds)
         trainer = self._trainer(
             family, stop if early_stopping is None else stop | early_stopping,
             scores_of(model, self.training), None,
         )  # fmt: skip
-        trainer.monitors, trainer.before = monitors, done
-        result = _best(driver(trainer, before.history), early_stopping, done)
-        return result, _sum(model, self._tables(result, self.training))
+        trainer.monitors, trainer.n_earlier_rounds = monitors, done
+        result = _truncate_to_best(run_stage(trainer, curves_result.history), early_stopping, done)
+        return result, _add_models(model, self._tables(result, self.training))
 
-    def _pure(self, model: AdditiveModel, curves: frozenset[int] | None) -> AdditiveModel:
+    def _purify(self, model: AdditiveModel, curves: frozenset[int] | None) -> AdditiveModel:
         training = self.training
         weight = training.layout.weight
         return purify(model, training.table, weight, training.context, curves=curves)
 
-    def _bagged(
+    def _average_bags(
         self, rounds: int, pair_rounds: int, pairs: PairTerms, curves: frozenset[int] | None
     ) -> AdditiveModel:
-        """The mean over fits of bootstrap samples.
+        """Return the average of fits to bootstrap samples.
 
-        Each stage ends at the round that is best for the rows that are not in the sample, unless
-        no rows are to be held out.
+        Each stage is truncated at the best round on the out-of-bag rows, unless `held_out` is 0.
         """
-        found = []
+        models = []
         for draw in np.random.RandomState(self.seed).randint(2**31 - 1, size=self.bags).tolist():
             part, rest = self.rows.bootstrap(draw)
             monitored = self.held_out > 0 and rest is not None
-            trial = _Trial(self, part, rest if rest is not None else part)
+            trial = _HeldOutFit(self, part, rest if rest is not None else part)
             stages = (self.trees, max(rounds, 1), curves), (pairs, pair_rounds, None)
-            for family, most, within in stages:
-                if most:
+            for family, max_rounds, within in stages:
+                if max_rounds:
                     stage = trial.stage(
-                        self, family, Rounds(most), monitored=monitored, within=within
+                        self, family, Rounds(max_rounds), monitored=monitored, within=within
                     )
-                    trial.keep(stage, _least([stage.risks]) if monitored else most)
-            found.append(self._pure(trial.model, curves))
+                    trial.add_stage(stage, _best_round([stage.risks]) if monitored else max_rounds)
+            models.append(self._purify(trial.model, curves))
         training = self.training
-        return average_models(found, training.table, training.context, training.layout.weight)
+        return average_models(models, training.table, training.context, training.layout.weight)
 
     # -- trial -----------------------------------------------------------------------------
 
-    def _trial(self, pairs: int | list[Pair]) -> _Plan | None:
-        """Fit parts of the rows and look at the others: how many rounds, and which pairs.
+    def _run_trial(self, pairs: int | list[Pair]) -> _TrialOutcome | None:
+        """Choose the number of rounds and the pairs on held-out rows.
 
-        None where nothing is held out, or a part would have no pair of rows, or nothing is to be
-        decided.
+        Return None if nothing is held out, if a part has no pair of rows, or if there is nothing to
+        decide.
         """
         decided = not pairs and self.cyclic is not None
         held_out = self.held_out > 0 and not decided
-        parts = self.rows.holdout_splits(self.held_out, MANY_ROWS) if held_out else []
-        trials = [_Trial(self, *each) for each in parts]
+        parts = self.rows.holdout_splits(self.held_out, MAX_ROWS_FOR_ALL_SPLITS) if held_out else []
+        trials = [_HeldOutFit(self, *each) for each in parts]
         if not trials:
             return None
-        plan = _Plan(self._try_curves(trials), 0, {}, [], [])
+        plan = _TrialOutcome(self._choose_cyclic(trials), 0, {}, [], [])
         if not pairs:
             return plan
-        chosen = [self._chosen(plan, pairs, trial.model, trial.part) for trial in trials]
+        chosen = [self._choose_pairs(plan, pairs, trial.model, trial.part) for trial in trials]
         tried = sorted({pair for each in chosen for pair in each.pairs})
-        plan = replace(plan, strengths=_mean([each.strengths for each in chosen]))
+        plan = replace(plan, strengths=_mean_strengths([each.strengths for each in chosen]))
         if not tried:
             return plan
         stop = Rounds(self.pair_rounds) | EarlyStopping(HELD_OUT, PATIENCE, greater_is_better=False)
@@ -293,47 +289,53 @@ class AdditiveFit:
             trial.stage(self, self._family(each.pairs), stop)
             for trial, each in zip(trials, chosen, strict=True)
         ]
-        rounds = _least([stage.risks for stage in stages])
+        rounds = _best_round([stage.risks for stage in stages])
         for trial, stage in zip(trials, stages, strict=True):
-            trial.keep(stage, rounds)
-        kept = _useful(trials, tried) if rounds else []
+            trial.add_stage(stage, rounds)
+        kept = _select_pairs(trials, tried) if rounds else []
         if isinstance(pairs, int):
             kept = kept[:pairs]
-        # The pairs that are dropped leave their rounds to nobody.
+        # Count only the rounds of the selected pairs.
         rounds = round(sum(trial.rounds_of(kept) for trial in trials) / len(trials))
         return replace(plan, pair_rounds=rounds, pairs=sorted(kept), tried=tried)
 
-    def _try_curves(self, trials: list[_Trial]) -> bool:
-        """Boost the curves of the trials; whether features take turns.
+    def _choose_cyclic(self, trials: list[_HeldOutFit]) -> bool:
+        """Boost the curves of the trials; return whether features are boosted cyclically.
 
-        If that is to be decided, both are tried, and the trials keep what puts more pairs of
-        held-out rows in order.
+        If `cyclic` is None, both are tried, and the one with the smaller ranking error on held-out
+        rows is kept.
         """
-        ways = [self.cyclic]
+        options = [self.cyclic]
         if self.cyclic is None:
             turns = self.rounds / self.training.table.n_features
-            ways = [False, True] if turns * self.learning_rate >= ENOUGH else [False]
+            options = [False, True] if turns * self.learning_rate >= MIN_TURNS else [False]
         found = []
-        for cyclic in ways:
+        for cyclic in options:
             fit = replace(self, cyclic=cyclic)
             stages = [
                 trial.stage(fit, fit.trees, Rounds(fit.rounds), monitored=False) for trial in trials
             ]
-            wrong = 0.0
-            if len(ways) > 1:
-                wrong = sum(trial.wrong(each) for trial, each in zip(trials, stages, strict=True))
-            found.append((wrong, bool(cyclic), stages))
+            error = 0.0
+            if len(options) > 1:
+                error = sum(
+                    trial.ranking_error(each) for trial, each in zip(trials, stages, strict=True)
+                )
+            found.append((error, bool(cyclic), stages))
         _, chosen, stages = min(found, key=lambda each: each[:2])
         for trial, stage in zip(trials, stages, strict=True):
-            trial.keep(stage, self.rounds)
+            trial.add_stage(stage, self.rounds)
         return chosen
 
     # -- pairs -----------------------------------------------------------------------------
 
-    def _chosen(
-        self, plan: _Plan, pairs: int | list[Pair], model: AdditiveModel, training: TrainingData
-    ) -> _Plan:
-        """The plan with the strongest pairs on the gradient of a model, or with those given."""
+    def _choose_pairs(
+        self,
+        plan: _TrialOutcome,
+        pairs: int | list[Pair],
+        model: AdditiveModel,
+        training: TrainingData,
+    ) -> _TrialOutcome:
+        """Return the plan with the given pairs, or the strongest on the gradient of a model."""
         if not isinstance(pairs, int):
             return replace(plan, pairs=pairs, tried=pairs)
         strengths = self._strengths(model, training) if pairs else {}
@@ -341,7 +343,7 @@ class AdditiveFit:
         return replace(plan, strengths=strengths, pairs=found, tried=found)
 
     def _strengths(self, model: AdditiveModel, training: TrainingData) -> dict[Pair, float]:
-        """Strengths of all pairs, the strongest first."""
+        """Return the strengths of all pairs, strongest first."""
         bins = training.table.bins
         useful = np.flatnonzero((bins.n_bins > 1) | bins.has_missing)
         features = np.array([j for j in useful.tolist() if j not in self.unpaired], np.int64)
@@ -370,41 +372,41 @@ class AdditiveFit:
         return good[:count]
 
 
-class _Trial:
-    """A fit of one part of the rows, looked at from the others.
+class _HeldOutFit:
+    """Fit of one part of the rows, evaluated on the others.
 
     Attributes
     ----------
     model : the terms so far
-    found : terms of the last stage that was kept
+    stage_terms : terms of the last stage added
     """
 
     def __init__(self, fit: AdditiveFit, part: Resampler, held: Resampler):
         self.part, self.held = part.training, held.training
-        self._bind, self._share = fit.risk.bind, held
+        self._bind, self._held_resampler = fit.risk.bind, held
         self._risk = self._bind(self.held.layout, self.held.context)
-        self._unit = self._risk.log_value(np.zeros(self.held.table.n_used_rows))
-        self.model = self.found = AdditiveModel()
-        self._kept: list[Any] = []
+        self._log_scale = self._risk.log_value(np.zeros(self.held.table.n_used_rows))
+        self.model = self.stage_terms = AdditiveModel()
+        self._stage_rankers: list[Any] = []
         self._blocks: list[tuple[Integers, BoundRisk]] | None = None
 
     def risk(self, scores: Floats) -> float:
-        """The risk of the held-out rows, as a share of that of equal scores."""
-        return exp_of(self._risk.log_value(scores) - self._unit)
+        """Return the held-out risk relative to that of constant scores."""
+        return exp_of(self._risk.log_value(scores) - self._log_scale)
 
     def risks(self, scores: Floats) -> Floats:
-        """The risk of each block of the held-out rows, on the same scale."""
-        if self._blocks is None:  # machines meet here: no lock of a cached property may be held
-            blocks = self._share.blocks(BLOCKS)
+        """Return the risk of each block of held-out rows, on the same scale."""
+        if self._blocks is None:  # collective, so no cached_property (a lock)
+            blocks = self._held_resampler.blocks(BLOCKS)
             self._blocks = [(rows, self._bind(each, self.held.context)) for rows, each in blocks]
         logs = [bound.log_value(scores[rows]) for rows, bound in self._blocks]
-        return exp(np.array(logs) - self._unit)
+        return exp(np.array(logs) - self._log_scale)
 
     def stage(
         self, fit: AdditiveFit, family: Family, stop: Stop, *, monitored: bool = True,
         within: frozenset[int] | None = None,
     ) -> _Stage:  # fmt: skip
-        """Boost a family on top of the model; held-out rows may be monitored."""
+        """Boost a family, starting from the model; optionally monitor held-out rows."""
         monitor = Monitor("held_out", self.held.table, {"risk": self.risk}, self.held.init_score)
         trainer = fit._trainer(family, stop, scores_of(self.model, self.part), within, self.part)
         risks = []
@@ -423,32 +425,32 @@ class _Trial:
         weight = self.part.layout.weight
         return tabulate(parts, self.part.table, self.part.context, weight)
 
-    def wrong(self, stage: _Stage) -> float:
-        """The share of pairs of held-out rows that are out of order after a stage."""
-        scores = scores_of(_sum(self.model, self._terms(stage)), self.held)
+    def ranking_error(self, stage: _Stage) -> float:
+        """Return the share of misordered pairs of held-out rows after a stage."""
+        scores = scores_of(_add_models(self.model, self._terms(stage)), self.held)
         return 1.0 - share_in_order(self.held.layout, scores, self.held.context)
 
-    def keep(self, stage: _Stage, rounds: int) -> None:
+    def add_stage(self, stage: _Stage, rounds: int) -> None:
         """Add the first rounds of a stage to the model."""
-        self.found = self._terms(stage, rounds)
-        self.model = _sum(self.model, self.found)
-        self._kept = stage.result.ensemble.weak_rankers[:rounds]
+        self.stage_terms = self._terms(stage, rounds)
+        self.model = _add_models(self.model, self.stage_terms)
+        self._stage_rankers = stage.result.ensemble.weak_rankers[:rounds]
 
     def rounds_of(self, pairs: list[Pair]) -> int:
-        """How many rounds of the last stage that are kept are of these pairs."""
-        return sum(weak_ranker.features in pairs for weak_ranker in self._kept)
+        """Return the number of rounds of the last stage that belong to these pairs."""
+        return sum(weak_ranker.features in pairs for weak_ranker in self._stage_rankers)
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """A stage of a trial: its rounds, and the risk of held-out rows before and after each."""
+    """Stage of a trial: its rounds, and the held-out risk before and after each of them."""
 
     result: Result
     risks: Floats
 
 
-def _least(curves: list[Floats]) -> int:
-    """The round at which the mean of some curves is least; a curve that ends stays where it is."""
+def _best_round(curves: list[Floats]) -> int:
+    """Return the round of the minimum mean of the curves, extended by their last values."""
     longest = max(curve.size for curve in curves)
     total = np.zeros(longest)
     for curve in curves:
@@ -456,21 +458,21 @@ def _least(curves: list[Floats]) -> int:
     return int(np.argmin(total))
 
 
-def _mean(strengths: list[dict[Pair, float]]) -> dict[Pair, float]:
-    """Mean strengths, the strongest first."""
+def _mean_strengths(strengths: list[dict[Pair, float]]) -> dict[Pair, float]:
+    """Return the mean strengths, strongest first."""
     pairs = sorted({pair for each in strengths for pair in each})
     found = {pair: sum(e.get(pair, 0.0) for e in strengths) / len(strengths) for pair in pairs}
     return dict(sorted(found.items(), key=lambda each: (-each[1], each[0])))
 
 
-def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
-    """Pairs that most trials chose and without which held-out rows are worse off; best first.
+def _select_pairs(trials: list[_HeldOutFit], tried: list[Pair]) -> list[Pair]:
+    """Return the pairs that most trials chose and that lower the held-out risk; best first.
 
-    Blocks of held-out rows must be worse off by more than `SURE` standard errors on average. The
-    least important pairs are taken out first, and stay out.
+    Backward elimination, from the least important pair on: a pair stays if the held-out risk
+    without it is higher by more than `MIN_STANDARD_ERRORS` standard errors.
     """
     values = [
-        {key: term.on(trial.held.table) for key, term in trial.found.terms.items()}
+        {key: term.on(trial.held.table) for key, term in trial.stage_terms.terms.items()}
         for trial in trials
     ]
     scores = [scores_of(trial.model, trial.held) for trial in trials]
@@ -480,7 +482,9 @@ def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
             scores[k] = scores[k] - each[pair]
     risk = [trial.risks(each) for trial, each in zip(trials, scores, strict=True)]
     importance = {
-        pair: sum(t.found.terms[pair].importance for t in trials if pair in t.found.terms)
+        pair: sum(
+            t.stage_terms.terms[pair].importance for t in trials if pair in t.stage_terms.terms
+        )
         for pair in common
     }
     gain: dict[Pair, float] = {}
@@ -488,7 +492,7 @@ def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
         among = [k for k in range(len(trials)) if pair in values[k]]
         without = {k: trials[k].risks(scores[k] - values[k][pair]) for k in among}
         worse = np.concatenate([without[k] - risk[k] for k in among])
-        if worse.sum() > SURE * _doubt(worse):
+        if worse.sum() > MIN_STANDARD_ERRORS * _standard_error(worse):
             gain[pair] = float(worse.sum())
             continue
         for k in among:
@@ -496,28 +500,28 @@ def _useful(trials: list[_Trial], tried: list[Pair]) -> list[Pair]:
     return sorted(gain, key=lambda pair: (-gain[pair], pair))
 
 
-def _doubt(values: Floats) -> float:
-    """Standard error of a sum; 0 of a single value."""
+def _standard_error(values: Floats) -> float:
+    """Return the standard error of a sum; 0 for a single value."""
     return float(np.sqrt(values.size) * values.std(ddof=1)) if values.size > 1 else 0.0
 
 
-class _Onward(CoordinateDescent):
-    """Coordinate descent from given scores, within some features.
+class _StageTrainer(CoordinateDescent):
+    """Coordinate descent from given scores, restricted to some features.
 
-    `before` is the number of rounds of the history that are not of this method.
+    `n_earlier_rounds` of the history belong to earlier stages.
     """
 
     def __init__(
         self, plan: Plan, training: TrainingData, scores: Floats | None, within: Flags | None
     ):
         super().__init__(plan, training)
-        self._within, self.before = within, 0
+        self._within, self.n_earlier_rounds = within, 0
         if scores is not None:
             self.scores = scores.copy()
             self.state = self.risk.state(self.scores)
 
     def _check_device(self) -> None:
-        """Curves and the detection of pairs use a device; terms of pairs are fitted on the CPU."""
+        """Accept all families: pair terms are fitted on the CPU, the rest uses the device."""
 
     def _search_best(self, allowed: Flags | None) -> SearchResult | None:
         if self._within is not None:
@@ -525,13 +529,13 @@ class _Onward(CoordinateDescent):
         return super()._search_best(allowed)
 
     def interrupt(self, history: History) -> str:
-        """Leave out a ranker whose round was not finished."""
-        self.ensemble = self.ensemble.first(len(history) - self.before)
+        """Remove the weak ranker of an unfinished round."""
+        self.ensemble = self.ensemble.first(len(history) - self.n_earlier_rounds)
         return f"the model has the {len(history)} rounds done so far"
 
 
-def _turns(count: int, allowed: Flags | None) -> Callable[[], Flags]:
-    """One feature after the other."""
+def _cycle_features(count: int, allowed: Flags | None) -> Callable[[], Flags]:
+    """Return a function that allows one feature after the other."""
     features = np.arange(count) if allowed is None else np.flatnonzero(allowed)
     turn = 0
 
@@ -545,22 +549,24 @@ def _turns(count: int, allowed: Flags | None) -> Callable[[], Flags]:
     return draw
 
 
-def _best(result: Result, early_stopping: EarlyStopping | None, before: int) -> Result:
-    """The rounds up to the best one, if a metric is monitored; `before` are of earlier stages."""
-    if early_stopping is None or len(result.history) == before:
+def _truncate_to_best(
+    result: Result, early_stopping: EarlyStopping | None, n_earlier: int
+) -> Result:
+    """Truncate the result to the best round; the first `n_earlier` are kept."""
+    if early_stopping is None or len(result.history) == n_earlier:
         return result
-    best = max(early_stopping.best_round(result.history), before)
+    best = max(early_stopping.best_round(result.history), n_earlier)
     return replace(
-        result, ensemble=result.ensemble.first(best - before), history=result.history[:best]
+        result, ensemble=result.ensemble.first(best - n_earlier), history=result.history[:best]
     )
 
 
 def scores_of(model: AdditiveModel, training: TrainingData) -> Floats:
-    """Scores of rows under a model, on top of those that they started from."""
+    """Return the scores of training rows under a model, including `init_score`."""
     scores, start = model.on(training.table), training.init_score
     return scores if start is None else scores + start
 
 
-def _sum(one: AdditiveModel, other: AdditiveModel) -> AdditiveModel:
-    """Two models with different terms as one."""
+def _add_models(one: AdditiveModel, other: AdditiveModel) -> AdditiveModel:
+    """Return the sum of two models with different terms."""
     return AdditiveModel({**one.terms, **other.terms}, one.constant + other.constant)

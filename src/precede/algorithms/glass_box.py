@@ -13,7 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from precede.algorithms.additive_fit import AdditiveFit, Fitted, Pair, scores_of
+from precede.algorithms.additive_fit import AdditiveFit, FittedAdditiveModel, Pair, scores_of
 from precede.algorithms.boosted import TreeLearner
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.history import History
@@ -310,12 +310,12 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         )
         monitors = [monitor for monitor, _ in task.monitors]
 
-        def driver(trainer: CoordinateDescent, history: History) -> Result:
+        def run_stage(trainer: CoordinateDescent, history: History) -> Result:
             if len(history):  # the second stage has a number of rounds of its own
                 return run_rounds(trainer, history, list(self.callbacks or ()))
             return self._run_rounds(trainer, task, history)
 
-        found = fit.run(self._pairs(), driver, early_stopping, monitors)
+        found = fit.run(self._pairs(), run_stage, early_stopping, monitors)
         self.pair_strengths_ = dict([*found.strengths.items()][:MOST_STRENGTHS])
         self.dropped_pairs_ = found.dropped
         self.cyclic_ = found.cyclic
@@ -372,7 +372,9 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     def _link(self) -> Link | None:
         return self._risk().link
 
-    def _fewer(self, fit: AdditiveFit, found: Fitted, task: FitContext) -> Fitted:
+    def _fewer(
+        self, fit: AdditiveFit, found: FittedAdditiveModel, task: FitContext
+    ) -> FittedAdditiveModel:
         """Fit again with the most important terms alone, and say what that costs."""
         assert self.max_terms is not None
         chosen = [term.features for term in found.model.by_importance()[: self.max_terms]]
@@ -382,9 +384,9 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             fit, rounds=max(found.rounds, 1), pair_rounds=max(found.pair_rounds, 1),
             cyclic=found.cyclic,
         )  # fmt: skip
-        training, driver = task.training, partial(run_rounds, interruptible=False)
+        training, run_stage = task.training, partial(run_rounds, interruptible=False)
         try:
-            again = fit.run(pairs, driver, None, curves=curves, checked=False)
+            again = fit.run(pairs, run_stage, None, curves=curves, checked=False)
         except KeyboardInterrupt:
             training.context.warn(
                 f"interrupted: the model keeps its {len(found.model.terms)} terms, more than "
@@ -393,7 +395,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             return replace(found, result=replace(found.result, reason=INTERRUPTED))
         bound = fit.risk.bind(training.layout, training.context)
 
-        def risk(each: Fitted) -> float:
+        def risk(each: FittedAdditiveModel) -> float:
             log_value = bound.log_value(scores_of(each.model, training))
             return float(np.exp(bound.log_mean_loss(log_value)))
 
@@ -645,7 +647,7 @@ def _terms(ensemble: Ensemble) -> list[Term]:
     return [weak_ranker for weak_ranker in ensemble.weak_rankers if not weak_ranker.is_constant]  # type: ignore[misc]
 
 
-def _ensemble(found: Fitted, task: FitContext) -> Ensemble:
+def _ensemble(found: FittedAdditiveModel, task: FitContext) -> Ensemble:
     """The terms by importance, then the constant."""
     terms = found.model.by_importance()
     made = Ensemble([*terms], [1.0] * len(terms), task.training.table.n_features)

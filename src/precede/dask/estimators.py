@@ -732,7 +732,7 @@ class _Reporter:
 
 
 class _RemoteMonitor:
-    """Proxy of a `Monitor` in the client process; updates are sent with the next `look`."""
+    """Proxy of a client-side `Monitor`; updates are sent with the next `compute_metrics`."""
 
     def __init__(self, context: ClusterContext, number: int, name: str, metrics: list[str]):
         self.name = name

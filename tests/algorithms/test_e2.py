@@ -227,7 +227,7 @@ def test_weights_that_vanish_come_back(monkeypatch):
     X, made = some_data()
     model = fitted("RB-D", X, made, rounds=20)
     exact = staged_e2_loss(model, X, made)
-    monkeypatch.setattr(module, "MOST_MOVED", 1.0)
+    monkeypatch.setattr(module, "MAX_TOTAL_STEP", 1.0)
     assert_allclose(staged_e2_loss(model, X, made), exact, rtol=1e-12)
 
 

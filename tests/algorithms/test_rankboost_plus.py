@@ -277,7 +277,7 @@ def test_bounds_only_save_work(search, monkeypatch):
     X, y, qid = some_data(n=200)
     lazy = fitted(X, Judgments(y, qid), 60, search=search)
     monkeypatch.setattr(
-        "precede.algorithms.rankboost_plus._Descent._widen",
+        "precede.algorithms.rankboost_plus._E2Trainer._update_tie_bounds",
         lambda self, *_: (self._used.low.fill(0.0), self._used.high.fill(1.0)),
     )
     same_bits(lazy, fitted(X, Judgments(y, qid), 60, search=search))

@@ -128,7 +128,7 @@ def test_an_interrupt_in_the_middle_of_a_step_leaves_the_weights_of_the_round_be
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         whole = ConvexRiskRanker(n_estimators=6, tolerance=1e-9).fit(sample.X, sample.y)
-    add, calls = convex_risk._ConditionalGradient._add, []
+    add, calls = convex_risk._ConditionalGradient._add_weight, []
 
     def interrupted(self, part, weight):
         rounds = len(whole.history_) - 1
@@ -136,13 +136,13 @@ def test_an_interrupt_in_the_middle_of_a_step_leaves_the_weights_of_the_round_be
             raise KeyboardInterrupt
         add(self, part, weight)
 
-    def move(self, found, radius, original=convex_risk._ConditionalGradient._move):
+    def move(self, found, radius, original=convex_risk._ConditionalGradient._take_step):
         moved = original(self, found, radius)
         calls.append(moved)
         return moved
 
-    monkeypatch.setattr(convex_risk._ConditionalGradient, "_add", interrupted)
-    monkeypatch.setattr(convex_risk._ConditionalGradient, "_move", move)
+    monkeypatch.setattr(convex_risk._ConditionalGradient, "_add_weight", interrupted)
+    monkeypatch.setattr(convex_risk._ConditionalGradient, "_take_step", move)
     with pytest.warns(UserWarning, match="certified to a gap"):
         cut = ConvexRiskRanker(n_estimators=6, tolerance=1e-9).fit(sample.X, sample.y)
     monkeypatch.undo()
@@ -161,13 +161,13 @@ def test_an_interrupt_on_the_way_to_the_radius_is_certified_for_the_last_one(mon
     monkeypatch.setattr(ConvexRiskRanker, "_cross_validated", lambda *_: errors)
     calls = []
 
-    def move(self, found, radius, original=convex_risk._ConditionalGradient._move):
+    def move(self, found, radius, original=convex_risk._ConditionalGradient._take_step):
         calls.append(radius)
         if len(calls) == 2:
             raise KeyboardInterrupt
         return original(self, found, radius)
 
-    monkeypatch.setattr(convex_risk._ConditionalGradient, "_move", move)
+    monkeypatch.setattr(convex_risk._ConditionalGradient, "_take_step", move)
     with pytest.warns(UserWarning, match="certified to a gap") as told:
         model = ConvexRiskRanker(**settings).fit(sample.X, sample.y)
     assert len(told) == 1
@@ -179,7 +179,7 @@ def test_an_interrupt_during_cross_validation_is_raised(monkeypatch):
     def move(self, found, radius):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(convex_risk._ConditionalGradient, "_move", move)
+    monkeypatch.setattr(convex_risk._ConditionalGradient, "_take_step", move)
     sample = two_normals(60, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         ConvexRiskRanker(radius="cv", radii=[1.0, 2.0], cv=2).fit(sample.X, sample.y)
@@ -189,14 +189,14 @@ def test_an_interrupt_during_cross_validation_is_raised(monkeypatch):
 def test_an_interrupt_in_the_middle_of_a_round_of_rankboost_plus(search, monkeypatch):
     taken = []
 
-    def take(self, move, original=rankboost_plus._Descent._take):
+    def take(self, move, original=rankboost_plus._E2Trainer._step_along):
         done = original(self, move)
         taken.append(1)
         if len(taken) == 4:
             raise KeyboardInterrupt
         return done
 
-    monkeypatch.setattr(rankboost_plus._Descent, "_take", take)
+    monkeypatch.setattr(rankboost_plus._E2Trainer, "_step_along", take)
     data = SAMPLE.X, SAMPLE.y
     with pytest.warns(UserWarning, match="the 3 rounds done so far"):
         cut = RankBoostPlus(n_estimators=9, search=search).fit(*data, qid=SAMPLE.qid)

@@ -48,7 +48,7 @@ class AdaBoostRanker(BaseRanker):
     ----------
     constant : bool
         Whether the constant is a weak classifier.
-    rankers : {"stumps", "features", "columns"} or Family
+    weak_rankers : {"stumps", "features", "columns"} or Family
         Weak classifiers. Stumps become votes of 1 and -1; everything else is taken with the
         values it has.
     n_estimators, learning_rate, max_bins, max_features, early_stopping_rounds, eval_metric,
@@ -87,7 +87,7 @@ class AdaBoostRanker(BaseRanker):
     >>> from precede import AdaBoostRanker
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = AdaBoostRanker(n_estimators=50).fit(X[::2], y[::2])
-    >>> round(model.score(X[1::2], y[1::2]), 2)             # as a weak_ranker: area under the curve
+    >>> round(model.score(X[1::2], y[1::2]), 2)             # as a ranker: area under the curve
     0.99
     >>> round(float((model.classify(X[1::2]) == y[1::2]).mean()), 2)        # as a classifier
     0.95
@@ -130,7 +130,7 @@ class AdaBoostRanker(BaseRanker):
         self.verbose = verbose
 
     def plan(self, stop: Stop) -> Plan:
-        """Return the risk, the rankers and the step of this algorithm."""
+        """Return the risk, the weak rankers and the step of this algorithm."""
         return Plan(
             risk=PointRisk(),
             weak_rankers=signed_stumps(family(self.weak_rankers), constant=self.constant),
@@ -141,7 +141,7 @@ class AdaBoostRanker(BaseRanker):
         )
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()
         if not isinstance(self.constant, bool | np.bool_):
             raise ValueError(f"constant={self.constant!r} is not a boolean; use True or False")
@@ -176,7 +176,7 @@ class AdaBoostRanker(BaseRanker):
         self.f_skew_ = float(self.history_["f_skew"][rounds - 1]) if rounds else _skew(task)
 
     def _intercept(self, *_: Any) -> float:
-        """What the votes leave over when they are written as stumps."""
+        """Return the constant that remains when votes are written as stumps."""
         kept = self._votes.first(len(self.ensemble_))
         return -math.fsum(as_stump(weak_ranker, weight)[2] for weak_ranker, weight in kept.parts())
 
@@ -194,7 +194,7 @@ class AdaBoostRanker(BaseRanker):
 
 
 def _as_stumps(votes: Ensemble) -> Ensemble:
-    """``a (2 h - 1)`` as ``2 a`` times the stump h."""
+    """Replace the votes ``a (2 h - 1)`` by ``2 a`` times the stump h."""
     parts = [as_stump(*part) for part in votes.parts()]
     weak_rankers, weights = (
         [weak_ranker for weak_ranker, _, _ in parts],
@@ -204,7 +204,7 @@ def _as_stumps(votes: Ensemble) -> Ensemble:
 
 
 def _skew(task: FitContext) -> float:
-    """F-skew of a model without a round."""
+    """Return the F-skew of a model without rounds."""
     risk = PointRisk().bind(task.training.layout)
     return risk.skew(risk.state(np.zeros(task.training.table.n_used_rows)))
 
@@ -217,13 +217,13 @@ class VoteStep(StepRule):
     """
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
-        """Closed form for votes, line search otherwise."""
+        """Return the closed form for votes, otherwise search the line."""
         if not np.all(np.abs(values.astype(np.float64)) == 1):
             return LineSearch().step(risk, state, found, values)
         voted = state.pull * values
         right, wrong = exact_sum(voted[voted > 0]), -exact_sum(voted[voted < 0])
         smoothing = risk.smoothing if min(right, wrong) == 0 else 0.0
         size = 0.5 * log_of((right + smoothing) / (wrong + smoothing))
-        # A row that is wrong may weigh too little to be seen.
+        # The weight of a misclassified row may be lost in rounding.
         perfect = smoothing > 0 and risk.least_margin(np.sign(size) * values) > 0
         return Step(size, smoothing > 0 and not perfect, perfect)

@@ -220,8 +220,9 @@ class AdditiveFit:
         return tabulate(parts, training.table, training.context, training.layout.weight)
 
     def _add_pairs(
-        self, curves_result: Result, model: AdditiveModel, family: PairTerms, run_stage: RoundRunner,
-        early_stopping: EarlyStopping | None, monitors: Sequence[Monitor], *, rounds: int,
+        self, curves_result: Result, model: AdditiveModel, family: PairTerms,
+        run_stage: RoundRunner, early_stopping: EarlyStopping | None,
+        monitors: Sequence[Monitor], *, rounds: int,
     ) -> tuple[Result, AdditiveModel]:  # fmt: skip
         """Boost pairs, starting from a model of curves."""
         done = len(curves_result.history)

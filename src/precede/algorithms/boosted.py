@@ -31,7 +31,7 @@ __all__ = ["BaggedTrees", "BoostedRanker", "TreeLearner"]
 
 
 class TreeLearner:
-    """What estimators that grow trees share: the learner, its parameters and their checks."""
+    """Base of estimators that grow trees: the learner, its parameters and their checks."""
 
     weak_rankers: Any
     hessian: str
@@ -63,75 +63,75 @@ class TreeLearner:
     selectable: tuple[str, ...] = ()
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()  # type: ignore[misc]
-        if self._leaves() is not self.num_leaves and self.weak_rankers != "trees":
+        if self._max_leaves() is not self.num_leaves and self.weak_rankers != "trees":
             raise ValueError(
                 f"num_leaves='auto' is for weak_rankers='trees', not for "
                 f"weak_rankers={self.weak_rankers!r}; give "
                 "a number"
             )
-        check_tree_parameters(self, self._leaves())
+        check_tree_parameters(self, self._max_leaves())
         for name in ("categorical_features", "monotone_constraints"):
             given = getattr(self, name)
-            if given is not None and np.size(given) and not self._given().takes_categories:
+            if given is not None and np.size(given) and not self._given_family().takes_categories:
                 raise ValueError(
                     f"{name}={given!r} is for trees, and weak_rankers={self.weak_rankers!r} would "
                     "ignore it; "
                     f"use weak_rankers='trees', or leave {name} out"
                 )
         if self.step_length is not None:
-            NormalizedStep(self.step_length)  # refuses what is no length
-            if not self._given().quadratic:
+            NormalizedStep(self.step_length)  # validates the length
+            if not self._given_family().quadratic:
                 raise ValueError(
                     f"step_length={self.step_length!r} is for rankers fitted by least squares; use "
                     "weak_rankers='trees' or a regressor, or leave step_length out"
                 )
 
-    def _leaves(self) -> Any:
-        """`num_leaves`; the most that may be chosen where it is "auto"."""
+    def _max_leaves(self) -> Any:
+        """Return `num_leaves`, or the largest candidate if it is "auto"."""
         return LEAF_COUNTS[-1] if "num_leaves" in find_auto_parameters(self) else self.num_leaves
 
     @property
-    def _draws(self) -> bool:
+    def _draws_randomly(self) -> bool:
         return min(self.subsample, self.max_features, self.max_features_by_split) < 1
 
     def _learner(self) -> tuple[Family, bool]:
-        """The family, and whether it fits a quadratic model of the risk."""
+        """Return the family, and whether it fits a quadratic model of the risk."""
         if self.weak_rankers == "trees":
             return self._trees(), True
-        chosen = self._given()
+        chosen = self._given_family()
         if chosen.takes_categories:
             chosen = chosen.with_categories(self._category_numbers())
         return chosen, chosen.quadratic
 
-    def _given(self) -> Family:
-        """The family as the user gave it: by name, as a regressor, or itself."""
+    def _given_family(self) -> Family:
+        """Return the family given by name, as a regressor, or directly."""
         return learner(self.weak_rankers, hessian=self.hessian, targets=self.targets)
 
     def _categorical(self) -> Any:
-        """`categorical_features`, wherever they are given."""
-        given = self._given().categorical_features
+        """Return `categorical_features` of the estimator or of its family."""
+        given = self._given_family().categorical_features
         return self.categorical_features if given is None else given
 
     def categorical_columns(self, known: Sequence[int] = ()) -> list[int]:
-        """Numbers of the columns whose values are categories; those `known` if none are given."""
+        """Return the categorical columns; `known` if none are given."""
         if not self._learner()[0].takes_categories:
             return []
         return list(known) if self._categorical() is None and known else self._category_numbers()
 
     def _category_numbers(self) -> list[int]:
-        """Numbers of the columns of categories, given or found in a data frame."""
+        """Return the categorical columns, given or found in a data frame."""
         names = getattr(self, "feature_names_in_", None)
         given = column_numbers(self._categorical(), names, self.n_features_in_)
         return sorted({*given, *column_numbers([*self.categories_], names, self.n_features_in_)})
 
     def _takes_categories(self) -> bool:
-        """Whether the rankers know what to do with categories."""
-        return self._given().takes_categories
+        """Whether the weak rankers take categories."""
+        return self._given_family().takes_categories
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:
-        """Replace the categories of a data frame by numbers, the same as in the fit."""
+        """Replace the categories of a data frame by the numbers used in the fit."""
         if not self._takes_categories():
             return X
         if reset:
@@ -145,17 +145,17 @@ class TreeLearner:
 
     def _trees(self) -> Trees:
         seed = 0
-        if self.random_state is not None or self._draws:
+        if self.random_state is not None or self._draws_randomly:
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         given = {name: getattr(self, name) for name in TREE_PARAMETERS}
-        given["num_leaves"] = self._leaves()
+        given["num_leaves"] = self._max_leaves()
         given["categorical_features"] = self._category_numbers()
         given["monotone_constraints"] = self._directions()
         given["interaction_constraints"] = self._interactions()
         return Trees(**given, random_state=seed)
 
     def _directions(self) -> Any:
-        """`monotone_constraints` with columns instead of names."""
+        """Return `monotone_constraints` with column numbers instead of names."""
         given = self.monotone_constraints
         if not isinstance(given, Mapping):
             return given
@@ -168,7 +168,7 @@ class TreeLearner:
         return dict(zip(columns, given.values(), strict=True))
 
     def _interactions(self) -> Any:
-        """`interaction_constraints` with columns instead of names."""
+        """Return `interaction_constraints` with column numbers instead of names."""
         given = self.interaction_constraints
         groups = (Sequence, set, frozenset)
         if isinstance(given, str) or not isinstance(given, groups):
@@ -202,7 +202,7 @@ class TreeLearner:
 
 
 class BaggedTrees(TreeLearner):
-    """Trees whose number and size may be chosen, and of which several fits may be averaged."""
+    """Tree learners with "auto" sizes and bagging."""
 
     bags: int
     warm_start: bool
@@ -217,7 +217,7 @@ class BaggedTrees(TreeLearner):
         self.bags = number
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()
         check_integer("bags", self.bags, least=1)
         if self.bags > 1 and self.warm_start:
@@ -249,7 +249,7 @@ class BoostedRanker(BaggedTrees, BaseRanker):
         Weights of pairs that follow the ranking, recomputed from the scores of every round; see
         `RankWeight`. Pair losses with a
         linear price only. `history_["risk"]` is that of each round's weights.
-    rankers : {"trees", "stumps", "features", "columns"}, Family or regressor
+    weak_rankers : {"trees", "stumps", "features", "columns"}, Family or regressor
         The learner. Any scikit-learn regressor with `sample_weight` will do; it is slower
         and only a `DecisionTreeRegressor` can be saved.
     hessian : {"newton", "bound", "terms", "uniform"}
@@ -417,6 +417,6 @@ min_split_gain
         self.verbose = verbose
 
     def plan(self, stop: Stop) -> Plan:
-        """Return the risk, the rankers and the step of this algorithm."""
+        """Return the risk, the weak rankers and the step of this algorithm."""
         risk = risk_of(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
         return self._plan_with(risk, stop)

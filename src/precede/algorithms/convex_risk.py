@@ -46,17 +46,16 @@ if TYPE_CHECKING:
 __all__ = ["ConvexRiskRanker"]
 
 
-# After so many exchanges of weight between two rankers all weights are corrected at once,
-# which takes care of directions that exchanges only zigzag along; for models of up to so many
-# parts, because its cost grows with the cube of their number.
+# After this many pairwise steps all weights are optimized jointly, as pairwise steps zigzag; only
+# for models of limited size, as the cost is cubic.
 CORRECT_EVERY = 15
-MOST_CORRECTED = 150
+MAX_CORRECTED_RANKERS = 150
 WITHIN_TOLERANCE = "the gap is within the tolerance"
 ROUNDS_USED_UP = "the rounds are used up"
 NO_STEP = "the step is below rounding"
-# A share of the radius below this is nothing.
-NEGLIGIBLE = 1e-12
-# The first width of the rounding of the hinge; halved as the gap falls.
+# Weights below this share of the radius are set to 0.
+NEGLIGIBLE_SHARE = 1e-12
+# Initial smoothing width of a kink of the loss; halved as the gap decreases.
 FIRST_SMOOTHING = 0.5
 
 
@@ -84,7 +83,7 @@ class ConvexRiskRanker(BaseRanker):
         cross-validation by queries (or by rows, without queries).
     tolerance : float
         Stop when the certified gap is below.
-    rankers : {"stumps", "features", "columns"} or Family
+    weak_rankers : {"stumps", "features", "columns"} or Family
         The gap is certified only if the search never misses the best vertex, so families that
         are not `exhaustive` are refused. (Trees have no scale either: without a bound on their
         leaf values the radius would mean nothing. Use `BoostedRanker` for trees.)
@@ -172,11 +171,11 @@ class ConvexRiskRanker(BaseRanker):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    resumable = False  # a round changes weights that are there
+    resumable = False  # a round changes earlier weights
     takes_init_score = False
 
     def _boost(self, task: FitContext) -> Result:
-        radii = self._path()
+        radii = self._radii()
         self.path_: list[dict[str, float]] = []
         if self.radius == "cv":
             self.path_ = self._cross_validated(task, radii)
@@ -185,9 +184,9 @@ class ConvexRiskRanker(BaseRanker):
         self.radius_ = float(radii[-1])
         monitors = [monitor for monitor, _ in task.monitors]
         trainer = _ConditionalGradient(self, task.training, self.radius_, monitors)
-        result = self._descend(trainer, task, radii)
+        result = self._follow_radii(trainer, task, radii)
         self.gap_ = trainer.gap
-        self._tell(result, task.training.context)
+        self._warn_if_not_converged(result, task.training.context)
         return result
 
     def _truncated(self, rounds: int) -> Ensemble:
@@ -197,18 +196,18 @@ class ConvexRiskRanker(BaseRanker):
             "so the model has no first rounds; leave num_iteration out"
         )
 
-    def _descend(
+    def _follow_radii(
         self, trainer: _ConditionalGradient, task: FitContext, radii: list[float]
     ) -> Result:
-        """Follow the radii, each from the solution for the one before; the last is in sight."""
+        """Solve for increasing radii with warm starts; show progress for the last one."""
         for radius in radii[:-1]:
-            result = run_rounds(trainer.within(radius, self.tolerance))
+            result = run_rounds(trainer.set_ball(radius, self.tolerance))
             if result.reason == INTERRUPTED:
                 return result
-        return self._run_rounds(trainer.within(radii[-1], self.tolerance), task, History())
+        return self._run_rounds(trainer.set_ball(radii[-1], self.tolerance), task, History())
 
-    def _tell(self, result: Result, context: Context) -> None:
-        """Warn if the tolerance was not reached, and say why."""
+    def _warn_if_not_converged(self, result: Result, context: Context) -> None:
+        """Warn if the tolerance was not reached."""
         cure = {
             ROUNDS_USED_UP: "raise n_estimators or tolerance",
             NO_STEP: "no step lowers the risk, as happens at a kink of the loss: raise tolerance, "
@@ -223,26 +222,26 @@ class ConvexRiskRanker(BaseRanker):
 
     def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
         super()._set_fitted_attributes(result, task)
-        # Rounds change weights of rankers that are there; no round is better than the last.
+        # Rounds change earlier weights; the last round is the best.
         self.best_iteration_ = self.n_estimators_
 
     def _link(self) -> Link | None:
         return PairRisk(pair_loss(self.loss)).link
 
-    def _path(self) -> list[float]:
+    def _radii(self) -> list[float]:
         if self.radius != "cv":
             return [float(self.radius)]
         radii = np.geomspace(0.5, 32.0, 7) if self.radii is None else self.radii
         return [float(radius) for radius in radii]
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()
         value_at_zero(pair_loss(self.loss))
         require_exhaustive(self.weak_rankers, "the gap of ConvexRiskRanker")
         given: Any = [self.radius]
         if self.radius == "cv":
-            given = self._path() if self.radii is None else self.radii
+            given = self._radii() if self.radii is None else self.radii
         good = isinstance(given, list | tuple | np.ndarray) and len(given) > 0
         good = good and all(_is_positive(radius) for radius in given)
         if not good or any(a >= b for a, b in pairwise(given)):
@@ -254,9 +253,9 @@ class ConvexRiskRanker(BaseRanker):
             raise ValueError(f"tolerance={self.tolerance!r} is out of range; use more than 0")
 
     def _cross_validated(self, task: FitContext, radii: list[float]) -> list[dict[str, float]]:
-        """Share of pairs out of order on held-out folds, radius by radius with warm starts."""
+        """Return the ranking error on held-out folds for each radius, with warm starts."""
         errors, X = [], task.X
-        _ = X[:1]  # refuses a table on disk, of which no rows can be picked
+        _ = X[:1]  # raises for a DiskTable, whose rows cannot be selected
         sample = Resampler.of(
             task.training, task.judgments, balance=self.balance, seed=self._seed()
         )
@@ -264,7 +263,7 @@ class ConvexRiskRanker(BaseRanker):
             trainer = _ConditionalGradient(self, learn.training, radii[-1], [])
             row = []
             for radius in radii:
-                trainer.within(radius, 10 * self.tolerance)
+                trainer.set_ball(radius, 10 * self.tolerance)
                 ensemble = run_rounds(trainer, interruptible=False).ensemble
                 row.append(1 - pairs_in_order(held.judgments, ensemble.predict(X[held.rows])))
             errors.append(row)
@@ -274,7 +273,7 @@ class ConvexRiskRanker(BaseRanker):
                 "as radius"
             )
         table = np.array(errors)
-        spread = np.full(len(radii), np.nan)  # one fold has no spread
+        spread = np.full(len(radii), np.nan)
         if len(table) > 1:
             spread = table.std(axis=0, ddof=1) / np.sqrt(len(table))
         return [
@@ -298,8 +297,8 @@ class ConvexRiskRanker(BaseRanker):
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A ranker in the model with its sign, or the slack (None): its edge and its weight."""
+class _Component:
+    """Signed weak ranker of the model, or the slack (None), with its edge and weight."""
 
     weak_ranker: WeakRanker | None
     sign: float
@@ -310,59 +309,58 @@ class _Part:
 class _ConditionalGradient(Trainer):
     """Conditional gradient with pairwise steps, continued from radius to radius.
 
-    The model is a point of the ball: weights ``w_h`` and a slack ``radius - sum |w_h|``,
-    which is the weight of the ranker that is 0 everywhere. `gap` is the certificate of the last
-    point that was searched from; a round begins with a search, so the fit ends there once the
-    gap is within the tolerance. `full` is the radius of the last ball on the path.
+    The model is a point of the ball: weights ``w_h`` and a slack ``radius - sum |w_h|``, the
+    weight of the zero function. `gap` is the certificate of the last point at which weak rankers
+    were searched; a round begins with a search and ends the fit if the gap is within the
+    tolerance. `final_radius` is the last radius of the path.
     """
 
     def __init__(
         self,
         settings: ConvexRiskRanker,
         training: TrainingData,
-        full: float,
+        final_radius: float,
         monitors: Sequence[Monitor],
     ):
         self._training, self.monitors, self.context = training, monitors, training.context
-        self._most = settings.n_estimators
-        self.stop = Rounds(self._most)
+        self._max_rounds = settings.n_estimators
+        self.stop = Rounds(self._max_rounds)
         self._loss = pair_loss(settings.loss)
-        # The width over which a kink is rounded off; None for losses taken as they are.
+        # Smoothing width of the kink; None for smooth losses.
         width = FIRST_SMOOTHING * value_at_zero(self._loss)
         self._smoothing = None if self._loss.smoothed(width) is None else width
         self._search = family(settings.weak_rankers).start(training.table, training.context)
         self._bind()
-        self._true = PairRisk(self._loss).bind(training.layout, training.context)
-        self._unit = 1.0 / (value_at_zero(self._loss) * training.layout.total)
+        self._unsmoothed_risk = PairRisk(self._loss).bind(training.layout, training.context)
+        self._cost_scale = 1.0 / (value_at_zero(self._loss) * training.layout.total)
         self._weights: dict[WeakRanker, float] = {}
-        self._whole: dict[WeakRanker, float] = {}  # the weights after the last whole round
+        self._weights_after_round: dict[WeakRanker, float] = {}
         self._scores = np.zeros(training.table.n_used_rows)
         self._exchanges = 0
-        self._full = full
+        self._final_radius = final_radius
         self.gap = np.inf
-        self.within(full, settings.tolerance)
+        self.set_ball(final_radius, settings.tolerance)
         self.state = self._risk.state(self._scores)
 
-    def within(self, radius: float, tolerance: float) -> Self:
-        """Go on in the ball of another radius, until the gap is within the tolerance."""
+    def set_ball(self, radius: float, tolerance: float) -> Self:
+        """Continue in the ball of another radius, with another tolerance."""
         self._radius, self._tolerance, self._tries = radius, tolerance, 0
         self.ensemble = self._model()
         return self
 
     def _model(self) -> Ensemble:
-        """Rankers with a weight, in the order in which they came."""
+        """Return the ensemble of nonzero weights, in order of insertion."""
         kept = {weak_ranker: weight for weak_ranker, weight in self._weights.items() if weight != 0}
         norm = math.fsum(map(abs, kept.values()))
-        # Rounding must not leave the ball, not even by the last bit, in whatever order the
-        # weights are summed.
+        # Stay in the ball despite rounding, in whatever order the weights are summed.
         room = self._radius * (1 - 2.0**-46)
         shrink = room / norm if norm > room else 1.0
         weights = [shrink * weight for weight in kept.values()]
         return Ensemble(list(kept), weights, self._training.table.n_features)
 
     def boost_round(self) -> Round | None:
-        """Search, certify the gap, and move if it is not within the tolerance."""
-        while self._tries < self._most:
+        """Search, certify the gap, and take a step if it exceeds the tolerance."""
+        while self._tries < self._max_rounds:
             self._tries += 1
             found = self._search.best(self.state.pull)
             self._certify(found, self._radius)
@@ -370,19 +368,19 @@ class _ConditionalGradient(Trainer):
                 self.exhausted = WITHIN_TOLERANCE
                 return None
             if found is not None:
-                return self._round(found)
-            # Solved for this rounding of the kink, which was now halved.
+                return self._record(found)
+            # Solved for this smoothing width; `_certify` has halved it.
         self.exhausted = self.finish(ROUNDS_USED_UP)
         return None
 
     def finish(self, reason: str) -> str:  # noqa: ARG002
-        """Certify the point that the last round has come to."""
+        """Certify the point after the last round."""
         self._certify(self._search.best(self.state.pull), self._radius)
         return WITHIN_TOLERANCE if self.gap <= self._tolerance else ROUNDS_USED_UP
 
     def interrupt(self, history: History) -> str:  # noqa: ARG002
-        """Go back to the weights of the last whole round and certify them for the full ball."""
-        self._radius, self._weights = self._full, dict(self._whole)
+        """Restore the weights of the last finished round; certify them for the final radius."""
+        self._radius, self._weights = self._final_radius, dict(self._weights_after_round)
         self._scores = np.zeros(self._scores.size)
         for weak_ranker, weight in self._weights.items():
             self._scores += weight * weak_ranker.on(self._training.table)
@@ -391,12 +389,12 @@ class _ConditionalGradient(Trainer):
         self.ensemble = self._model()
         return f"the model is certified to a gap of {self.gap:.3g}"
 
-    def _round(self, found: SearchResult) -> Round:
-        moved = self._move(found, self._radius)
-        # A full step leaves weights of 0, from which no exchange could move anything.
+    def _record(self, found: SearchResult) -> Round:
+        moved = self._take_step(found, self._radius)
+        # A full step leaves weights of 0, which would block pairwise steps.
         self._weights = {weak_ranker: w for weak_ranker, w in self._weights.items() if w != 0}
         self.state = self._risk.state(self._scores)
-        self._whole, self.ensemble = dict(self._weights), self._model()
+        self._weights_after_round, self.ensemble = dict(self._weights), self._model()
         cost = self._mean_cost()
         columns = {
             "risk": cost,
@@ -416,71 +414,74 @@ class _ConditionalGradient(Trainer):
         )
 
     def _certify(self, found: SearchResult | None, radius: float) -> None:
-        """Bound how far the mean cost is above the least in the ball.
+        """Bound the excess of the mean cost over its minimum in the ball.
 
-        The best vertex is worth ``radius·|edge|``; ties in the search are within 2^-40.
+        The best vertex has the slope ``radius·|edge|``; ties in the search are within 2^-40.
         """
         best = 0.0 if found is None else abs(found.edge) * (1 + 2.0**-39)
-        here = exact_sum(self.state.pull * self._scores, self._training.context)
+        current = exact_sum(self.state.pull * self._scores, self._training.context)
         mass = (
-            np.exp(self.state.log_gradient_sum) * self._unit
+            np.exp(self.state.log_gradient_sum) * self._cost_scale
             if self.state.log_gradient_sum > -np.inf
             else 0.0
         )
-        gap = max(0.0, mass * (radius * best - here))
+        gap = max(0.0, mass * (radius * best - current))
         if self._smoothing is None:
             self.gap = float(gap)
             return
-        smooth = np.exp(self.state.log_value) * self._unit
+        smooth = np.exp(self.state.log_value) * self._cost_scale
         self.gap = float(self._mean_cost() - smooth + gap)
-        if gap < 0.5 * (self.gap - gap):  # what is left is mostly the rounding of the kink
+        if gap < 0.5 * (self.gap - gap):  # mostly due to smoothing
             self._smoothing /= 2
             self._bind()
             self.state = self._risk.state(self._scores)
 
     def _mean_cost(self) -> float:
         if self._smoothing is None:
-            return float(np.exp(self.state.log_value) * self._unit)
-        return float(np.exp(self._true.log_value(self._scores)) * self._unit)
+            return float(np.exp(self.state.log_value) * self._cost_scale)
+        return float(np.exp(self._unsmoothed_risk.log_value(self._scores)) * self._cost_scale)
 
-    def _move(self, found: SearchResult, radius: float) -> float:
-        """Take one step; returns the weight that was moved.
+    def _take_step(self, found: SearchResult, radius: float) -> float:
+        """Take one step; return the weight that was moved.
 
-        Inside the model as long as moving weight from its worst part to its best promises
-        more than the best vertex does; else towards the vertex. (Steps from the worst part
-        straight to a new vertex would pass ever smaller weights around among rankers that
-        are much alike.)
+        A pairwise step from the worst to the best component of the model if its slope is steeper
+        than that to the best vertex; otherwise a step to that vertex. (Pairwise steps to new
+        vertices would move ever smaller weights among similar weak rankers.)
         """
-        parts = self._parts(radius)
-        worst = min(parts, key=lambda part: part.edge)
-        best = max(parts, key=lambda part: part.edge)
-        here = exact_sum(self.state.pull * self._scores, self._training.context)
+        components = self._components(radius)
+        worst = min(components, key=lambda component: component.edge)
+        best = max(components, key=lambda component: component.edge)
+        current = exact_sum(self.state.pull * self._scores, self._training.context)
         promised = radius * (best.edge - worst.edge)
-        if promised <= 0 or promised < radius * abs(found.edge) - here:
-            return self._approach(found, radius)
+        if promised <= 0 or promised < radius * abs(found.edge) - current:
+            return self._vertex_step(found, radius)
         self._exchanges += 1
-        if self._exchanges % CORRECT_EVERY == 0 and len(parts) <= MOST_CORRECTED:
-            return self._correct(parts, radius) or self._exchange(worst, best)
-        return self._exchange(worst, best)
+        if self._exchanges % CORRECT_EVERY == 0 and len(components) <= MAX_CORRECTED_RANKERS:
+            return self._optimize_weights(components, radius) or self._pairwise_step(worst, best)
+        return self._pairwise_step(worst, best)
 
-    def _correct(self, parts: list[_Part], radius: float) -> float:
-        """Find the best weights for the rankers in the model, all at once (SLSQP).
+    def _optimize_weights(self, components: list[_Component], radius: float) -> float:
+        """Optimize the weights of all weak rankers of the model jointly (SLSQP).
 
-        Returns the weight moved, or 0 if the risk could not be lowered.
+        Return the weight moved, or 0 if the risk could not be lowered.
         """
-        kept = [part for part in parts if part.weak_ranker is not None]
-        weak_rankers = [part.weak_ranker for part in kept if part.weak_ranker is not None]
-        sign = np.array([part.sign for part in kept])
-        before = np.array([part.weight for part in kept]) / radius
+        kept = [component for component in components if component.weak_ranker is not None]
+        weak_rankers = [
+            component.weak_ranker for component in kept if component.weak_ranker is not None
+        ]
+        sign = np.array([component.sign for component in kept])
+        before = np.array([component.weight for component in kept]) / radius
         values = np.stack([weak_ranker.on(self._training.table) for weak_ranker in weak_rankers])
 
         def cost(share: Floats) -> tuple[float, Floats]:
-            at = self._risk.state(_combined(values, sign * share * radius))
+            at = self._risk.state(_weighted_sum(values, sign * share * radius))
             mass = (
-                np.exp(at.log_gradient_sum) * self._unit if at.log_gradient_sum > -np.inf else 0.0
+                np.exp(at.log_gradient_sum) * self._cost_scale
+                if at.log_gradient_sum > -np.inf
+                else 0.0
             )
             slope = -mass * radius * sign * self._products(values, at.pull)
-            return float(np.exp(at.log_value) * self._unit), slope
+            return float(np.exp(at.log_value) * self._cost_scale), slope
 
         answer = scipy.optimize.minimize(
             cost, before, jac=True, method="SLSQP", bounds=[(0.0, 1.0)] * len(kept),
@@ -488,19 +489,19 @@ class _ConditionalGradient(Trainer):
                          "jac": lambda share: -np.ones_like(share)},
             options={"maxiter": 30, "ftol": 1e-12},
         )  # fmt: skip
-        share = np.where(answer.x > NEGLIGIBLE, answer.x, 0.0)
+        share = np.where(answer.x > NEGLIGIBLE_SHARE, answer.x, 0.0)
         share /= max(1.0, share.sum())
         if cost(share)[0] >= cost(before)[0] * (1 - 1e-12):
             return 0.0
-        for part, new, old in zip(kept, share, before, strict=True):
-            self._add(part, float(radius * (new - old)))
-            if new == 0 and part.weak_ranker is not None:
-                del self._weights[part.weak_ranker]
-        self._scores = _combined(values, sign * share * radius)
+        for component, new, old in zip(kept, share, before, strict=True):
+            self._add_weight(component, float(radius * (new - old)))
+            if new == 0 and component.weak_ranker is not None:
+                del self._weights[component.weak_ranker]
+        self._scores = _weighted_sum(values, sign * share * radius)
         return float(radius * np.abs(share - before).sum())
 
     def _products(self, values: Array, pull: Floats) -> Floats:
-        """Dot product of every row of values with the pull, as sums of integers."""
+        """Return the dot product of every row of values with the pull, by integer sums."""
         context = self._training.context
         largest = all_reduce_max(lambda: np.abs(values).max(axis=1).astype(np.float64), context)
         exponent = np.frexp(largest)[1]
@@ -509,20 +510,23 @@ class _ConditionalGradient(Trainer):
         )
         return np.ldexp(sums / SCALE, exponent)
 
-    def _exchange(self, worst: _Part, best: _Part) -> float:
-        """Move weight from one part of the model to another."""
+    def _pairwise_step(self, worst: _Component, best: _Component) -> float:
+        """Move weight from one component of the model to another."""
         direction = self._values(best) - self._values(worst)
         moved = self._line_search(direction, worst.weight)
-        self._add(best, moved)
-        self._add(worst, -moved)
-        if worst.weight - moved <= NEGLIGIBLE * self._radius and worst.weak_ranker is not None:
+        self._add_weight(best, moved)
+        self._add_weight(worst, -moved)
+        if (
+            worst.weight - moved <= NEGLIGIBLE_SHARE * self._radius
+            and worst.weak_ranker is not None
+        ):
             del self._weights[worst.weak_ranker]
         self._scores += moved * direction
         return moved
 
-    def _approach(self, found: SearchResult, radius: float) -> float:
-        """Move towards a vertex of the ball, away from everything else in proportion."""
-        vertex = _Part(found.weak_ranker, 1.0 if found.edge > 0 else -1.0, found.edge, 0.0)
+    def _vertex_step(self, found: SearchResult, radius: float) -> float:
+        """Move towards a vertex of the ball, shrinking all weights proportionally."""
+        vertex = _Component(found.weak_ranker, 1.0 if found.edge > 0 else -1.0, found.edge, 0.0)
         direction = radius * self._values(vertex) - self._scores
         share = self._line_search(direction, 1.0)
         self._weights = {
@@ -531,29 +535,31 @@ class _ConditionalGradient(Trainer):
         for monitor in self.monitors:
             monitor.shrink(1 - share)
         self._scores *= 1 - share
-        self._add(vertex, share * radius)
+        self._add_weight(vertex, share * radius)
         self._scores += share * radius * self._values(vertex)
         return share * radius
 
-    def _parts(self, radius: float) -> list[_Part]:
-        """What the model is made of: its rankers, and the slack, whose edge is 0."""
+    def _components(self, radius: float) -> list[_Component]:
+        """Return the components of the model: weak rankers, and the slack of edge 0."""
         slack = radius - math.fsum(abs(weight) for weight in self._weights.values())
-        parts = [_Part(None, 0.0, 0.0, slack)] if slack > NEGLIGIBLE * radius else []
+        components = (
+            [_Component(None, 0.0, 0.0, slack)] if slack > NEGLIGIBLE_SHARE * radius else []
+        )
         weak_rankers = list(self._weights)
         edges = _edges(self._training, weak_rankers, self.state.pull)
         for weak_ranker, edge in zip(weak_rankers, edges, strict=True):
             weight = self._weights[weak_ranker]
             sign = 1.0 if weight > 0 else -1.0
-            parts.append(_Part(weak_ranker, sign, sign * float(edge), abs(weight)))
-        return parts
+            components.append(_Component(weak_ranker, sign, sign * float(edge), abs(weight)))
+        return components
 
-    def _values(self, part: _Part) -> Floats:
-        if part.weak_ranker is None:
+    def _values(self, component: _Component) -> Floats:
+        if component.weak_ranker is None:
             return np.zeros(self._scores.size)
-        return part.sign * part.weak_ranker.on(self._training.table).astype(np.float64)
+        return component.sign * component.weak_ranker.on(self._training.table).astype(np.float64)
 
     def _line_search(self, direction: Floats, most: float) -> float:
-        def falling(step: float) -> float:
+        def slope_at(step: float) -> float:
             at = self._risk.state(self._scores + step * direction)
             return (
                 exact_sum(at.pull * direction, self._training.context)
@@ -561,19 +567,21 @@ class _ConditionalGradient(Trainer):
                 else 0.0
             )
 
-        if most == 0 or falling(most) >= 0:
+        if most == 0 or slope_at(most) >= 0:
             return most
         if exact_sum(self.state.pull * direction, self._training.context) <= 0:
             return 0.0
-        return float(scipy.optimize.brentq(falling, 0.0, most, xtol=1e-13 * most, rtol=1e-12))
+        return float(scipy.optimize.brentq(slope_at, 0.0, most, xtol=1e-13 * most, rtol=1e-12))
 
-    def _add(self, part: _Part, weight: float) -> None:
-        if part.weak_ranker is None:
+    def _add_weight(self, component: _Component, weight: float) -> None:
+        if component.weak_ranker is None:
             return
-        signed = part.sign * weight
-        self._weights[part.weak_ranker] = self._weights.get(part.weak_ranker, 0.0) + signed
+        signed = component.sign * weight
+        self._weights[component.weak_ranker] = (
+            self._weights.get(component.weak_ranker, 0.0) + signed
+        )
         for monitor in self.monitors:
-            monitor.advance(part.weak_ranker, signed)
+            monitor.advance(component.weak_ranker, signed)
 
 
 def _is_positive(radius: Any) -> bool:
@@ -582,7 +590,7 @@ def _is_positive(radius: Any) -> bool:
 
 
 def _edges(training: TrainingData, weak_rankers: list[WeakRanker], pull: Floats) -> Floats:
-    """Edges of rankers already in the model; stumps of one feature share a histogram."""
+    """Return the edges of weak rankers; stumps of one feature share a histogram."""
     table, context = training.table, training.context
     edges = np.zeros(len(weak_rankers))
     views = {
@@ -613,7 +621,7 @@ def _edges_of_stumps(
     missing: Flags,
     histogram: Integers,
 ) -> Floats:
-    """Edges of stumps from the histograms of all machines, one row for each feature."""
+    """Return the edges of stumps from the histograms of all workers, one row a feature."""
     return (
         suffix_sums(histogram)[row, first] + np.where(missing, histogram[row, MISSING], 0)
     ) / SCALE
@@ -623,8 +631,8 @@ def _edges_of_stumps(
 
 
 @njit(cache=True, nogil=True)
-def _combined(values: Bytes, weights: Floats) -> Floats:
-    """Weighted sum of the rows."""
+def _weighted_sum(values: Bytes, weights: Floats) -> Floats:
+    """Return the weighted sum of the rows."""
     total = np.zeros(values.shape[1])
     for row in range(values.shape[0]):
         weight = weights[row]
@@ -635,7 +643,7 @@ def _combined(values: Bytes, weights: Floats) -> Floats:
 
 @njit(cache=True, nogil=True)
 def _products(values: Bytes, pull: Floats, unit: Floats) -> Integers:
-    """Dot product of every row, brought into [-1, 1] by its unit, with the pull: integers."""
+    """Return integer dot products of the rows, scaled to [-1, 1] by `unit`, with the pull."""
     result = np.zeros(values.shape[0], np.int64)
     for row in range(values.shape[0]):
         total = np.int64(0)

@@ -1,4 +1,4 @@
-"""E2, the exponential loss of RankBoost+, for any ensemble of two-valued rankers (C19)."""
+"""E2, the exponential loss of RankBoost+, for ensembles of binary weak rankers (C19)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["e2_loss", "staged_e2_loss"]
 
 
 # Coefficients of a linear combination below this are rounding errors.
-NO_PART = 1e-9
-# The weight of a pair can vanish after steps of a total beyond this, and never comes back.
-MOST_MOVED = 300.0
+COEFFICIENT_ROUNDING = 1e-9
+# Beyond this total of absolute steps the weight of a pair may underflow to 0 for good.
+MAX_TOTAL_STEP = 300.0
 
 
 def e2_loss(
@@ -39,7 +39,7 @@ def e2_loss(
     independent: bool = False,
     n_jobs: int | None = None,
 ) -> float:
-    """E2 of an ensemble of weak rankers with values 0 and 1 (C19 eqs. 22 to 24).
+    """Return E2 of an ensemble of weak rankers with values 0 and 1 (C19 eqs. 22 to 24).
 
     The mean over crucial pairs of ``prod_s omega_s``. For a weak ranker s of total weight
     eta_s, omega_s is ``exp(-eta_s)`` on pairs in order, ``exp(eta_s)`` on reversed pairs and
@@ -105,7 +105,7 @@ def staged_e2_loss(
     independent: bool = False,
     n_jobs: int | None = None,
 ) -> Floats:
-    """E2 after each ranker of an ensemble: the course of `e2_loss` over boosting rounds.
+    """Return E2 after each weak ranker of an ensemble: `e2_loss` over the boosting rounds.
 
     A round adds one ranker, except a round of ``RankBoostPlus(search="optimal")`` along a
     combination, which adds several. Parameters and memory are those of `e2_loss`. O(pairs) for
@@ -125,25 +125,25 @@ def staged_e2_loss(
     """
     with Context(n_jobs) as context:
         pairs = _Pairs(model, X, judgments, balance, independent, context)
-        weights, moved, stages = PairWeights(pairs.layout, context), 0.0, []
+        weights, total_step, stages = PairWeights(pairs.layout, context), 0.0, []
         for changes in pairs.steps():
             for weak_ranker, before, step in changes:
-                moved += abs(step)
-                if moved <= MOST_MOVED:
+                total_step += abs(step)
+                if total_step <= MAX_TOTAL_STEP:
                     weights.advance(pairs.values[weak_ranker], before=before, step=step)
-            exact = moved <= MOST_MOVED
+            exact = total_step <= MAX_TOTAL_STEP
             stages.append(float(np.exp(weights.log_risk)) if exact else pairs.value())
     return np.array(stages)
 
 
 class _Pairs:
-    """The pairs of some judgments, and the values and accumulated weights of the rankers."""
+    """Pairs of judgments, with values and accumulated weights of the weak rankers."""
 
     def __init__(
         self, model: BaseRanker | Ensemble, X: Any, judgments: Judgments, balance: str,
         independent: bool, context: Context,
     ):  # fmt: skip
-        self._ensemble, rows = _read(model, X, judgments)
+        self._ensemble, rows = _check_input(model, X, judgments)
         self._context = context
         layout = judgments.to_layout(balance)
         if layout.total <= 0:
@@ -151,16 +151,16 @@ class _Pairs:
         _check_memory(layout)
         rows = rows[layout.order]
         values = {
-            weak_ranker: _binary(weak_ranker, rows)
+            weak_ranker: _binary_values(weak_ranker, rows)
             for weak_ranker in dict.fromkeys(self._ensemble.weak_rankers)
         }
         self.layout, old = layout.reorder(_keys(values.values(), layout))
         self.values = {weak_ranker: each[old] for weak_ranker, each in values.items()}
         self._eta = dict.fromkeys(self.values, 0.0)
-        self._parts = _IndependentParts(self.layout, self.values) if independent else None
+        self._parts = _IndependentRankers(self.layout, self.values) if independent else None
 
     def steps(self) -> Iterator[list[tuple[WeakRanker, float, float]]]:
-        """For each ranker of the ensemble, the weights that it changes: whose, before, by."""
+        """Yield the weight changes of each weak ranker: weak ranker, old weight, change."""
         for weak_ranker, weight in self._ensemble.parts():
             parts = self._parts.of(weak_ranker) if self._parts else [(weak_ranker, 1.0)]
             changes = [(part, self._eta[part], weight * share) for part, share in parts]
@@ -169,7 +169,7 @@ class _Pairs:
             yield changes
 
     def value(self) -> float:
-        """E2 for the weights accumulated so far, from the formula itself."""
+        """Return E2 for the weights so far, by its definition."""
         used = {weak_ranker: eta for weak_ranker, eta in self._eta.items() if eta != 0}
         eta = np.array(list(used.values()))
         if not eta.size:
@@ -179,8 +179,10 @@ class _Pairs:
         return start.along(values, np.zeros(eta.size), eta, 1.0)[0]
 
 
-def _read(model: BaseRanker | Ensemble, X: Any, judgments: Judgments) -> tuple[Ensemble, Array]:
-    """Check the input; gives the ensemble and its rows as an array."""
+def _check_input(
+    model: BaseRanker | Ensemble, X: Any, judgments: Judgments
+) -> tuple[Ensemble, Array]:
+    """Validate the input; return the ensemble and the rows as an array."""
     ensemble = getattr(model, "ensemble_", model)
     if not isinstance(ensemble, Ensemble):
         raise ValueError(
@@ -193,7 +195,7 @@ def _read(model: BaseRanker | Ensemble, X: Any, judgments: Judgments) -> tuple[E
             "Judgments(y, qid)"
         )
     rows: Any = np.asarray(X) if isinstance(model, Ensemble) else model._validated(X, reset=False)
-    rows = rows.toarray() if scipy.sparse.issparse(rows) else rows  # rankers read columns
+    rows = rows.toarray() if scipy.sparse.issparse(rows) else rows  # weak rankers read columns
     ensemble.check_width(rows)
     if len(rows) != len(judgments):
         raise ValueError(
@@ -211,8 +213,8 @@ def _check_memory(layout: QueryLayout) -> None:
         )
 
 
-def _binary(weak_ranker: WeakRanker, rows: Array) -> Bytes:
-    """Values of a ranker, which must be 0 and 1."""
+def _binary_values(weak_ranker: WeakRanker, rows: Array) -> Bytes:
+    """Return the values of a weak ranker; raise ValueError unless they are 0 and 1."""
     values = np.asarray(weak_ranker(rows))
     other = values[(values != 0) & (values != 1)]
     if other.size:
@@ -226,7 +228,7 @@ def _binary(weak_ranker: WeakRanker, rows: Array) -> Bytes:
 
 
 def _keys(values: Iterable[Bytes], layout: QueryLayout) -> NDArray[np.uint64]:
-    """Numbers by which arranged rows are sorted, so that the order of the rows leaves no trace."""
+    """Return sort keys of the rows, so that E2 does not depend on row order."""
     generator = np.random.default_rng(0)
     keys = layout.weight.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for each in values:
@@ -234,8 +236,8 @@ def _keys(values: Iterable[Bytes], layout: QueryLayout) -> NDArray[np.uint64]:
     return keys
 
 
-class _IndependentParts:
-    """Rankers written as combinations of those that are linearly independent over pairs."""
+class _IndependentRankers:
+    """Express weak rankers by those that are linearly independent over pairs."""
 
     def __init__(self, layout: QueryLayout, values: dict[WeakRanker, Bytes]):
         self._span = LinearSpan(layout, min(len(values), layout.n_used_rows))
@@ -244,7 +246,7 @@ class _IndependentParts:
         self._parts: dict[WeakRanker, list[tuple[WeakRanker, float]]] = {}
 
     def of(self, weak_ranker: WeakRanker) -> list[tuple[WeakRanker, float]]:
-        """Rankers kept, and the coefficients of one among them; it joins them if it is new."""
+        """Return weak rankers and coefficients that express one; add it if independent."""
         if weak_ranker not in self._parts:
             rest = self._span.residual(self._span.vector(self._values[weak_ranker]))
             if rest.any():
@@ -256,10 +258,10 @@ class _IndependentParts:
         return self._parts[weak_ranker]
 
     def _combination(self, weak_ranker: WeakRanker) -> list[tuple[WeakRanker, float]]:
-        if not self._kept:  # it ties every pair
+        if not self._kept:  # ties every pair
             return []
         known = [self._span.centered(self._values[each]) for each in self._kept]
         wanted = self._span.centered(self._values[weak_ranker])
         solution = scipy.linalg.lstsq(np.stack(known, axis=1), wanted)[0]
         shares = zip(self._kept, solution.tolist(), strict=True)
-        return [(each, share) for each, share in shares if abs(share) > NO_PART]
+        return [(each, share) for each, share in shares if abs(share) > COEFFICIENT_ROUNDING]

@@ -24,13 +24,13 @@ __all__ = ["RiskMinimizer", "minimize_ranking_risk"]
 
 Score = Callable[[Array], Array]
 
-# The largest number below 0: a margin at most this is a pair in the wrong order.
-JUST_BELOW = float(np.nextafter(0.0, -1.0))
+# A margin of at most this is a misordered pair.
+LARGEST_NEGATIVE = float(np.nextafter(0.0, -1.0))
 
 
 @dataclass(frozen=True)
 class RiskMinimizer:
-    """The member of a class with the least empirical ranking risk, and how it was found.
+    """Member of a class with minimal empirical ranking risk.
 
     The score is ``sign * ranker(X)``. `risk` is L_n, the share of all pairs in the wrong order
     with tied scores counting half; `pair_error` is the share of the `n_pairs` crucial pairs (those
@@ -86,7 +86,7 @@ def minimize_ranking_risk(
         Pairs are formed within queries, and all of them count alike.
     pairs : array-like of shape (m, 2) of rows (winner, loser), optional
         Listed pairs, each counting as one.
-    rankers : {"stumps", "columns"} or a sequence of functions of X, default "stumps"
+    weak_rankers : {"stumps", "columns"} or a sequence of functions of X, default "stumps"
         All stumps at all thresholds (no binning; missing values on either side, also missing
         ones against all present ones), the columns of X as scores, or your own scoring functions,
         `WeakRanker` objects among them.
@@ -129,7 +129,7 @@ def minimize_ranking_risk(
             (np.array([sample.errors(_values(score, table, number))]), [score].__getitem__)
             for number, score in enumerate(_scores(weak_rankers, table))
         )
-    return _least(members, sample, reverse)
+    return _best_member(members, sample, reverse)
 
 
 def _judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:
@@ -142,7 +142,7 @@ def _judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:
 
 
 class _Pairs:
-    """Crucial pairs of graded and listed judgments, counted and never listed."""
+    """Crucial pairs of graded and explicit judgments, counted without enumeration."""
 
     def __init__(self, judgments: Judgments):
         listed = judgments.pairs
@@ -176,17 +176,17 @@ class _Pairs:
         return net
 
     def errors(self, scores: Floats) -> int:
-        """Twice the pairs in the wrong order, plus the tied ones: twice the number of errors."""
+        """Return twice the number of errors: twice the misordered pairs plus the tied ones."""
         gap = scores[self._listed[:, 0]] - scores[self._listed[:, 1]]
         found = 2 * int((gap < 0).sum()) + int((gap == 0).sum())
         if self._n_graded:
             margins = margin_distribution(self._grade, scores[self._graded], self._query)
-            found += round(float(margins.at([JUST_BELOW, 0.0]).sum()) * self._n_graded)
+            found += round(float(margins.at([LARGEST_NEGATIVE, 0.0]).sum()) * self._n_graded)
         return found
 
 
 def _bounds(new: Flags, size: int) -> tuple[Integers, Integers]:
-    """First position of the run of every position, and the first one after it."""
+    """Return the start and the end of the run of every position."""
     starts = np.append(np.flatnonzero(new), size)
     run = np.cumsum(new) - 1
     return starts[run], starts[run + 1]
@@ -195,7 +195,7 @@ def _bounds(new: Flags, size: int) -> tuple[Integers, Integers]:
 def _stumps(
     table: Array, sample: _Pairs, reverse: bool
 ) -> Iterator[tuple[Integers, Callable[[int], Score]]]:
-    """For each feature: errors of all its stumps, and the stump of a position in that array.
+    """Yield for each feature the errors of its stumps, and the stump of a position there.
 
     A stump h has ``2·errors = pairs - Σ net_i h(x_i)``, because a pair adds 1 to the sum if it
     is in order, -1 if it is reversed and 0 if it is tied.
@@ -212,7 +212,7 @@ def _stumps(
         above = int(net.sum()) - np.cumsum(net)[ends]
         missing = np.zeros(cuts.size, np.int64)
         if absent.any() and not absent.all():
-            # Every threshold twice, after "is present" and before "is missing".
+            # Every threshold twice, between "is present" and "is missing".
             lost = sample.net[absent].sum()
             both = np.stack([above, above + lost], axis=1).ravel()
             above = np.concatenate([[net.sum()], both, [lost]])[: both.size + 2 - reverse]
@@ -246,10 +246,10 @@ def _values(score: Score, table: Array, number: int) -> Floats:
     return check_column(score(table), f"score {number} ({score!r})", len(table))
 
 
-def _least(
+def _best_member(
     members: Iterable[tuple[Integers, Callable[[int], Score]]], sample: _Pairs, reverse: bool
 ) -> RiskMinimizer:
-    """Take the first member with the fewest errors, and count those as good."""
+    """Return the first member with the fewest errors, and the number of such members."""
     best: tuple[int, Score, int] | None = None
     counts: list[tuple[int, int]] = []
     total = 0
@@ -263,7 +263,7 @@ def _least(
         if best is None or least < best[0]:
             step, turned = divmod(position, 1 + reverse)
             best = (least, member(step), -1 if turned else 1)
-    if best is None:  # no feature has two values: nothing but the constant is left
+    if best is None:  # all features are constant
         best, total = (sample.n_crucial, Constant(), 1), 1
         counts.append((sample.n_crucial, 1))
     least, weak_ranker, sign = best

@@ -43,10 +43,10 @@ __all__ = ["GlassBoxRanker", "TermSummary"]
 
 SELECTIONS = ("auto", "greedy", "cyclic")
 HEREDITIES = (None, "weak", "strong")
-# With fewer queries than this, rows are held out and drawn instead of queries.
-FEWEST_QUERIES = 10
-# Pairs whose strengths are kept with the model.
-MOST_STRENGTHS = 1000
+# With fewer queries than this, rows are resampled instead of queries.
+MIN_QUERIES_AS_UNITS = 10
+# Maximum number of pairs whose strengths are stored with the model.
+MAX_STRENGTHS = 1000
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         self.verbose = verbose
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()
         if self.selection not in SELECTIONS:
             raise ValueError(f"selection={self.selection!r} is unknown; use one of {SELECTIONS}")
@@ -265,7 +265,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         self._pairs()
 
     def _pairs(self) -> int | list[Pair]:
-        """`interactions` as a number or as pairs of columns."""
+        """Return `interactions` as a number or as pairs of columns."""
         given = self.interactions
         if isinstance(given, int | np.integer) and not isinstance(given, bool):
             check_integer("interactions", int(given), least=0)
@@ -279,7 +279,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             if isinstance(each, str) or not isinstance(each, Sequence) or len(each) != 2:
                 raise ValueError(wrong)
             if not hasattr(self, "n_features_in_"):
-                continue  # a cluster that has not looked at its rows yet
+                continue  # on a cluster, before the rows are read
             columns = columns_in_order(list(each), names, self.n_features_in_, "interactions")
             pair = sorted({*columns})
             if len(pair) != 2:
@@ -294,7 +294,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         return sorted(found)
 
     def _unpaired(self) -> frozenset[int]:
-        """Features with a direction, which take no part in pairs."""
+        """Return the monotone features, which are in no pairs."""
         given = self._directions()
         if given is None:
             return frozenset()
@@ -304,30 +304,30 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     # -- fitting ---------------------------------------------------------------------------
 
     def _boost(self, task: FitContext) -> Result:
-        fit = self._glass_fit(task)
+        fit = self._additive_fit(task)
         early_stopping = (
             self._early_stopping(task) if self.early_stopping_rounds is not None else None
         )
         monitors = [monitor for monitor, _ in task.monitors]
 
         def run_stage(trainer: CoordinateDescent, history: History) -> Result:
-            if len(history):  # the second stage has a number of rounds of its own
+            if len(history):  # the second stage
                 return run_rounds(trainer, history, list(self.callbacks or ()))
             return self._run_rounds(trainer, task, history)
 
         found = fit.run(self._pairs(), run_stage, early_stopping, monitors)
-        self.pair_strengths_ = dict([*found.strengths.items()][:MOST_STRENGTHS])
+        self.pair_strengths_ = dict([*found.strengths.items()][:MAX_STRENGTHS])
         self.dropped_pairs_ = found.dropped
         self.cyclic_ = found.cyclic
         self.sparsity_cost_: dict[str, Any] | None = None
         ended = found.result.reason == INTERRUPTED
         if self.max_terms is not None and len(found.model.terms) > self.max_terms and not ended:
-            found = self._fewer(fit, found, task)
+            found = self._refit_sparse(fit, found, task)
         return Result(
             _ensemble(found, task), found.result.history, found.result.state, found.result.reason
         )
 
-    def _glass_fit(self, task: FitContext) -> AdditiveFit:
+    def _additive_fit(self, task: FitContext) -> AdditiveFit:
         trees = self._trees()
         trees.interaction_constraints = [[j] for j in range(self.n_features_in_)]
         seed = 0
@@ -341,7 +341,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 reg_lambda=self.reg_lambda, cat_smooth=self.cat_smooth,
             )  # fmt: skip
 
-        # Those of a table on disk are in the order of its rows already.
+        # Judgments of a DiskTable are in layout order already.
         sample = Resampler if isinstance(task.X, DiskTable) else Resampler.of
         return AdditiveFit(
             rows=sample(
@@ -349,7 +349,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 task.judgments,
                 balance=self.balance,
                 seed=seed,
-                queries=FEWEST_QUERIES,
+                queries=MIN_QUERIES_AS_UNITS,
             ),
             risk=self._risk(),
             trees=trees,
@@ -372,10 +372,10 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     def _link(self) -> Link | None:
         return self._risk().link
 
-    def _fewer(
+    def _refit_sparse(
         self, fit: AdditiveFit, found: FittedAdditiveModel, task: FitContext
     ) -> FittedAdditiveModel:
-        """Fit again with the most important terms alone, and say what that costs."""
+        """Refit with the most important terms only, and record the cost."""
         assert self.max_terms is not None
         chosen = [term.features for term in found.model.by_importance()[: self.max_terms]]
         curves = frozenset(features[0] for features in chosen if len(features) == 1)
@@ -409,7 +409,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
         super()._set_fitted_attributes(result, task)
-        self.ensemble_ = result.ensemble  # tables: an early stop has been heeded
+        self.ensemble_ = result.ensemble  # tables, truncated by early stopping
         self.n_estimators_ = self.best_iteration_ = len(result.history)
         self.edits_: list[dict[str, Any]] = []
 
@@ -417,7 +417,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     @property
     def terms_(self) -> list[TermSummary]:
-        """The terms, the most important first."""
+        """Terms of the model, most important first."""
         check_is_fitted(self)
         found = [
             TermSummary(self._name(term.features), term.features, term.importance, term.shape)
@@ -439,11 +439,11 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         )
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
-        """Scores after each term, the most important first, and after the constant."""
+        """Yield the scores after each term, most important first, and after the constant."""
         return super().staged_predict(X)
 
     def contributions(self, X: Any) -> Floats:
-        """What each term adds to the score of each row, in the order of ``ensemble_.weak_rankers``.
+        """Return the contribution of each term, in the order of ``ensemble_.weak_rankers``.
 
         Added from left to right, with the constant as the last column, they give the scores to the
         last bit.
@@ -462,7 +462,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     ) -> PairFunction: ...
 
     def shape_function(self, feature: Any) -> ShapeFunction | PairFunction:
-        """The curve of a feature, by number or name; or the function of a pair of features.
+        """Return the curve of a feature, or the function of a pair of features.
 
         A pair is given as two features, ``("age", "income")``, or by the name of its term.
         """
@@ -481,11 +481,11 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         return PAIR.join(names[feature] for feature in features)
 
     def _index(self, term: Any) -> int:
-        """Index of a term among the rankers, given by its name, a column, or a pair of columns."""
+        """Return the index of a term, given by its name, a column, or a pair of columns."""
         indices = {each.features: index for index, each in enumerate(_terms(self.ensemble_))}
         known = [self._name(features) for features in indices]
         if isinstance(term, str) and term in known:
-            if known.count(term) > 1:  # a feature is called as a pair of others is
+            if known.count(term) > 1:  # a feature has the name of a pair
                 raise ValueError(f"two terms are called {term!r}; give columns by number")
             return known.index(term)
         names = getattr(self, "feature_names_in_", None)
@@ -502,7 +502,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     def edit(
         self, feature: int | str, *, monotone: str, X: Any = None, y: Any = None, qid: Any = None
     ) -> Self:
-        """Make the curve of a feature rise or fall throughout, changing it as little as possible.
+        """Replace the curve of a feature by the closest monotone one.
 
         The new curve is the nearest monotone one in least squares over the training rows
         (isotonic regression); missing values keep theirs. With rows `X`, `y` and `qid` the share
@@ -537,7 +537,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 f"the feature may not be: {', '.join(shared)}; drop() takes them out",
                 stacklevel=2,
             )
-        return self._changed(index, term.with_values(table), change, X, y, qid)
+        return self._replace_term(index, term.with_values(table), change, X, y, qid)
 
     def set_value(
         self, term: Any, bin: Any, value: float, *, X: Any = None, y: Any = None, qid: Any = None
@@ -565,17 +565,17 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         edit = {"edit": "set_value", "bin": list(cell), "old": float(table[cell]),
                 "new": float(value)}  # fmt: skip
         table[cell] = value
-        return self._changed(index, old.with_values(table), edit, X, y, qid)
+        return self._replace_term(index, old.with_values(table), edit, X, y, qid)
 
     def drop(self, term: Any, *, X: Any = None, y: Any = None, qid: Any = None) -> Self:
-        """Take a term out of the model; see `edit`."""
+        """Remove a term from the model; see `edit`."""
         check_is_fitted(self)
-        return self._changed(self._index(term), None, {"edit": "drop"}, X, y, qid)
+        return self._replace_term(self._index(term), None, {"edit": "drop"}, X, y, qid)
 
-    def _changed(
+    def _replace_term(
         self, index: int, new: Term | None, edit: dict[str, Any], X: Any, y: Any, qid: Any
     ) -> Self:
-        """Replace a term, and record it."""
+        """Return a copy with a term replaced, and record the edit."""
         if (X is None) != (y is None):
             raise ValueError("X and y must be given together")
         before = None if X is None else self.score(X, y, qid)
@@ -615,7 +615,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             raise ValueError("a glass-box model is made of terms alone")
         self.n_estimators_ = len(self.history_)
         saved = required_field(fields, "glass_box", dict)
-        strengths, dropped = _rows_of(saved, "strengths", 3), _rows_of(saved, "dropped", 2)
+        strengths, dropped = _pair_rows(saved, "strengths", 3), _pair_rows(saved, "dropped", 2)
         self.pair_strengths_ = {
             (int(a), int(b)): number(value, "strength") for a, b, value in strengths
         }
@@ -626,13 +626,13 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         if not isinstance(edits, list) or not all(isinstance(each, dict) for each in edits):
             raise ValueError("the edits of the model are not a list of objects")
         self.sparsity_cost_, self.edits_ = cost, edits
-        self.cyclic_ = saved.get("cyclic", self.selection == "cyclic")  # older files have none
+        self.cyclic_ = saved.get("cyclic", self.selection == "cyclic")
         if not isinstance(self.cyclic_, bool):
             raise ValueError(f"'cyclic' of the model is {self.cyclic_!r}, not a boolean")
 
 
-def _rows_of(saved: dict[str, Any], name: str, width: int) -> list[list[Any]]:
-    """Rows of pairs of columns from a model file."""
+def _pair_rows(saved: dict[str, Any], name: str, width: int) -> list[list[Any]]:
+    """Return validated rows about pairs of columns from a model file."""
     rows = saved.get(name)
     if not isinstance(rows, list) or not all(
         isinstance(row, list) and len(row) == width
@@ -648,7 +648,7 @@ def _terms(ensemble: Ensemble) -> list[Term]:
 
 
 def _ensemble(found: FittedAdditiveModel, task: FitContext) -> Ensemble:
-    """The terms by importance, then the constant."""
+    """Return the terms by importance, then the constant."""
     terms = found.model.by_importance()
     made = Ensemble([*terms], [1.0] * len(terms), task.training.table.n_features)
     if found.model.constant != 0:

@@ -1,4 +1,4 @@
-"""AdaBoost.MH and AdaBoost.MR: several labels for each item, ranked or told apart."""
+"""AdaBoost.MH and AdaBoost.MR: ranking and classification with several labels per item."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["MultilabelRanker"]
 
 
-# Sums over bins and labels kept at a time.
-MOST_SUMS = 1 << 22
+# Maximum number of sums over bins and labels in memory at a time.
+MAX_SUMS_AT_ONCE = 1 << 22
 
 
 class MultilabelRanker(BaseRanker):
@@ -187,14 +187,14 @@ class MultilabelRanker(BaseRanker):
         return self
 
     def _rows(self, matrix: Array, weight: Floats) -> Judgments:
-        """One row for each item and label; which of them are compared, and with what weight."""
+        """Return judgments with one row per item and label: compared rows and weights."""
         items, labels = matrix.shape
         if not weight.any():
             raise ValueError("there is nothing to learn from: every sample weight is zero")
         grade = matrix.ravel()
         within = self.method == "MR" and not self.across
         if within:
-            # A pair weighs the product of its two rows.
+            # The weight of a pair is the product of those of its rows.
             pairs = matrix.sum(axis=1) * (labels - matrix.sum(axis=1))
             shared = np.maximum(pairs, 1) if self.balance == "items" else 1.0
             weight = np.sqrt(weight / shared)
@@ -212,7 +212,7 @@ class MultilabelRanker(BaseRanker):
         return made
 
     def plan(self, stop: Stop) -> Plan:
-        """Return the risk, the rankers and the step of this algorithm."""
+        """Return the risk, the weak rankers and the step of this algorithm."""
         pointwise = self.method == "MH"
         return Plan(
             risk=PointRisk() if pointwise else PairRisk("exponential"),
@@ -223,7 +223,7 @@ class MultilabelRanker(BaseRanker):
         )
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()
         if self.method not in ("MR", "MH"):
             raise ValueError(f"method={self.method!r} is unknown; use 'MR' or 'MH'")
@@ -236,10 +236,10 @@ class MultilabelRanker(BaseRanker):
         super()._set_fitted_attributes(result, task)
         self.intercept_ = 0.0
         if self.method == "MR":
-            self.intercept_ = 0.5 * self._gap(cast(_LabelTask, task))
+            self.intercept_ = 0.5 * self._log_mass_ratio(cast(_LabelTask, task))
 
-    def _gap(self, task: _LabelTask) -> float:
-        """``log(F+ / F-)`` over all items of positive weight, those without a pair too."""
+    def _log_mass_ratio(self, task: _LabelTask) -> float:
+        """Return ``log(F+ / F-)`` over all items of positive weight, with or without pairs."""
         kept = task.weight > 0
         X, log_weight = task.X[kept], log(task.weight[kept])
         plus, minus = [], []
@@ -253,7 +253,7 @@ class MultilabelRanker(BaseRanker):
     # -- scoring ---------------------------------------------------------------------------
 
     def predict(self, X: Any, *, num_iteration: int | None = None) -> Floats:
-        """Scores of the labels, one row for each item; after `num_iteration` rounds if given."""
+        """Return the scores of the labels, one row per item; after `num_iteration` rounds."""
         check_is_fitted(self)
         if num_iteration is not None:
             check_integer("num_iteration", num_iteration, least=1, most=self.n_estimators_)
@@ -266,19 +266,19 @@ class MultilabelRanker(BaseRanker):
         return scores
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
-        """Scores of the labels after each round."""
+        """Yield the scores of the labels after each round."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         scores = np.zeros((X.shape[0], len(self.labels_)))
         for weak_ranker, weight in self.ensemble_.parts():
-            assert isinstance(weak_ranker, _Voting)
+            assert isinstance(weak_ranker, _LabelVoter)
             scores = scores + weight * np.outer(weak_ranker(X), weak_ranker.signs)
             yield scores
 
     def rank(
         self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
     ) -> Integers:
-        """Rank of every label of an item: 1 ranks first; equal scores in the order of labels."""
+        """Return the rank of every label of an item, from 1; ties in the order of labels."""
         for name, value in (("qid", qid), ("group", group)):
             if value is not None:
                 raise ValueError(
@@ -293,7 +293,7 @@ class MultilabelRanker(BaseRanker):
     def score(  # type: ignore[override]
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Share of the pairs of a present and an absent label of an item in order, ties half."""
+        """Return the share of (present, absent) label pairs in order; ties count half."""
         scores = self.predict(X)
         matrix, labels = label_matrix(y, scores.shape[0], known=self.labels_)
         if len(labels) != scores.shape[1]:
@@ -305,21 +305,21 @@ class MultilabelRanker(BaseRanker):
         return pairs_in_order(judgments, scores.ravel())
 
     def classify(self, X: Any) -> Integers:
-        """The labels of every item as a 0/1 matrix."""
+        """Return the labels of every item as a 0/1 matrix."""
         return (self.predict(X) + float(self.intercept_ or 0.0) > 0).astype(np.int64)
 
     @property
     def explain(self) -> Any:
-        """Explanations are of one score a row; there are as many here as labels."""
+        """Raise: explanations need one score per row."""
         raise AttributeError("MultilabelRanker has no explanations: it has a score for each label")
 
     explain_pair = shape_function = explain
 
     def _models(self) -> Iterator[tuple[Ensemble, float]]:
-        """For each label a sum of stumps, and a constant."""
+        """Yield a sum of stumps and a constant for each label."""
         rounds = list(self.ensemble_.parts())
-        stumps: list[WeakRanker] = [r.stump for r, _ in rounds if isinstance(r, _Voting)]
-        signed = np.array([w * r.signs for r, w in rounds if isinstance(r, _Voting)])
+        stumps: list[WeakRanker] = [r.stump for r, _ in rounds if isinstance(r, _LabelVoter)]
+        signed = np.array([w * r.signs for r, w in rounds if isinstance(r, _LabelVoter)])
         signed = signed.reshape(len(stumps), len(self.labels_))
         for label in range(len(self.labels_)):
             weights = signed[:, label]
@@ -328,7 +328,7 @@ class MultilabelRanker(BaseRanker):
                 -math.fsum(weights),
             )
 
-    # -- saving and manners ----------------------------------------------------------------
+    # -- saving and tags -------------------------------------------------------------------
 
     def _to_dict(self) -> dict[str, Any]:
         about = {"labels": plain(self.labels_), "intercept": self.intercept_}
@@ -343,7 +343,7 @@ class MultilabelRanker(BaseRanker):
         ):
             raise ValueError("the model file has no list of labels in 'multilabel'")
         for weak_ranker in self.ensemble_.weak_rankers:
-            if not isinstance(weak_ranker, _Voting) or len(weak_ranker.votes) != len(labels):
+            if not isinstance(weak_ranker, _LabelVoter) or len(weak_ranker.votes) != len(labels):
                 raise ValueError(f"{shown(weak_ranker)} does not vote for {len(labels)} labels")
         assert isinstance(about, dict)
         self.labels_ = np.array(labels)
@@ -356,15 +356,15 @@ class MultilabelRanker(BaseRanker):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.estimator_type = "ranker"  # of labels, be it fitted or not
+        tags.estimator_type = "ranker"  # whether fitted or not
         tags.target_tags.multi_output = True
-        # scikit-learn knows no estimator of sparse rows that gives several scores for one class.
+        # scikit-learn has no tag for several scores per row of sparse input.
         tags.input_tags.sparse = False
         return tags
 
 
 def label_matrix(Y: Any, items: int, known: Array | None = None) -> tuple[Floats, Array]:
-    """Y as a matrix of 0 and 1, and the names of its columns.
+    """Return Y as a matrix of 0 and 1, and the names of its columns.
 
     >>> label_matrix(["b", "a"], items=2)
     (array([[0., 1.],
@@ -410,14 +410,14 @@ def label_matrix(Y: Any, items: int, known: Array | None = None) -> tuple[Floats
 
 @dataclass(frozen=True)
 class _LabelTask(FitContext):
-    """A fit, with the labels and weights of all items, compared or not."""
+    """Fit context with labels and weights of all items, whether compared or not."""
 
     matrix: Floats = field(default_factory=lambda: np.zeros((0, 0)))
     weight: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 class _LabelTable:
-    """Items as a table with weights, and for every row its item and its label."""
+    """Table with one row per item and label; the features are stored once per item."""
 
     def __init__(self, items: Table, item: Integers, label: Integers, weight: Floats, labels: int):
         self.items, self.item, self.label, self.weight = items, item, label, weight
@@ -432,19 +432,19 @@ class _LabelTable:
         return self.items.n_features
 
     def keys(self, weight: Floats, context: Context) -> NDArray[np.uint64]:  # noqa: ARG002
-        """Order by item and label; which row of the user an item is does not matter."""
+        """Return sort keys by the contents of items and labels."""
         of_items = self.items.keys(self.weight, context)
         return of_items[self.item] * np.uint64(self.labels) + self.label.astype(np.uint64)
 
     def reorder(self, old: Integers) -> _LabelTable:
-        """The same table with its rows in another order."""
+        """Return the table with its rows in another order."""
         return _LabelTable(self.items, self.item[old], self.label[old], self.weight, self.labels)
 
 
 def _prepare(
     X: Any, judgments: Judgments, weight: Floats, max_bins: int, context: Context
 ) -> TrainingData:
-    """As `Training.prepare`: items binned once, not once for each label."""
+    """Return the training data like `TrainingData.prepare`, binning every item once."""
     layout = judgments.to_layout()
     labels = len(judgments) // weight.size
     kept = np.unique(layout.order // labels)
@@ -452,10 +452,10 @@ def _prepare(
     items = Table.build(X, order=kept, weight=weight, max_bins=max_bins, context=context)
     item = np.searchsorted(kept, layout.order // labels)
     label = layout.order % labels
-    # It has what a training set asks of a table.
+    # A _LabelTable has the part of the Table interface that is needed.
     stand_in = cast(Table, _LabelTable(items, item, label, weight, labels))
     training = TrainingData.ordered(stand_in, layout, context)
-    if judgments.qid is not None:  # pairs of an item count as often as the item does
+    if judgments.qid is not None:  # count the pairs of an item by its weight
         layout, table = training.layout, cast(_LabelTable, training.table)
         sizes = np.diff(layout.level_start).reshape(-1, 2).prod(axis=1)
         first = table.item[layout.level_start[layout.query_start[:-1]]]
@@ -464,32 +464,32 @@ def _prepare(
     return training
 
 
-class _Voting(WeakRanker):
-    """A ranker of items and labels: ``h(x, l) = v(x) · vote of l``."""
+class _LabelVoter(WeakRanker):
+    """Weak ranker of items and labels: ``h(x, l) = v(x) · vote of l``."""
 
     votes: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.votes, str) or set(self.votes) - {"+", "-"}:
             raise ValueError(f"votes={shown(self.votes)} must be made of + and -")
-        _ = self.stump  # which checks its fields
+        _ = self.stump  # validates the fields
 
     @property
     def stump(self) -> Stump:
-        """The stump of which v is ``2 h - 1``."""
+        """Stump h with v = ``2 h - 1``."""
         raise NotImplementedError(f"{type(self).__name__} must define stump")
 
     @property
     def signs(self) -> NDArray[np.int8]:
-        """1 or -1 for each label."""
+        """Votes of the labels, 1 or -1."""
         return np.array([1 if vote == "+" else -1 for vote in self.votes], np.int8)
 
     def __call__(self, X: Array) -> NDArray[np.int8]:
-        """v(x) for every item."""
+        """Return v(x) for every item."""
         return 2 * self.stump(X).astype(np.int8) - 1
 
     def on(self, table: Table | _LabelTable) -> NDArray[np.int8]:
-        """h(x, l) for every row of a table of items and labels."""
+        """Return h(x, l) for every row of a table of items and labels."""
         if not isinstance(table, _LabelTable):
             raise ValueError(f"a ranker of kind {self.name!r} is for MultilabelRanker alone")
         voted = 2 * self.stump.on(table.items).astype(np.int8) - 1
@@ -497,7 +497,7 @@ class _Voting(WeakRanker):
 
 
 @dataclass(frozen=True)
-class LabelVote(_Voting):
+class LabelVote(_LabelVoter):
     """``h(x, l) = v(x) · vote of l``, where v is 1 above the threshold and -1 below.
 
     `votes` has a "+" or "-" for each label. Missing values are above if `missing` is 1.
@@ -515,13 +515,13 @@ class LabelVote(_Voting):
 
     @property
     def stump(self) -> Stump:
-        """The stump of which v is ``2 h - 1``."""
+        """Stump h with v = ``2 h - 1``."""
         return Stump(self.feature, self.threshold, self.missing)
 
 
 @dataclass(frozen=True)
-class LabelConstant(_Voting):
-    """``h(x, l) = vote of l``, whatever the item.
+class LabelConstant(_LabelVoter):
+    """``h(x, l) = vote of l``, independent of the item.
 
     >>> LabelConstant("+-")(np.zeros((2, 1)))
     array([1, 1], dtype=int8)
@@ -533,12 +533,12 @@ class LabelConstant(_Voting):
 
     @property
     def stump(self) -> Stump:
-        """A stump that is 1 everywhere."""
+        """Stump that is 1 everywhere."""
         return Stump(0, -np.inf, 1)
 
 
 class _LabelVotes(Family):
-    """All stumps with the best votes for the labels, and votes whatever the item."""
+    """All stumps with the best votes for the labels, and constant votes."""
 
     def start(self, table: Table | _LabelTable, context: Context | None = None) -> Search:
         return _LabelSearch(cast(_LabelTable, table), context or Context(1))
@@ -554,7 +554,7 @@ class _LabelSearch(Search):
         self._histograms = Histograms(items, context)
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:  # noqa: ARG002
-        """Give the stump and the votes of the largest edge; it is positive."""
+        """Return the stump and the votes of the largest edge, which is positive."""
         table, items = self._table, self._table.items
         self._cells[table.item, table.label] = to_integers(pull)
         total = self._cells.sum(axis=0)
@@ -575,11 +575,11 @@ class _LabelSearch(Search):
         return SearchResult(LabelVote(feature, threshold, side, _votes(edges)), edge)
 
     def _best_of_features(self, total: Integers) -> Integers:
-        """Edge, first code above the threshold and side of the missing of each feature's best."""
+        """Return edge, first code above the threshold and missing side of each feature's best."""
         features = self._table.items.n_features
         best = np.zeros((features, 3), np.int64)
         small = is_small("cells", features * self._cells.size)
-        width = max(self._context.jobs, MOST_SUMS // (BINS * self._table.labels))
+        width = max(self._context.jobs, MAX_SUMS_AT_ONCE // (BINS * self._table.labels))
         for first in range(0, features, width):
             part = np.arange(first, min(first + width, features))
             self._context.run(
@@ -591,16 +591,16 @@ class _LabelSearch(Search):
 
 
 def _votes(edges: Integers) -> str:
-    """The sign of every edge; 0 counts as positive, and so does what rounding leaves of it."""
+    """Return the sign of every edge; 0 and rounding errors count as positive."""
     most = int(np.abs(edges).sum())
     return "".join("+" if edge >= least_tied(most) - most else "-" for edge in edges)
 
 
 class _PairStep(StepRule):
-    """The exact step over pairs, for votes of 1 and -1: half that of values 0 and 1."""
+    """Exact step over pairs for votes of 1 and -1: half that of values 0 and 1."""
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
-        """Take the step along ``(1 + h) / 2``."""
+        """Return half the step along ``(1 + h) / 2``."""
         step = ExactStep().step(risk, state, found, (values > 0).astype(np.uint8))
         return Step(step.size / 2, step.smoothed, step.perfect)
 
@@ -613,9 +613,9 @@ def _best_label_votes(
     low: int, high: int, histograms: Integers, n_bins: Integers, missing: Flags, total: Integers,
     best: Integers,
 ) -> None:  # fmt: skip
-    """Edge, first code above the threshold and side of the missing of each feature's best.
+    """Write edge, first code above the threshold and missing side of each feature's best.
 
-    The first of those that tie with the best is taken.
+    The first among ties is taken.
     """
     above = np.empty(total.size, np.int64)
     edges = np.zeros((256, 2), np.int64)
@@ -639,7 +639,7 @@ def _best_label_votes(
 
 @njit(**INNER)
 def _edge(above: Integers, total: Integers) -> np.int64:
-    """Sum over labels of the difference of the pull above and below, each vote suiting it."""
+    """Return the sum over labels of |pull above - pull below|, the edge of the best votes."""
     edge = np.int64(0)
     for label in range(total.size):
         edge += abs(above[label] - (total[label] - above[label]))
@@ -648,7 +648,7 @@ def _edge(above: Integers, total: Integers) -> np.int64:
 
 @njit(cache=True, nogil=True)
 def _edges_of(column: Bytes, first: int, side: int, cells: Integers) -> Integers:
-    """Edge of one vote for each label."""
+    """Return the edge of one vote for each label."""
     edges = np.zeros(cells.shape[1], np.int64)
     for item in range(cells.shape[0]):
         code = column[item]

@@ -1,4 +1,4 @@
-"""Ranking with a push: pay more for what stands wrongly at the very top of the list."""
+"""Ranking with a push: errors at the top of the list cost more."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LOSERS_FOR_EACH_POWER = 10
 
 
 class SmallSampleWarning(UserWarning):
-    """There are so few rows that such a push will hardly carry over to new data."""
+    """Too few rows for such a push to generalize."""
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class PriceSearch:
 
     @property
     def mean(self) -> Floats:
-        """Mean over the folds, one for each price."""
+        """Mean over the folds for each price."""
         return self.by_fold.mean(axis=0)
 
     @property
     def standard_error(self) -> Floats:
-        """Standard deviation over the folds by the root of their number."""
+        """Standard error over the folds for each price."""
         return self.by_fold.std(axis=0, ddof=1) / np.sqrt(len(self.by_fold))
 
     def __repr__(self) -> str:
@@ -92,7 +92,7 @@ class PriceSearch:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return JSON-compatible values."""
         return {
             "metric": self.metric,
             "prices": list(self.prices),
@@ -102,7 +102,7 @@ class PriceSearch:
 
     @classmethod
     def from_dict(cls, fields: Any) -> PriceSearch:
-        """Read what `to_dict` wrote; wrong fields are refused."""
+        """Rebuild the result of `to_dict`; raise ValueError for invalid fields."""
         try:
             by_fold = np.array(fields["by_fold"], np.float64)
             prices = tuple(number(power, "price") for power in fields["prices"])
@@ -132,7 +132,7 @@ class PushRanker(BaseRanker):
         "cv" chooses the least power that cross-validation does not tell apart from the best, by one
         standard error of the difference over the folds; see `prices`, `cv` and `cv_metric`.
     loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
-    rankers : {"stumps", "features", "columns", "trees"} or Family
+    weak_rankers : {"stumps", "features", "columns", "trees"} or Family
         Weak rankers. The paper defines them with values in [0, 1] and scales the features to
         [-1, 1] in its experiments; "features", scaled to [0, 1], gives the same scores up to a
         constant, because all slopes change by the same factor.
@@ -268,7 +268,7 @@ early_stopping_rounds,
         self.verbose = verbose
 
     def plan(self, stop: Stop) -> Plan:
-        """Return the risk, the rankers and the step of this algorithm."""
+        """Return the risk, the weak rankers and the step of this algorithm."""
         return Plan(
             risk=PairRisk(
                 self.loss, self.price_, balance=self.balance, rank_weight=self.rank_weight
@@ -288,17 +288,17 @@ early_stopping_rounds,
         going_on = self.warm_start and hasattr(self, "ensemble_") and hasattr(self, "price_")
         if not isinstance(self.price, str) or self.price != "cv":
             self.price_, self.price_search_ = self.price, None
-        elif not going_on:  # a model that is continued keeps its price
+        elif not going_on:  # a continued model keeps its price
             if task.training.init_score is not None:
                 raise ValueError("price='cv' takes no init_score; give a number as price")
             self.price_search_ = self._search_prices(task)
             self.price_ = self.price_search_.best
         result = super()._boost(task)
-        self._weigh_losers(result, task.training)
+        self._count_losers(result, task.training)
         return result
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()
         pair_loss(self.loss)
         if self.scope not in ("query", "global"):
@@ -318,13 +318,13 @@ early_stopping_rounds,
     # -- choosing the price ----------------------------------------------------------------
 
     def _search_prices(self, task: FitContext) -> PriceSearch:
-        """Fit every price on every fold, and look at the rows held out."""
+        """Fit every price on every fold, and evaluate the held-out rows."""
         X, judgments = task.X, self.judgments_to_learn(task.judgments)
         powers = tuple(sorted({float(power) for power in self.prices}))
         metric = self.cv_metric
         if metric is None and judgments.grade is not None:
             metric = "partial_auc@0.1" if judgments.qid is None else "ndcg@10"
-        _ = X[:1]  # refuses a table on disk, of which no rows can be picked
+        _ = X[:1]  # raises for a DiskTable, whose rows cannot be selected
         sample = Resampler.of(task.training, judgments, balance=self.balance, seed=self._seed())
         parts = sample.folds(self.cv)
         if len(parts) < 2:
@@ -340,27 +340,27 @@ early_stopping_rounds,
                 name = next(iter(functions))
                 sign = 1.0 if better[name] else -1.0
                 for column, power in enumerate(powers):
-                    trial = self._trial(power)
+                    trial = self._with_price(power)
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore", UserWarning)
                         trial.fit(X[learn.rows], learn.judgments)
-                    if trial.stop_reason_ == INTERRUPTED:  # half a search would choose at random
+                    if trial.stop_reason_ == INTERRUPTED:  # do not choose from an incomplete search
                         raise KeyboardInterrupt
                     by_fold[row, column] = sign * functions[name](trial.predict(X[held.rows]))
                     bar.advance()
-        return PriceSearch(name, powers, by_fold, _least_within_one_error(powers, by_fold))
+        return PriceSearch(name, powers, by_fold, _smallest_within_one_error(powers, by_fold))
 
-    def _trial(self, power: float) -> Self:
-        """The same estimator with a price, without what only the final fit needs."""
+    def _with_price(self, power: float) -> Self:
+        """Return a copy with a price, without callbacks, output and early stopping."""
         return clone(self).set_params(
             price=power, callbacks=None, verbose=0, warm_start=False,
             early_stopping_rounds=None, eval_metric=None,
         )  # fmt: skip
 
-    # -- how much carries the push ---------------------------------------------------------
+    # -- number of losers ------------------------------------------------------------------
 
-    def _weigh_losers(self, result: Result, training: TrainingData) -> None:
-        """Count the rows behind the push, and say when they are too few for it."""
+    def _count_losers(self, result: Result, training: TrainingData) -> None:
+        """Count the losers that carry the push; warn if they are too few."""
         context, pull = training.context, result.state.pull
         if context.device is not None:
             pull = context.device.get(pull)
@@ -380,7 +380,7 @@ early_stopping_rounds,
             )
 
     def _power_in_effect(self, result: Result, training: TrainingData) -> float:
-        """``u g'(u) / g(u)`` at the mean payment: p for u^p."""
+        """Return ``u g'(u) / g(u)`` at the mean payment: p for u^p."""
         cost = price(self.price_)
         if cost.power is not None or not len(result.history):
             return 1.0 if cost.power is None else cost.power
@@ -410,8 +410,8 @@ early_stopping_rounds,
         self.price_search_ = None if search is None else PriceSearch.from_dict(search)
 
 
-def _least_within_one_error(powers: tuple[float, ...], by_fold: Floats) -> float:
-    """Take the least power that is not told apart from the best one.
+def _smallest_within_one_error(powers: tuple[float, ...], by_fold: Floats) -> float:
+    """Return the smallest power within one standard error of the best one.
 
     The standard error is that of the difference from the best, fold by fold: what the folds
     have in common cancels.

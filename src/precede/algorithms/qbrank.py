@@ -62,7 +62,7 @@ class QBRank(BaggedTrees, BaseRanker):
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
         Weights of pairs that follow the ranking, recomputed from the scores of every round; see
         `RankWeight`. `history_["risk"]` is that of each round's weights.
-    rankers : "trees", Family or regressor
+    weak_rankers : "trees", Family or regressor
         The black box; see `BoostedRanker`.
     num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
 min_split_gain, subsample, subsample_by, max_features, max_features_by_split, \
@@ -178,14 +178,14 @@ random_state, n_jobs, device, verbose
         self.verbose = verbose
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()
         number = isinstance(self.weight, int | float | np.number)
         if not number or isinstance(self.weight, bool) or not 0 <= self.weight <= 1:
             raise ValueError(f"weight={self.weight!r} is out of range; use a number from 0 to 1")
-        SquaredHinge(self.margin)  # refuses what is no margin
+        SquaredHinge(self.margin)  # validates the margin
 
     def plan(self, stop: Stop) -> Plan:
-        """Return the risk, the rankers and the step of this algorithm."""
+        """Return the risk, the weak rankers and the step of this algorithm."""
         risk = QuadraticMixture(self.margin, float(self.weight), self.balance, self.rank_weight)
         return self._plan_with(risk, stop)

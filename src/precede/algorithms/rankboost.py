@@ -45,7 +45,7 @@ class RankBoost(BaseRanker):
     step : {"exact", "bound"}
         ``log(d+ / d-) / 2`` from the masses of the pairs in order and reversed, or
         ``log((1 + r) / (1 - r)) / 2`` from the edge ``r = d+ - d-``, which is more conservative.
-    rankers : {"stumps", "features", "columns"} or Family
+    weak_rankers : {"stumps", "features", "columns"} or Family
         Weak rankers: thresholds on features, features scaled to [0, 1], or columns of X as
         they are. Families are joined by ``|``.
     nonnegative : bool
@@ -167,7 +167,7 @@ class RankBoost(BaseRanker):
         self.verbose = verbose
 
     def plan(self, stop: Stop) -> Plan:
-        """Return the risk, the rankers and the step of this algorithm."""
+        """Return the risk, the weak rankers and the step of this algorithm."""
         if self.select not in ("slope", "decrease"):
             raise ValueError(f"select={self.select!r} is unknown; use 'slope' or 'decrease'")
         if self.step not in _STEPS:
@@ -191,6 +191,6 @@ class RankBoost(BaseRanker):
         )
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()
         check_bool("nonnegative", self.nonnegative)

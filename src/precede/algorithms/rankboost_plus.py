@@ -1,4 +1,4 @@
-"""RankBoost+: ties cost what they would cost on average if they were broken (C19)."""
+"""RankBoost+: a tie costs the average of both orders (C19)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from precede.weak_rankers.device_candidates import DeviceCandidates, DeviceSpan
 __all__ = ["RankBoostPlus"]
 
 
-# A slope below this is what rounding leaves of 0.
-SETTLED = 1e-14
-# What rounding may add to a tie mass in one round.
-ROUNDING = 1e-12
-# Share of the free memory that a fit may take by itself.
-SHARE = 0.75
-# Coefficients of a linear combination below this are what rounding leaves of 0.
-NO_PART = 1e-9
+# Slopes below this are rounding errors.
+SLOPE_ROUNDING = 1e-14
+# Maximum rounding error of a tie mass in one round.
+TIE_MASS_ROUNDING = 1e-12
+# Share of the free memory that memory_limit="auto" allows.
+MAX_MEMORY_SHARE = 0.75
+# Coefficients of a linear combination below this are rounding errors.
+COEFFICIENT_ROUNDING = 1e-9
 
 
 class RankBoostPlus(BaseRanker):
@@ -62,10 +62,10 @@ class RankBoostPlus(BaseRanker):
     Parameters
     ----------
     search : {"efficient", "optimal"}
-        "efficient" is the paper's Algorithm 2: a ranker that is a linear combination of
-        those in the model is never taken. "optimal" also looks along such combinations, which
+        "efficient" is the paper's Algorithm 2: a weak ranker that is a linear combination of
+        those in the model is never chosen. "optimal" also considers such combinations, which
         costs much more and changes little; for small data.
-    rankers : {"stumps", "columns"}
+    weak_rankers : {"stumps", "columns"}
         Thresholds on features, with missing values below all others, or columns of X whose
         values are 0 and 1. Rankers that order the training pairs in the same way, or in the
         opposite way, count once.
@@ -85,10 +85,10 @@ class RankBoostPlus(BaseRanker):
     early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
         As for `RankBoost`.
     device : {"cpu", "cuda"}
-        Where the weights of pairs are; the model is the same to the bit. "cuda" needs an NVIDIA GPU
+        Device of the weights of pairs; the model is the same to the bit. "cuda" needs an NVIDIA GPU
         and the extra ``precede[cuda13]`` or ``precede[cuda12]``, grades and
-        ``search="efficient"``. Weights beyond `memory_limit`, there of the memory of the GPU, are
-        not refused but recomputed in every round, which takes O(pairs · rounds).
+        ``search="efficient"``. Weights beyond `memory_limit` (of GPU memory) are recomputed in
+        every round, which takes O(pairs · rounds).
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class RankBoostPlus(BaseRanker):
         error (NaN with a learning rate or a step along a combination, which the theorem does not
         cover), ``["weak_rankers"]`` the number of different rankers.
     memory_ : int
-        Bytes that the fit was predicted to need.
+        Predicted memory of the fit in bytes.
 
     Notes
     -----
@@ -168,7 +168,7 @@ class RankBoostPlus(BaseRanker):
     def _trainer(
         self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
     ) -> Trainer:
-        trainer = _Descent(self, task, stop, ensemble, history)
+        trainer = _E2Trainer(self, task, stop, ensemble, history)
         self.memory_ = trainer.memory
         return trainer
 
@@ -177,7 +177,7 @@ class RankBoostPlus(BaseRanker):
     ) -> tuple[Ensemble | None, History]:
         if checkpoint is not None:
             ensemble, history = super()._initial_model(checkpoint)
-            # The searches that can be resumed add one ranker a round.
+            # Resumable searches add one weak ranker a round.
             if any(each["parts"] != number for number, each in enumerate(history, 1)):
                 raise ValueError(
                     f"{checkpoint.path}: 'parts' does not count the rounds; the file was changed, "
@@ -201,7 +201,7 @@ class RankBoostPlus(BaseRanker):
 
     def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
         super()._set_fitted_attributes(result, task)
-        # A round along a combination adds several rankers: rounds and rankers differ.
+        # A round along a combination adds several weak rankers.
         history, early_stopping = result.history, self._early_stopping(task)
         self.best_iteration_ = (
             early_stopping.best_round(history) if early_stopping and len(history) else len(history)
@@ -214,14 +214,14 @@ class RankBoostPlus(BaseRanker):
             self.intercept_ = self._intercept(ADABOOST, task.training)
 
     def _link(self) -> Link | None:
-        """None: the minimum of E2 is not at a multiple of the log-odds."""
+        """Return None: the minimum of E2 is no multiple of the log-odds."""
         return None
 
     def _truncated(self, rounds: int) -> Ensemble:
         return self.ensemble_.first(int(self.history_[rounds - 1]["parts"]))
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
-        """Scores after each round of the model."""
+        """Yield the scores after each round of the model."""
         staged = super().staged_predict(X)
         parts: Iterable[int] = ()
         if self.n_estimators_:
@@ -244,7 +244,7 @@ class RankBoostPlus(BaseRanker):
     # -- checks ----------------------------------------------------------------------------
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()
         if self.search not in ("efficient", "optimal"):
             raise ValueError(f"search={self.search!r} is unknown; use 'efficient' or 'optimal'")
@@ -262,7 +262,7 @@ class RankBoostPlus(BaseRanker):
             )
 
     def _predict_memory(self, task: FitContext, candidates: int) -> int:
-        """Bytes that the fit will need; too many are refused before any is taken."""
+        """Return the bytes that the fit needs; raise ValueError if they exceed the limit."""
         layout, rows = task.training.layout, task.training.layout.n_used_rows
         most = min(self.n_estimators, candidates)
         needed = LinearSpan.bytes_needed(rows, most)
@@ -270,8 +270,10 @@ class RankBoostPlus(BaseRanker):
             needed += 8 * candidates * LinearSpan.width_needed(rows, most) + 8 * rows * (most + 8)
         needed += PairWeights.bytes_needed(layout)
         if task.training.context.device is not None:
-            return needed  # weights that do not fit there are not kept
-        limit: Any = SHARE * free_memory() if self.memory_limit == "auto" else self.memory_limit
+            return needed  # weights that do not fit on the device are recomputed
+        limit: Any = (
+            MAX_MEMORY_SHARE * free_memory() if self.memory_limit == "auto" else self.memory_limit
+        )
         if limit is not None and needed > limit:
             pairs = layout.count_graded_pairs() + layout.winner.size
             raise ValueError(
@@ -284,8 +286,8 @@ class RankBoostPlus(BaseRanker):
 
 
 @dataclass
-class _Used:
-    """Rankers in the model: candidates, weights, and bounds on the ties of each."""
+class _ModelRankers:
+    """Weak rankers of the model: candidate numbers, weights, and bounds on their tie mass."""
 
     number: list[int] = field(default_factory=list)
     eta: Floats = field(default_factory=lambda: np.zeros(0))
@@ -295,8 +297,8 @@ class _Used:
     def __len__(self) -> int:
         return len(self.number)
 
-    def enter(self, number: int) -> None:
-        """Take a candidate in, with weight 0; nothing is known of its ties."""
+    def append(self, number: int) -> None:
+        """Append a candidate with weight 0 and trivial bounds on its tie mass."""
         self.number.append(number)
         self.eta = np.append(self.eta, 0.0)
         self.low = np.append(self.low, 0.0)
@@ -304,11 +306,11 @@ class _Used:
 
 
 @dataclass(frozen=True)
-class _Move:
-    """What a round does: the slope of log E2 along it, and the weights that it changes.
+class _Direction:
+    """Direction of a round, with the slope of log E2.
 
-    A ranker of the model by its index; or a new candidate, and what the span of the model
-    leaves of it; or the coefficients of a candidate that is a combination of the rankers.
+    A weak ranker of the model (`used`, its index); or a new candidate with its residual modulo the
+    span of the model; or the coefficients of a candidate in that span.
     """
 
     edge: float
@@ -320,15 +322,15 @@ class _Move:
 
 @dataclass
 class _Combinations:
-    """Candidates in the span of the model (for the optimal search)."""
+    """Candidates in the span of the model and their coefficients, for the optimal search."""
 
     rest: Integers
-    inside: list[int] = field(default_factory=list)
+    candidates: list[int] = field(default_factory=list)
     parts: list[Floats] = field(default_factory=list)
 
 
-class _Descent(Trainer):
-    """Coordinate descent on E2 over linearly independent rankers."""
+class _E2Trainer(Trainer):
+    """Coordinate descent on E2 over linearly independent weak rankers."""
 
     def __init__(
         self,
@@ -351,29 +353,29 @@ class _Descent(Trainer):
         make = Candidates if device is None else DeviceCandidates
         self._candidates = make(table, layout, family(settings.weak_rankers), context)
         self.memory = settings._predict_memory(task, len(self._candidates))
-        self._alive = np.ones(len(self._candidates), bool)
+        self._is_available = np.ones(len(self._candidates), bool)
         most = min(settings.n_estimators, len(self._candidates))
         self._span = (
             LinearSpan(layout, most) if device is None else DeviceSpan(device, layout, most)
         )
-        self._used = _Used()
+        self._used = _ModelRankers()
         self._index: dict[int, int] = {}
         self._weights = self._make_weights(settings)
         self._e1 = PairRisk("exponential", balance=settings.balance).bind(layout, context)
-        self._scores = self._no_scores()
+        self._scores = self._initial_scores()
         self.ensemble = Ensemble([], [], table.n_features)
         self._bound = float(history[-1]["bound"]) if len(history) else 1.0
         self._combinations = None
         if settings.search == "optimal":
-            vectors = [self._rest(j) for j in range(len(self._candidates))]
+            vectors = [self._residual(j) for j in range(len(self._candidates))]
             self._combinations = _Combinations(np.array(vectors).reshape(-1, self._span.width))
         if ensemble is not None:
             self._replay(ensemble)
             self._check_history(history)
         self.state = self._e1.state(self._scores)
 
-    def _no_scores(self) -> Any:
-        """Scores before the first round."""
+    def _initial_scores(self) -> Any:
+        """Return the scores before the first round."""
         scores, device = np.zeros(self._training.table.n_used_rows), self.context.device
         return scores if device is None or not self._e1.on_device else device.put(scores)
 
@@ -382,13 +384,13 @@ class _Descent(Trainer):
         device = training.context.device
         if device is not None:
             limit: Any = settings.memory_limit
-            limit = SHARE * device.free() if limit == "auto" else limit
+            limit = MAX_MEMORY_SHARE * device.free() if limit == "auto" else limit
             kept = DevicePairWeights.fits(device, training.layout, limit)
             return DevicePairWeights(training.layout, training.context, kept=kept)
         return PairWeights(training.layout, training.context)
 
     def _replay(self, ensemble: Ensemble) -> None:
-        """Do the rounds of an earlier fit again."""
+        """Repeat the rounds of an earlier fit."""
         for weak_ranker, weight in ensemble.parts():
             number = self._candidates.number(weak_ranker)
             if number < 0:
@@ -397,11 +399,11 @@ class _Descent(Trainer):
                     "continue with the same data, or set warm_start=False"
                 )
             if number not in self._index:
-                self._enter(number, self._rest(number))
-            self._add(self._index[number], weight)
+                self._append_candidate(number, self._residual(number))
+            self._add_weight(self._index[number], weight)
 
     def _check_history(self, history: History) -> None:
-        """Refuse rounds that were learned from other data."""
+        """Raise ValueError if the history was recorded on other data."""
         now = self._weights.log_risk
         was = history[-1]["log_risk"] if len(history) else 0.0
         if was != now:
@@ -414,35 +416,35 @@ class _Descent(Trainer):
     # -- rounds ----------------------------------------------------------------------------
 
     def boost_round(self) -> Round | None:
-        """Step along the ranker, or the combination of rankers, of the steepest slope."""
-        move = self._choose()
-        if abs(move.edge) <= SETTLED:
+        """Step along the weak ranker, or combination of weak rankers, of the steepest slope."""
+        direction = self._choose()
+        if abs(direction.edge) <= SLOPE_ROUNDING:
             self.exhausted = NOTHING_LEFT
             return None
-        step, perfect = self._take(move)
+        step, perfect = self._step_along(direction)
         self.state = self._e1.state(self._scores)
-        return self._round(move, step, perfect)
+        return self._record(direction, step, perfect)
 
     def interrupt(self, history: History) -> str:
-        """Leave out the rankers of a round that was not finished."""
+        """Remove the weak rankers of an unfinished round."""
         parts = int(history[-1]["parts"]) if len(history) else 0
         self.ensemble = self.ensemble.first(parts)
-        self._scores = self._no_scores()
+        self._scores = self._initial_scores()
         for weak_ranker, weight in self.ensemble.parts():
-            self._move(weak_ranker.on(self._training.table), weight)
+            self._add_to_scores(weak_ranker.on(self._training.table), weight)
         self.state = self._e1.state(self._scores)
         return super().interrupt(history)
 
-    def _round(self, move: _Move, step: float, perfect: bool) -> Round:
+    def _record(self, direction: _Direction, step: float, perfect: bool) -> Round:
         log_total = float(np.log(self._training.layout.total))
         # Theorem 2 holds for full steps along one weak ranker.
-        sure = move.combination is None and self._settings.learning_rate == 1
-        self._bound = self._bound * float(np.exp(-0.5 * move.edge**2)) if sure else np.nan
+        sure = direction.combination is None and self._settings.learning_rate == 1
+        self._bound = self._bound * float(np.exp(-0.5 * direction.edge**2)) if sure else np.nan
         columns = {
             "risk": float(np.exp(self._weights.log_risk)),
             "log_risk": self._weights.log_risk,
             "e1": float(np.exp(self.state.log_value - log_total)),
-            "edge": move.edge,
+            "edge": direction.edge,
             "step": step,
             "bound": self._bound,
             "weak_rankers": len(self._used),
@@ -453,129 +455,132 @@ class _Descent(Trainer):
 
     # -- choosing --------------------------------------------------------------------------
 
-    def _choose(self) -> _Move:
+    def _choose(self) -> _Direction:
         edges = self._candidates.edges(self._weights.pull)
-        own = edges[self._used.number]
+        model_edges = edges[self._used.number]
         if self._combinations is not None:
-            return self._best_direction(edges, own)
-        steep = np.where(self._alive, np.abs(edges), 0.0)
-        exact = np.full(own.size, np.nan)
+            return self._best_direction(edges, model_edges)
+        slopes = np.where(self._is_available, np.abs(edges), 0.0)
+        exact = np.full(model_edges.size, np.nan)
         while True:
-            most = float(steep.max(initial=0.0))
-            self._look(own, exact, most)
+            most = float(slopes.max(initial=0.0))
+            self._evaluate_slopes(model_edges, exact, most)
             within = float(np.nanmax(np.abs(exact), initial=0.0))
-            if most <= max(within * (1 + TIE), SETTLED):
-                return self._among_used(exact, within)
-            number = first_tied(steep)
-            rest = self._rest(number)
+            if most <= max(within * (1 + TIE), SLOPE_ROUNDING):
+                return self._best_in_model(exact, within)
+            number = first_tied(slopes)
+            rest = self._residual(number)
             if rest.any():
-                return _Move(float(edges[number]), new=number, rest=rest)
-            # A combination of the rankers of the model. Algorithm 2 now takes a maximal
-            # independent subset of the candidates, in any order; the order in which they are
-            # best is one, and those that never are need not be looked at.
-            self._alive[number] = False
-            steep[number] = 0.0
+                return _Direction(float(edges[number]), new=number, rest=rest)
+            # In the span of the model. Algorithm 2 selects a maximal independent subset of the
+            # candidates in any order; in the order of slopes, most are never examined.
+            self._is_available[number] = False
+            slopes[number] = 0.0
 
-    def _among_used(self, exact: Floats, within: float) -> _Move:
-        if within <= SETTLED:
-            return _Move(0.0)
+    def _best_in_model(self, exact: Floats, within: float) -> _Direction:
+        if within <= SLOPE_ROUNDING:
+            return _Direction(0.0)
         index = first_tied(np.nan_to_num(np.abs(exact)))
-        return _Move(float(exact[index]), used=index)
+        return _Direction(float(exact[index]), used=index)
 
-    def _look(self, own: Floats, exact: Floats, most: float) -> None:
-        """Take the exact slope of every ranker of the model that could beat `most`.
+    def _evaluate_slopes(self, model_edges: Floats, exact: Floats, most: float) -> None:
+        """Compute the exact slope of every weak ranker of the model that could beat `most`.
 
-        The slope is ``edge - d0 tanh(eta)``, and d0 is only known to lie between two bounds
-        until it is asked for.
+        The slope is ``edge - d0 tanh(eta)``; bounds on d0 rule out most of them.
         """
         used = self._used
         if not len(used):
             return
-        curb = tanh(used.eta)
-        # Pairs that are tied are not among those that make the edge.
-        high = np.minimum(used.high, 1 - np.abs(own) + ROUNDING)
-        reach = np.maximum(np.abs(own - used.low * curb), np.abs(own - high * curb))
+        tanh_eta = tanh(used.eta)
+        # Tied pairs do not contribute to the edge.
+        high = np.minimum(used.high, 1 - np.abs(model_edges) + TIE_MASS_ROUNDING)
+        reach = np.maximum(
+            np.abs(model_edges - used.low * tanh_eta), np.abs(model_edges - high * tanh_eta)
+        )
         reach[~np.isnan(exact)] = -1.0
         while True:
             best = max(most, float(np.nanmax(np.abs(exact), initial=0.0)))
             indices = np.argsort(-reach, kind="stable")[:8]
-            if reach[indices[0]] < max(best * (1 - 2 * TIE), 0.5 * SETTLED):
+            if reach[indices[0]] < max(best * (1 - 2 * TIE), 0.5 * SLOPE_ROUNDING):
                 return
-            # Eight cost as much as one, and what is known now need not be asked for later.
+            # Eight cost as much as one, and tighter bounds save later evaluations.
             indices = indices[reach[indices] >= 0]
             tied = self._weights.ties([self._values(int(index)) for index in indices])
-            exact[indices] = own[indices] - tied * curb[indices]
+            exact[indices] = model_edges[indices] - tied * tanh_eta[indices]
             reach[indices] = -1.0
-            used.low[indices], used.high[indices] = tied - ROUNDING, tied + ROUNDING
+            used.low[indices], used.high[indices] = (
+                tied - TIE_MASS_ROUNDING,
+                tied + TIE_MASS_ROUNDING,
+            )
 
-    def _best_direction(self, edges: Floats, own: Floats) -> _Move:
-        """The steepest of all directions: rankers of the model, candidates, combinations."""
+    def _best_direction(self, edges: Floats, model_edges: Floats) -> _Direction:
+        """Return the steepest direction: in the model, a candidate, or a combination."""
         combinations = self._combinations
         assert combinations is not None
         tied = self._weights.ties([self._values(index) for index in range(len(self._used))])
-        exact = own - tied * tanh(self._used.eta)
-        slope = np.where(self._alive, edges, 0.0)
-        for number, parts in zip(combinations.inside, combinations.parts, strict=True):
+        exact = model_edges - tied * tanh(self._used.eta)
+        slope = np.where(self._is_available, edges, 0.0)
+        for number, parts in zip(combinations.candidates, combinations.parts, strict=True):
             slope[number] = parts @ exact[: parts.size] / np.linalg.norm(parts)
-        steep = np.abs(slope)
-        most = float(steep.max(initial=0.0))
+        slopes = np.abs(slope)
+        most = float(slopes.max(initial=0.0))
         within = float(np.abs(exact).max(initial=0.0))
-        if most <= max(within * (1 + TIE), SETTLED):
-            return self._among_used(exact, within)
-        number = first_tied(steep)
-        if number not in combinations.inside:
-            return _Move(float(slope[number]), new=number, rest=self._rest(number))
-        parts = combinations.parts[combinations.inside.index(number)]
-        return _Move(float(slope[number]), combination=parts / np.linalg.norm(parts))
+        if most <= max(within * (1 + TIE), SLOPE_ROUNDING):
+            return self._best_in_model(exact, within)
+        number = first_tied(slopes)
+        if number not in combinations.candidates:
+            return _Direction(float(slope[number]), new=number, rest=self._residual(number))
+        parts = combinations.parts[combinations.candidates.index(number)]
+        return _Direction(float(slope[number]), combination=parts / np.linalg.norm(parts))
 
     # -- moving ----------------------------------------------------------------------------
 
-    def _take(self, move: _Move) -> tuple[float, bool]:
-        """Step along the move; gives the step, and whether one ranker does it all."""
+    def _step_along(self, direction: _Direction) -> tuple[float, bool]:
+        """Take the step; return its size and whether the weak ranker is perfect."""
         rate = self._settings.learning_rate
-        if move.combination is not None:
-            step = rate * self._line_search(move)
-            for part in np.flatnonzero(move.combination):
-                self._add(int(part), step * float(move.combination[part]))
+        if direction.combination is not None:
+            step = rate * self._line_search(direction)
+            for part in np.flatnonzero(direction.combination):
+                self._add_weight(int(part), step * float(direction.combination[part]))
             return step, False
-        index = move.used
-        if move.rest is not None:
-            index = self._enter(move.new, move.rest)
-        size, infinite = bound_step(move.edge, default_smoothing(self._training.layout))
+        index = direction.used
+        if direction.rest is not None:
+            index = self._append_candidate(direction.new, direction.rest)
+        size, infinite = bound_step(direction.edge, default_smoothing(self._training.layout))
         step = rate * size
         values = self._values(index)
-        # A pair that is tied or reversed may weigh too little to be seen in the slope.
+        # The weight of a tied or reversed pair may be lost in the rounding of the slope.
         perfect = infinite and self._e1.least_margin(np.sign(step) * values) > 0
         if perfect:
             step = self._e1.last_step(self.state, values, step)
         before = float(self._used.eta[index])
-        self._add(index, step)
-        self._widen(index, move.edge, before, step)
+        self._add_weight(index, step)
+        self._update_tie_bounds(index, direction.edge, before, step)
         return step, perfect
 
-    def _enter(self, number: int, rest: Integers) -> int:
-        """Take a candidate into the model, with weight 0."""
+    def _append_candidate(self, number: int, rest: Integers) -> int:
+        """Add a candidate to the model, with weight 0."""
         row, pivot = self._span.add(rest)
-        self._alive[number] = False
-        self._used.enter(number)
+        self._is_available[number] = False
+        self._used.append(number)
         self._index[number] = len(self._used) - 1
         if self._combinations is not None:
             self._extend_combinations(row, pivot)
         return len(self._used) - 1
 
-    def _add(self, index: int, step: float) -> None:
-        """Add to the weight of a ranker of the model."""
+    def _add_weight(self, index: int, step: float) -> None:
+        """Add `step` to the weight of a weak ranker of the model."""
         number, values = self._used.number[index], self._values(index)
         self._weights.advance(values, before=float(self._used.eta[index]), step=step)
         self._used.eta[index] += step
         weak_ranker = self._candidates.weak_ranker(number)
-        self._move(values, step)
+        self._add_to_scores(values, step)
         for monitor in self.monitors:
             monitor.advance(weak_ranker, step)
         self.ensemble.append(weak_ranker, step)
 
-    def _move(self, values: Any, step: float) -> None:
-        """Add a ranker to the scores, where these are."""
+    def _add_to_scores(self, values: Any, step: float) -> None:
+        """Add a weak ranker to the scores, on the device or on the CPU."""
         device = self.context.device
         if device is not None and device.holds(self._scores):
             device.advance(self._scores, values, step)
@@ -583,10 +588,10 @@ class _Descent(Trainer):
         values = values if device is None else device.get(values)
         add_to_scores(0, self._scores.size, self._scores, values, step)
 
-    def _widen(self, index: int, edge: float, before: float, step: float) -> None:
-        """Say how far the ties of the rankers of the model may have moved in this round.
+    def _update_tie_bounds(self, index: int, edge: float, before: float, step: float) -> None:
+        """Update the bounds on the tie masses of the weak rankers of the model.
 
-        Every weight was multiplied by one of three factors, so a sum of weights has moved at
+        Every weight was multiplied by one of three factors, so a sum of weights has changed at
         most by the largest factor, and at most by the total variation of all weights.
         """
         factor = pair_factors(before, step)
@@ -598,59 +603,59 @@ class _Descent(Trainer):
         moved = 0.5 * float(np.sum(mass * np.abs(factor - 1)))
         least, most = float(factor.min()), float(factor.max())
         used, known = self._used, self._weights.tied
-        used.low = np.maximum(used.low * least, used.low - moved) - ROUNDING
-        used.high = np.minimum(used.high * most, used.high + moved) + ROUNDING
-        used.low[index], used.high[index] = known - ROUNDING, known + ROUNDING
+        used.low = np.maximum(used.low * least, used.low - moved) - TIE_MASS_ROUNDING
+        used.high = np.minimum(used.high * most, used.high + moved) + TIE_MASS_ROUNDING
+        used.low[index], used.high[index] = known - TIE_MASS_ROUNDING, known + TIE_MASS_ROUNDING
 
     # -- combinations ----------------------------------------------------------------------
 
     def _values(self, index: int) -> Bytes:
-        """Values of a ranker of the model."""
+        """Return the values of a weak ranker of the model."""
         return self._candidates.values(self._used.number[index])
 
-    def _rest(self, number: int) -> Integers:
-        """What the span of the model leaves of a candidate."""
+    def _residual(self, number: int) -> Integers:
+        """Return the residual of a candidate modulo the span of the model."""
         return self._span.residual(self._span.vector(self._candidates.values(number)))
 
     def _extend_combinations(self, row: Integers, pivot: int) -> None:
-        """Find the candidates that the ranker just taken has brought into the span."""
+        """Find the candidates that are now in the span of the model."""
         combinations = self._combinations
         assert combinations is not None
         _eliminate_all(combinations.rest, row, pivot)
-        inside = np.array(~combinations.rest.any(axis=1))
-        inside[self._used.number] = False
-        inside[combinations.inside] = False
-        fresh = np.flatnonzero(inside)
+        in_span = np.array(~combinations.rest.any(axis=1))
+        in_span[self._used.number] = False
+        in_span[combinations.candidates] = False
+        fresh = np.flatnonzero(in_span)
         if not fresh.size:
             return
         known = [self._span.centered(self._values(index)) for index in range(len(self._used))]
         wanted = [self._span.centered(self._candidates.values(int(number))) for number in fresh]
         solution = scipy.linalg.lstsq(np.stack(known).T, np.stack(wanted).T)[0]
-        solution[np.abs(solution) < NO_PART] = 0.0
-        combinations.inside += fresh.tolist()
+        solution[np.abs(solution) < COEFFICIENT_ROUNDING] = 0.0
+        combinations.candidates += fresh.tolist()
         combinations.parts += list(solution.T)
 
-    def _line_search(self, move: _Move) -> float:
-        """Step along a combination at which E2 is least."""
-        assert move.combination is not None
-        weights, indices = self._weights, np.flatnonzero(move.combination)
+    def _line_search(self, direction: _Direction) -> float:
+        """Return the step along a combination that minimizes E2."""
+        assert direction.combination is not None
+        weights, indices = self._weights, np.flatnonzero(direction.combination)
         values = [self._values(int(index)) for index in indices]
         before = self._used.eta[indices]
-        direction = move.combination[indices] * np.sign(move.edge)
+        coefficients = direction.combination[indices] * np.sign(direction.edge)
         smoothing = default_smoothing(self._training.layout)
 
         def slope(step: float, smoothed: bool) -> float:
-            rising = weights.along(values, before, direction, step)[1]
+            rising = weights.along(values, before, coefficients, step)[1]
             return rising + (2 * smoothing * np.sinh(step) if smoothed else 0.0)
 
-        for smoothed in (False, True):  # smoothed, the least is never at infinity
+        for smoothed in (False, True):  # smoothed, the minimum is finite
             reach = 1.0
-            while reach < 64 and slope(reach, smoothed) <= SETTLED:
+            while reach < 64 and slope(reach, smoothed) <= SLOPE_ROUNDING:
                 reach *= 2
-            if slope(reach, smoothed) > SETTLED:
+            if slope(reach, smoothed) > SLOPE_ROUNDING:
                 root = scipy.optimize.brentq(slope, 0.0, reach, (smoothed,), xtol=1e-14)
-                return float(np.sign(move.edge) * root)
-        return float(np.sign(move.edge) * reach)
+                return float(np.sign(direction.edge) * root)
+        return float(np.sign(direction.edge) * reach)
 
 
 assert PRIME == 2147483647, "the kernel below writes the prime as 2147483647"
@@ -661,7 +666,7 @@ assert PRIME == 2147483647, "the kernel below writes the prime as 2147483647"
 
 @njit(cache=True, nogil=True)
 def _eliminate_all(rest: Integers, row: Integers, pivot: int) -> None:
-    """Take from every vector the multiple of the row that its pivot asks for."""
+    """Eliminate the pivot from every vector, modulo the prime."""
     for j in range(rest.shape[0]):
         factor = rest[j, pivot]
         if factor != 0:

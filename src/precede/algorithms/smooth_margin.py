@@ -42,10 +42,10 @@ from precede.weak_rankers.base import (
 __all__ = ["SmoothMarginRanker"]
 
 
-# A line search goes at most so many times as far as the weights have come: a ranker that
-# orders every pair would take it to infinity.
-REACH = 10.0
-# The search may return a ranker within 2^-40 of the best, and pulls are rounded to 2^-61.
+# Maximum step of a line search relative to the norm of the weights; a weak ranker that orders every
+# pair would have an infinite step.
+MAX_STEP_RATIO = 10.0
+# The search returns a weak ranker within 2^-40 of the best, and pulls are rounded to 2^-61.
 EDGE_ROUNDING = 2.0**-39
 PULL_ROUNDING = 2.0**-60
 
@@ -66,7 +66,7 @@ class SmoothMarginRanker(BaseRanker):
 
     Parameters
     ----------
-    rankers : {"stumps", "features", "columns"} or Family
+    weak_rankers : {"stumps", "features", "columns"} or Family
         Weak rankers. For values 0 and 1 the step has a closed form; others take a line search.
         The interval needs a search that never misses the largest edge: families that are not
         `exhaustive`, such as trees, are refused. "stumps" have their thresholds at the cuts of
@@ -140,8 +140,8 @@ class SmoothMarginRanker(BaseRanker):
     """
 
     resumes_from = ("log_risk", "margin", "lower", "upper")
-    takes_init_score = False  # the margin is that of the rankers alone
-    _warns_of_no_rounds = False  # `_tell` says why there are none
+    takes_init_score = False  # the margin is that of the weak rankers alone
+    _warns_of_no_rounds = False  # `_warn_if_not_converged` does
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class SmoothMarginRanker(BaseRanker):
         self.verbose = verbose
 
     def plan(self, stop: Stop) -> Plan:
-        """Return the risk, the rankers and the step of this algorithm."""
+        """Return the risk, the weak rankers and the step of this algorithm."""
         return Plan(
             risk=PairRisk("exponential", "linear", balance="pairs"),
             weak_rankers=require_exhaustive(
@@ -183,50 +183,52 @@ class SmoothMarginRanker(BaseRanker):
         )
 
     def judgments_to_learn(self, judgments: Judgments) -> Judgments:
-        """Return the judgments; judged ties are refused."""
+        """Return the judgments; raise ValueError for judged ties."""
         refuse_ties(judgments)
         return judgments
 
     def check_parameters(self) -> None:
-        """Raise ValueError for a parameter that makes no sense."""
+        """Raise ValueError for an invalid parameter."""
         super().check_parameters()
         check_range("tolerance", self.tolerance, 0.0, 1.0)
         check_bool("nonnegative", self.nonnegative)
         if self.step not in ("approximate", "exact"):
             raise ValueError(f"step={self.step!r} is unknown; use 'approximate' or 'exact'")
 
-    def _searched_now(self) -> tuple[Family, int, bool]:
+    def _search_settings(self) -> tuple[Family, int, bool]:
         return family(self.weak_rankers), self.max_bins, bool(self.nonnegative)
 
     def _initial_model(
         self, checkpoint: Checkpoint | None = None
     ) -> tuple[Ensemble | None, History]:
         before = super()._initial_model(checkpoint)
-        if checkpoint is None and len(before[1]) and self._searched != self._searched_now():
+        if checkpoint is None and len(before[1]) and self._fitted_search != self._search_settings():
             raise ValueError(
-                "warm_start=True with other rankers, max_bins or nonnegative than the last fit: "
-                "the interval certified so far would not hold; set warm_start=False"
+                "warm_start=True with other weak_rankers, max_bins or nonnegative than the last "
+                "fit: the interval certified so far would not hold; set warm_start=False"
             )
         return before
 
     def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
         history = result.history
         low, high = (history[-1]["lower"], history[-1]["upper"]) if len(history) else (0.0, 0.0)
-        if low > 0:  # of a warm start's rounds too
+        if low > 0:  # includes the rounds of a warm start
             best = int(np.nanargmax(history["margin"])) + 1
             result = Result(result.ensemble.first(best), history, result.state, result.reason)
         super()._set_fitted_attributes(result, task)
         self.best_iteration_ = self.n_estimators_
-        self._searched = self._searched_now()
+        self._fitted_search = self._search_settings()
         self.margin_ = _margin(self.ensemble_, task)
-        low = self.margin_ if low > 0 else low  # rounds add up with roundings of their own
-        if result.reason == NOTHING_LEFT and low <= 0:  # the last weights of the pairs prove it
+        low = self.margin_ if low > 0 else low  # up to rounding of the rounds
+        if result.reason == NOTHING_LEFT and low <= 0:  # proved by the last pair weights
             high = 0.0
         self.margin_interval_ = (low, high)
-        self._tell(low, high, result.reason, task.training.context)
+        self._warn_if_not_converged(low, high, result.reason, task.training.context)
 
-    def _tell(self, low: float, high: float, reason: str, context: Context) -> None:
-        """Say what was not reached, and what that leaves the user with."""
+    def _warn_if_not_converged(
+        self, low: float, high: float, reason: str, context: Context
+    ) -> None:
+        """Warn if pairs are not separated or the interval is too wide."""
         if low <= 0:
             why = "the weak rankers cannot separate the pairs" if high <= 0 else (
                 f"no weights found in {len(self.history_)} rounds separate all pairs, and the "
@@ -253,7 +255,7 @@ class SmoothMarginRanker(BaseRanker):
             )
 
     def _searched_thresholds(self) -> str:
-        """Words for the thresholds of stumps that were not searched; none if there are none."""
+        """Return a remark about thresholds that were not searched, or an empty string."""
         if any(each.thresholds == "bins" for each in family(self.weak_rankers).members):
             return (
                 f" (stumps at no more than {self.max_bins - 1} quantiles of a feature; "
@@ -273,11 +275,11 @@ class SmoothMarginRanker(BaseRanker):
             number(certificate.get(name), name) for name in ("margin", "lower", "upper")
         )
         self.margin_interval_ = (low, high)
-        self._searched = self._searched_now()
+        self._fitted_search = self._search_settings()
 
 
 def _margin(ensemble: Ensemble, task: FitContext) -> float:
-    """Margin of the model on the training rows; 0 for one that has no weights."""
+    """Return the margin of the model on the training rows; 0 without weights."""
     norm = weight_norm(ensemble)
     scores = np.zeros(task.training.table.n_used_rows)
     for weak_ranker, weight in net_weights(ensemble).items():
@@ -293,7 +295,7 @@ class Narrow(Stop):
     tolerance: float
 
     def reason(self, history: History) -> str | None:
-        """Compare the ends of the interval, once some round has separated the pairs."""
+        """Return a reason once the pairs are separated and the interval is narrow enough."""
         low, high = (history[-1]["lower"], history[-1]["upper"]) if len(history) else (0.0, 1.0)
         if low <= 0 or high - low > self.tolerance:
             return None
@@ -301,49 +303,50 @@ class Narrow(Stop):
 
 
 class SmoothMarginStep(StepRule):
-    """The step of RS09 eq. (12), and what it needs to know: weights, norm, the interval.
+    """Step of RS09 eq. (12), with the weights, their norm and the interval of the best margin.
 
-    With `exact`, and for rankers of other values, the step of eq. (10). Serves one fit.
+    With `exact`, and for weak rankers of other values than 0 and 1, the step of eq. (10). An
+    instance serves one fit.
     """
 
-    warns_if_smoothed = False  # the first rounds are only a start
+    warns_if_smoothed = False
 
     def __init__(self, *, exact: bool = False):
         self.exact = exact
 
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:  # noqa: ARG002
-        """Take up the interval of an earlier fit."""
+        """Continue the interval of an earlier fit."""
         self._search = search
         self._weights: dict[WeakRanker, float] = {}
         self._norm = 0.0
         last = history[-1] if len(history) else {}
         self._lower, self._upper = last.get("lower", 0.0), last.get("upper", math.inf)
         self._round = 0
-        # The average of the pulls was begun anew after the last round that is a power of two.
-        self._averaged = 1 << len(history).bit_length() - 1 if len(history) else 0
+        # The average of the pulls restarts after every round that is a power of two.
+        self._average_start = 1 << len(history).bit_length() - 1 if len(history) else 0
         self._pulls, self._steps = np.zeros(0), 0.0
         self._log_scale = math.nan
-        self._of_round: dict[str, Any] = {}
+        self._round_columns: dict[str, Any] = {}
 
     def replay(
         self, risk: BoundRisk, scores: Floats, weak_ranker: WeakRanker, weight: float
     ) -> None:
-        """Live through a round of an earlier fit: weights, norm and pulls to average, to the bit.
+        """Repeat the updates of weights, norm and average pull of an earlier round.
 
-        O(n) only for the rounds since the last average.
+        O(n) only for the rounds since the average restarted.
         """
         if not self._pulls.size:
             self._pulls = np.zeros(scores.size)
-        if self._round >= self._averaged:
-            self._move(weak_ranker, weight, risk.state(scores).pull)
+        if self._round >= self._average_start:
+            self._update_weights(weak_ranker, weight, risk.state(scores).pull)
         else:
-            self._move(weak_ranker, weight, None)
+            self._update_weights(weak_ranker, weight, None)
         self._round += 1
         if _is_power_of_two(self._round):
             self._begin_average()
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
-        """Closed form for values 0 and 1 or a line search; RankBoost's while G <= 0."""
+        """Return the closed form for binary values, or search; RankBoost's step while G <= 0."""
         if math.isnan(self._log_scale):
             self._log_scale = _log_scale(risk.layout, risk.context)
             self._rows = all_reduce_sum(lambda: state.pull.size, risk.context)
@@ -356,20 +359,20 @@ class SmoothMarginStep(StepRule):
         if smooth <= 0:
             rule = ExactStep() if binary else LineSearch()
             step = rule.step(risk, state, found, values)
-            if not binary:  # one ranker that orders all pairs need not have the best margin
+            if not binary:  # ordering all pairs does not imply the best margin
                 step = Step(step.size, step.smoothed)
         elif binary and not self.exact:
-            step, promised = self._closed(risk, state, smooth, found, values)
+            step, promised = self._closed_form_step(risk, state, smooth, found, values)
         else:
             step = Step(self._line_search(risk, state, found, values))
         if step.perfect:
             step = Step(risk.last_step(state, values, step.size), perfect=True, unshrunk=True)
-        self._of_round = {"best_edge": abs(found.edge), "progress_condition": promised}
-        self._move(found.weak_ranker, step.size, state.pull)
+        self._round_columns = {"best_edge": abs(found.edge), "progress_condition": promised}
+        self._update_weights(found.weak_ranker, step.size, state.pull)
         return step
 
     def record(self, risk: BoundRisk, state: State) -> dict[str, Any]:
-        """Margins and interval after the round."""
+        """Return margins and interval after the round."""
         self._round += 1
         margin = least_margin(risk.layout, state.scores, risk.context)
         margin = margin / self._norm if self._norm else 0.0
@@ -379,7 +382,7 @@ class SmoothMarginStep(StepRule):
         return {
             "margin": margin,
             "smooth_margin": self._smooth_margin(state.log_value),
-            **self._of_round,
+            **self._round_columns,
             "lower": self._lower,
             "upper": self._upper,
         }
@@ -388,10 +391,10 @@ class SmoothMarginStep(StepRule):
         norm = self._norm if norm is None else norm
         return -(log_value + self._log_scale) / norm if norm > 0 else -math.inf
 
-    def _closed(
+    def _closed_form_step(
         self, risk: BoundRisk, state: State, smooth: float, found: SearchResult, values: Array
     ) -> tuple[Step, bool]:
-        """RS09 eq. (12), and whether theorem 7 promises progress."""
+        """Return the step of RS09 eq. (12), and whether theorem 7 guarantees progress."""
         edge_weights = risk.edge_weights(state, values)
         sign = 1.0 if edge_weights.edge > 0 else -1.0
         right, wrong = (
@@ -399,7 +402,7 @@ class SmoothMarginStep(StepRule):
             min(edge_weights.correct, edge_weights.wrong),
         )
         tied, edge = edge_weights.tied, right - wrong
-        if wrong == 0 and smooth * tied == 0:  # nothing is tied or reversed: G rises for ever
+        if wrong == 0 and smooth * tied == 0:  # G increases for ever
             return ExactStep().step(risk, state, found, values), False
         size = smooth_step(right, wrong, tied, smooth)
         promised = smooth < edge < 1 and tied < 2 / 3 * (1 - edge) * (1 - edge * edge)
@@ -408,29 +411,29 @@ class SmoothMarginStep(StepRule):
     def _line_search(
         self, risk: BoundRisk, state: State, found: SearchResult, values: Array
     ) -> float:
-        """Greatest G along the ranker (RS09 eq. 10); G is quasi-concave along any line."""
+        """Maximize G along the weak ranker (RS09 eq. 10); G is quasi-concave along lines."""
         sign = 1.0 if found.edge > 0 else -1.0
         before = self._weights.get(found.weak_ranker, 0.0)
 
-        def rising(step: float) -> float:
+        def slope_at(step: float) -> float:
             at = risk.state(state.scores + sign * step * values)
             here = before + sign * step
             norm = self._norm - abs(before) + abs(here)
             grows = 1.0 if sign * here >= 0 else -1.0
             return sign * risk.edge(at, values) - grows * self._smooth_margin(at.log_value, norm)
 
-        most = REACH * self._norm
+        most = MAX_STEP_RATIO * self._norm
         reach = min(1.0 / risk.width(values), most)
-        while rising(reach) > 0:
+        while slope_at(reach) > 0:
             if reach >= most:
                 return sign * most
             reach = min(2 * reach, most)
-        if rising(0.0) <= 0:
+        if slope_at(0.0) <= 0:
             return 0.0
-        return sign * float(scipy.optimize.brentq(rising, 0.0, reach, xtol=1e-12 * reach))
+        return sign * float(scipy.optimize.brentq(slope_at, 0.0, reach, xtol=1e-12 * reach))
 
-    def _move(self, weak_ranker: WeakRanker, step: float, pull: Floats | None) -> None:
-        """Move the weight of a ranker; a pull that is None is not part of an average."""
+    def _update_weights(self, weak_ranker: WeakRanker, step: float, pull: Floats | None) -> None:
+        """Add `step` to the weight of a weak ranker, and its pull to the average unless None."""
         before = self._weights.get(weak_ranker, 0.0)
         self._weights[weak_ranker] = before + step
         self._norm += abs(before + step) - abs(before)
@@ -443,7 +446,7 @@ class SmoothMarginStep(StepRule):
         self._upper = min(self._upper, bound)
 
     def _certify_average(self) -> None:
-        """Bound the best margin by the average distribution since the last time."""
+        """Bound the best margin by the average pull since the last restart."""
         if self._steps > 0:
             found = self._search.best(self._pulls / self._steps)
             self._certify(0.0 if found is None else found.edge, self._rows)
@@ -459,7 +462,7 @@ def _is_power_of_two(number: int) -> bool:
 
 
 def _log_scale(layout: QueryLayout, context: Context) -> float:
-    """Logarithm of the factor that brings the least pair weight to 1, if it is below 1."""
+    """Return the log of the factor that scales the least pair weight to 1, if below 1."""
     if layout.queries_span_machines:
         lightest = level_extrema(layout, layout.weight, context)[0]
         below = np.minimum.accumulate(level_extrema(layout, layout.loser_weight, context)[0])
@@ -483,7 +486,7 @@ def _log_scale(layout: QueryLayout, context: Context) -> float:
 def _least_pair_weight(
     level_start: Integers, query_start: Integers, weight: Floats, loser_weight: Floats
 ) -> float:
-    """Least product of a winner's weight and a loser's: every level against those below."""
+    """Return the least product of the weights of a winner and a loser of a pair."""
     least = np.inf
     for query in range(query_start.size - 1):
         lightest = np.inf

@@ -41,8 +41,8 @@ from precede.risks.listwise import LISTWISE
 
 __all__ = ["SPACE", "Trial", "Tuning", "tune"]
 
-# What is tried where nothing is said: of these, the parameters that the estimator has.
-_TRIED: dict[str, list[Any]] = {
+# Default search space; restricted to the parameters of the estimator.
+_DEFAULT_SPACE: dict[str, list[Any]] = {
     "loss": ["logistic", "exponential", "xendcg"],
     "rank_weight": [None, "ndcg@10", {"k": 10, "blend": 0.5}],
     "learning_rate": [0.03, 0.1, 0.3],
@@ -53,16 +53,16 @@ _TRIED: dict[str, list[Any]] = {
     "subsample_by": ["query"],
     "max_features": [0.3, 0.6, 1.0],
 }
-SPACE = _TRIED
-# Rounds end when the metric has not improved for so many.
+SPACE = _DEFAULT_SPACE
+# Rounds of early stopping.
 PATIENCE = 50
-# One of so many goes on to more folds.
-KEPT = 3
+# One of this many candidates is evaluated on more folds.
+HALVING_FACTOR = 3
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What one candidate reached.
+    """Result of one candidate.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuning:
-    """The table of a search, the best candidate first; see `tune`."""
+    """Table of a search, best candidate first; see `tune`."""
 
     estimator: BaseRanker
     metric: str
@@ -101,7 +101,7 @@ class Tuning:
 
     @property
     def best_estimator(self) -> BaseRanker:
-        """The estimator with these parameters, not fitted."""
+        """Unfitted estimator with the best parameters."""
         return clone(self.estimator).set_params(**self.best_parameters)
 
     @property
@@ -112,16 +112,16 @@ class Tuning:
         return {name: each for name, each in found.items() if repr(each) != repr(usual[name])}
 
     def command(self, data: str = "DATA", output: str = "model.json") -> str:
-        """The command that fits the best estimator."""
+        """Return the command that fits the best estimator."""
         words = ["precede", "fit", data, "-a", type(self.estimator).__name__, "-o", output]
-        rounds = self.best_estimator.n_estimators  # without a number it would be chosen again
+        rounds = self.best_estimator.n_estimators  # a number, or it would be chosen again
         for name, value in {**self.settings, "n_estimators": rounds}.items():
             facts = str(value).replace("'", '"') if isinstance(value, dict) else value
             words += ["-s", f"{name}={facts}"]
         return shlex.join(words)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The table as dictionaries, one for each candidate."""
+        """Return the table as dictionaries, one per candidate."""
         return [
             {**each.parameters, "rounds": each.rounds, "folds": each.n_folds,
              self.metric: each.value, "difference": each.difference,
@@ -213,7 +213,7 @@ def tune(
     parts = list(folds(judgments, cv, random_state=drawn))
     candidates = _candidates(estimator, searched, trials, generator)
     study = _Study(estimator, X, judgments, parts, str(metric), log)
-    rungs = sorted({1, math.ceil(cv / KEPT), cv})
+    rungs = sorted({1, math.ceil(cv / HALVING_FACTOR), cv})
     left, steps = candidates, _count(len(candidates), rungs)
     with ExitStack() as stack:
         bar = stack.enter_context(ProgressBar("tune", rounds=steps, verbose=verbose))
@@ -221,12 +221,12 @@ def tune(
             for candidate in left:
                 study.hold_out(candidate, rung, bar.advance)
             if depth < len(rungs) - 1:
-                left = study.best(left, rung)[: max(1, math.ceil(len(left) / KEPT))]
+                left = study.best(left, rung)[: max(1, math.ceil(len(left) / HALVING_FACTOR))]
     return Tuning(estimator, study.metric, study.table(candidates))
 
 
 class _Study:
-    """Curves of candidates on folds, kept in a log."""
+    """Learning curves of candidates on folds, stored in a log."""
 
     def __init__(
         self, estimator: BaseRanker, X: Any, judgments: Judgments,
@@ -249,7 +249,7 @@ class _Study:
             self._read()
 
     def _read(self) -> None:
-        """Take the fits of an earlier search; a log of another search is refused."""
+        """Read the fits of an earlier search; raise ValueError for a log of another search."""
         assert self._log is not None
         try:
             lines = self._log.read_text(encoding="utf-8").splitlines()
@@ -272,7 +272,7 @@ class _Study:
             write_file(self._log, "".join(f"{line}\n" for line in lines).encode("utf-8"))
 
     def hold_out(self, candidate: dict[str, Any], count: int, advance: Callable[[], None]) -> None:
-        """Fit a candidate with each of the first `count` folds held out, where it was not yet."""
+        """Fit a candidate with each of the first `count` folds held out, unless in the log."""
         for fold in range(count):
             key = _key(candidate), fold
             if key in self._found or self._refused(candidate):
@@ -289,12 +289,12 @@ class _Study:
             advance()
 
     def _curve(self, candidate: dict[str, Any], learn: Integers, held: Integers) -> list[float]:
-        """The metric on the fold after every round; one number if rounds are given."""
+        """Return the metric on the fold after every round; one number if rounds are given."""
         from precede import metrics  # noqa: PLC0415
 
         model = clone(self._estimator).set_params(**candidate)
         assert self._judgments.grade is not None
-        held = held[~np.isnan(self._judgments.grade[held])]  # a label alone cannot be judged
+        held = held[~np.isnan(self._judgments.grade[held])]  # rows with a label only have no grade
         inside, outside = self._judgments[learn], self._judgments[held]
         inner, loser_weight = (take_rows(self._X, rows) for rows in (learn, held))
         if not _chooses_rounds(model, candidate):
@@ -317,7 +317,7 @@ class _Study:
         return next((each["refused"] for each in records if "refused" in each), "")
 
     def _curves(self, candidate: dict[str, Any], count: int) -> Floats:
-        """Curves of the first folds, greater being better; a shorter one keeps its last value."""
+        """Return the curves of the first folds, extended by last values; greater is better."""
         key = _key(candidate)
         found = [self._found[key, fold]["curve"] for fold in range(count)]
         longest = max(map(len, found))
@@ -330,7 +330,7 @@ class _Study:
         return float(self._curves(candidate, count).mean(axis=0).max())
 
     def best(self, candidates: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-        """Candidates from the best down, on the first folds; of equals the first."""
+        """Return the candidates ordered by their mean on the first folds; stable for ties."""
         return sorted(candidates, key=lambda each: -self._value(each, count))
 
     def _folds_of(self, candidate: dict[str, Any]) -> int:
@@ -339,7 +339,7 @@ class _Study:
         return sum("curve" in each for each in done)
 
     def table(self, candidates: list[dict[str, Any]]) -> tuple[Trial, ...]:
-        """All candidates: those with more folds first, and the best of these first."""
+        """Return all candidates, by number of folds and then by value."""
         if all(map(self._refused, candidates)):
             raise ValueError(f"no candidate can be fitted: {self._refused(candidates[0])}")
         done = {_key(each): self._folds_of(each) for each in candidates}
@@ -366,7 +366,7 @@ class _Study:
 
 
 def _check_record(record: dict[str, Any]) -> None:
-    """Refuse a fit without the numbers, or the reason, that `_Study.hold_out` writes."""
+    """Raise ValueError for a record that `_Study.hold_out` would not write."""
     if "refused" in record:
         if not isinstance(record["refused"], str):
             raise ValueError(f"the reason {shown(record['refused'])} is not text")
@@ -378,7 +378,7 @@ def _check_record(record: dict[str, Any]) -> None:
 
 
 def _chooses_rounds(estimator: BaseRanker, candidate: Mapping[str, Any]) -> bool:
-    """Whether rounds are chosen by the metric, rather than given."""
+    """Whether the number of rounds is chosen by the metric."""
     known = estimator.get_params(deep=False)
     return "early_stopping_rounds" in known and "n_estimators" not in candidate
 
@@ -407,37 +407,37 @@ def _space(
 def _candidates(
     estimator: BaseRanker, space: dict[str, list[Any]], trials: int, generator: Any
 ) -> list[dict[str, Any]]:
-    """The estimator's own values, and others drawn at random; all if they are no more."""
+    """Return the estimator's values and random others; the whole space if small."""
     own = {name: estimator.get_params(deep=False)[name] for name in space}
     total = math.prod(len(values) for values in space.values())
     found = {_key(own): own}
     if total <= trials:
         for values in product(*space.values()):
             each = dict(zip(space, values, strict=True))
-            if _possible(each):
+            if _is_compatible(each):
                 found.setdefault(_key(each), each)
         return list(found.values())
     for _ in range(100 * trials):
         if len(found) == trials:
             break
         each = {name: values[generator.randint(len(values))] for name, values in space.items()}
-        if _possible(each):
+        if _is_compatible(each):
             found.setdefault(_key(each), each)
     return list(found.values())
 
 
-def _possible(candidate: Mapping[str, Any]) -> bool:
-    """Losses of whole lists have no pairs to weigh."""
+def _is_compatible(candidate: Mapping[str, Any]) -> bool:
+    """Whether loss and rank_weight go together: listwise losses have no pairs."""
     lists = candidate.get("loss") in LISTWISE
     return not lists or candidate.get("rank_weight") is None
 
 
 def _count(candidates: int, rungs: Sequence[int]) -> int:
-    """Number of fits of a search."""
+    """Return the number of fits of a search."""
     fits, before = 0, 0
     for rung in rungs:
         fits += candidates * (rung - before)
-        candidates, before = math.ceil(candidates / KEPT), rung
+        candidates, before = math.ceil(candidates / HALVING_FACTOR), rung
     return fits
 
 
@@ -446,7 +446,7 @@ def _key(parameters: Mapping[str, Any]) -> str:
 
 
 def _digest(X: Any, judgments: Judgments, parts: list[tuple[Integers, Integers]]) -> str:
-    """A digest of the rows and of the folds."""
+    """Return a digest of the rows and the folds."""
     found = hashlib.sha256()
     values: list[Any] = [X]
     if scipy.sparse.issparse(X):

@@ -86,8 +86,8 @@ def in_turn(number, sides):
 
 
 def digests_of(tree):
-    models = tree_at(FROZEN) / "tests" / "models"
-    return python(tree, Path(__file__).with_name("structure_digests.py"), models)
+    models = (each / "tests" / "models" for each in (tree, tree_at(FROZEN)))
+    return python(tree, Path(__file__).with_name("structure_digests.py"), *models)
 
 
 def compared(before, after):
@@ -104,7 +104,7 @@ def compared(before, after):
     return {
         "total": len(names), "equal": sum(same.values()), "groups": groups,
         "different": [name for name in names if not same[name]],
-        "saved": after["saved models"],
+        "saved": after["saved models"], "frozen": after["frozen models"],
         "kernels": [before["kernels launched"], after["kernels launched"]],
     }  # fmt: skip
 
@@ -225,7 +225,6 @@ def counts_of(tree):
 
 
 def digests_text(found):
-    right, models = found["saved"]
     yield (
         "Scores on the training rows, with probabilities where there are any, and the risk after "
         "every round: small fits with one thread and two, on the emulated device, from a table on "
@@ -237,11 +236,12 @@ def digests_text(found):
     for name, group in found["groups"].items():
         counted = (group.get(each, 0) for each in ("total", "equal", "refused"))
         yield f"| {name} | {' | '.join(map(str, counted))} |"
-    yield from (
-        "",
-        f"Saved models: {right} of {models} files open and score as stored. Kernels of "
-        "the device that were launched: {} before, {} after.".format(*found["kernels"]),
-    )
+    counted = [*found["saved"], *found["frozen"], FROZEN, *found["kernels"]]
+    yield ""
+    yield (
+        "Saved models: {} of {} files of the later commit open and score as stored, {} of {} of "
+        "commit {}. Kernels of the device that were launched: {} before, {} after."
+    ).format(*counted)
     if found["different"]:
         yield from ("", "Different:", "", *(f"- {name}" for name in found["different"]))
 

@@ -2,10 +2,11 @@
 
 `structure.py` runs it in a process that imports this version, with the tests of the same commit:
 
-    PYTHONPATH=TREE/src:TREE/tests python benchmarks/experiments/structure_digests.py MODELS
+    PYTHONPATH=TREE/src:TREE/tests python benchmarks/experiments/structure_digests.py MODELS FROZEN
 
 A digest is of the bits of all scores, of the probabilities where there are any, and of the risk
-after every round. MODELS is a folder of saved models, which are opened and scored.
+after every round. MODELS and FROZEN are folders of saved models, of this version and of the frozen
+one, which are opened and scored.
 """
 
 import hashlib
@@ -369,17 +370,24 @@ def other_results():
 
 
 def saved_models(folder):
-    """How many saved models give the scores that are stored with them, and of how many."""
-    right, paths = 0, sorted(Path(folder).glob("*.json"))
+    """How many saved models give the scores stored with them, of how many; a digest of all these.
+
+    The digest does not depend on the names of the files.
+    """
+    right, stored, paths = 0, [], sorted(Path(folder).glob("*.json"))
     for path in paths:
         fields = json.loads(path.read_text())
         X = np.array([[math.nan if x is None else x for x in row] for row in fields["rows"]])
-        scores = named("load")(path).predict(X)
-        right += np.array_equal(scores, fields["scores"])
-    return [right, len(paths)]
+        stored.append(digest(X, fields["scores"]))
+        try:
+            right += np.array_equal(named("load")(path).predict(X), fields["scores"])
+        except (ValueError, KeyError) as error:
+            print(f"{path.name}: {error!r}", file=sys.stderr)
+    whole = hashlib.sha256("".join(sorted(stored)).encode()).hexdigest()[:16]
+    return [right, len(paths)], whole
 
 
-def main(models):
+def main(own, frozen):
     warnings.simplefilter("ignore")
     device = emulated_device()  # before anything else is imported
     import dask
@@ -394,9 +402,11 @@ def main(models):
         found = all_fits(client)
         client.close()
     found |= other_results()
-    print(json.dumps({"digests": found, "saved models": saved_models(models),
-                      "kernels launched": len(set(device.launched))}))  # fmt: skip
+    models, found["other, saved models and their scores"] = saved_models(own)
+    result = {"digests": found, "saved models": models, "frozen models": saved_models(frozen)[0],
+              "kernels launched": len(set(device.launched))}  # fmt: skip
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

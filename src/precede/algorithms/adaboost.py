@@ -69,11 +69,11 @@ class AdaBoostRanker(BaseRanker):
     Notes
     -----
     *Ranking:* `predict` scores, `rank`, `score` (the area under the curve). *Classification:*
-    `decision_function`, `predict_proba` (``1 / (1 + exp(-2 F))``) and `classify`, which gives
-    the classes.
+    `decision_function`, `predict_proba` (``1 / (1 + exp(-2 F))``) and `classify`, which
+    returns the classes.
 
     A vote ``2 h - 1`` is kept as its stump h with twice the weight, and ``-1`` times the weight
-    goes into `intercept_`; so the model is read, explained and exported as that of any other
+    goes into `intercept_`; so the model is explained and exported like that of any other
     ranker. Two classes in one list only. A round costs O(n) for each feature.
 
     References

@@ -278,8 +278,8 @@ class BoostedRanker(BaggedTrees, BaseRanker):
         held out, among 2, 4, 8, 16 and 31 leaves and up to 2000 rounds, the smallest model within
         one standard error of the best; then all rows are fitted with it. `selection_` has the
         table. The first `eval_metric` is monitored, on the first `eval_set` if there is one.
-        Larger trees are tried first, and smaller ones given up when they are not going to catch
-        up; docs/trees.md has the rule.
+        Larger trees are tried first, and smaller ones pruned if they cannot catch up; docs/trees.md
+        has the rule.
     max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
 min_split_gain
         The shape of a tree; see `Trees`.
@@ -303,19 +303,19 @@ min_split_gain
         in no group form one more group.
     bags : int
         Fit this many models, each to a bootstrap sample of the queries (of the rows of a single
-        list, of listed pairs without grades), and average them. They are stored as one ensemble,
+        list, of explicit pairs without grades), and average them. They are stored as one ensemble,
         in every round one tree of each; time, memory and size of the model grow with their number.
     max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
         As for `RankBoost`. A warm start makes the same draws as one longer fit if
         `random_state` is an integer.
     random_state : int or RandomState, optional
-        For `subsample` and `max_features` below 1, for `bags`, and for what "auto" holds out (which
-        is the same in every fit if None is given); everything else is deterministic.
+        For `subsample` and `max_features` below 1, for `bags`, and for the rows held out by "auto"
+        (the same in every fit if None); everything else is deterministic.
 
     device : {"cpu", "cuda"}
-        Where trees are grown; the model is the same to the bit. "cuda" needs an NVIDIA GPU and the
-        extra ``precede[cuda13]`` or ``precede[cuda12]``. Many rows are binned there too, and
-        most pulls are computed there; what is not, and scoring, is described in docs/gpu.md.
+        Device on which trees are grown; the model is the same to the bit. "cuda" needs an NVIDIA
+        GPU and the extra ``precede[cuda13]`` or ``precede[cuda12]``. Large tables are binned and
+        most pulls computed on the device too; docs/gpu.md has the exceptions.
 
     Notes
     -----

@@ -67,11 +67,11 @@ class ConvexRiskRanker(BaseRanker):
     three costs of the paper ``exp(x)``, ``log2(1 + exp(x))`` and ``(1 + x)_+``. (CLV05 average
     over all ordered pairs; pairs of equal grade then add a constant.)
 
-    Conditional gradient with pairwise steps: a round moves weight from the worst ranker in
-    the model to its best, or towards the best ranker there is, whichever promises more; so
-    the ball is never left and useless rankers leave again. The duality gap
-    ``<gradient, f - vertex>`` bounds how far the risk is from the least possible one: `gap_`
-    is a certificate, not an estimate.
+    Conditional gradient with pairwise steps: a round moves weight from the worst weak ranker
+    of the model to its best, or towards the best weak ranker of the family, whichever slope is
+    steeper; so the ball is never left and useless weak rankers are removed. The duality gap
+    ``<gradient, f - vertex>`` bounds the excess of the risk over its minimum: `gap_` is a
+    certificate, not an estimate.
 
     Parameters
     ----------
@@ -103,12 +103,12 @@ class ConvexRiskRanker(BaseRanker):
     ----------
     gap_ : float
         The mean cost of the fit is at most this far above the least possible in the ball, where
-        the rankers are those of the binned features (see `max_bins`).
+        the weak rankers are those of the binned features (see `max_bins`).
     radius_ : float
     path_ : list of dict
         For each radius: mean and standard error of the share of pairs out of order.
     n_estimators_, best_iteration_ : int
-        Number of rankers in the model: rounds also move weights and take rankers out.
+        Number of weak rankers in the model: rounds also move weights and remove weak rankers.
         `staged_predict` adds them one by one.
     history_ : History
         ``history_["gap"]``, ``["risk"]`` (the mean cost), ``["norm"]``, ``["active"]``.

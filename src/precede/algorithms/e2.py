@@ -50,15 +50,15 @@ def e2_loss(
     ----------
     model : fitted estimator (`RankBoost`, `RankBoostPlus`, ...) or Ensemble
         All its weak rankers must take the values 0 and 1 on `X`: stumps, or binary columns.
-        Weights of equal rankers are added up.
+        Weights of equal weak rankers are added up.
     X : array, data frame or sparse matrix
     judgments : Judgments
     balance : {"pairs", "queries", "items"}
-        What is weighted equally, as in `RankBoost`.
+        Weighting of queries, as in `RankBoost`.
     independent : bool
         E2 is a function of the weights, not of the scores: two ways of writing the same
         scores as a weighted sum can differ in E2. With True the scores are first rewritten
-        over the rankers that were linearly independent (as vectors over pairs) of all
+        over the weak rankers that were linearly independent (as vectors over pairs) of all
         earlier ones when they entered the ensemble. This is how the paper measures RB-D and
         RB-C (section 5). It makes no difference to `RankBoostPlus`.
     n_jobs : int, optional
@@ -68,9 +68,9 @@ def e2_loss(
     -----
     ``inf`` where E2 exceeds the largest floating-point number.
 
-    O(pairs) time for each different ranker; 8 bytes for each pair (no matrix of pairs times
-    rankers is made) and one byte for each row and ranker. ``independent=True`` adds O(n r²)
-    for every ranker that depends on the r rankers kept so far.
+    O(pairs) time for each distinct weak ranker; 8 bytes for each pair (there is no matrix of pairs
+    times weak rankers) and one byte for each row and weak ranker. ``independent=True`` adds
+    O(n r²) for every weak ranker that depends on the r kept so far.
 
     References
     ----------
@@ -107,13 +107,13 @@ def staged_e2_loss(
 ) -> Floats:
     """Return E2 after each weak ranker of an ensemble: `e2_loss` over the boosting rounds.
 
-    A round adds one ranker, except a round of ``RankBoostPlus(search="optimal")`` along a
+    A round adds one weak ranker, except a round of ``RankBoostPlus(search="optimal")`` along a
     combination, which adds several. Parameters and memory are those of `e2_loss`. O(pairs) for
-    each round, as long as the absolute steps add up to at most 300; O(pairs · rankers) after.
+    each round, as long as the absolute steps add up to at most 300; O(pairs · weak rankers) after.
 
     Returns
     -------
-    array with one value for each ranker of the ensemble, in order
+    array with one value for each weak ranker of the ensemble, in order
 
     Examples
     --------

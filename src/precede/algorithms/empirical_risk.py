@@ -1,7 +1,7 @@
 """Exact minimization of the empirical ranking risk, the share of pairs in the wrong order.
 
 Section 3 of Clémençon, Lugosi & Vayatis (2005): among a class of scoring functions take the one
-with the fewest discordant pairs. Every member is evaluated, in integers, and no pair is listed.
+with the fewest discordant pairs. Every member is evaluated, in integers, without enumerating pairs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LARGEST_NEGATIVE = float(np.nextafter(0.0, -1.0))
 class RiskMinimizer:
     """Member of a class with minimal empirical ranking risk.
 
-    The score is ``sign * ranker(X)``. `risk` is L_n, the share of all pairs in the wrong order
+    The score is ``sign * weak_ranker(X)``. `risk` is L_n, the share of all pairs in the wrong order
     with tied scores counting half; `pair_error` is the share of the `n_pairs` crucial pairs (those
     with an order). `n_members` scores were compared and `n_minimizers` of them reach `risk`.
 
@@ -85,7 +85,7 @@ def minimize_ranking_risk(
     qid : array-like of n query identifiers, optional
         Pairs are formed within queries, and all of them count alike.
     pairs : array-like of shape (m, 2) of rows (winner, loser), optional
-        Listed pairs, each counting as one.
+        Explicit pairs, each counting as one.
     weak_rankers : {"stumps", "columns"} or a sequence of functions of X, default "stumps"
         All stumps at all thresholds (no binning; missing values on either side, also missing
         ones against all present ones), the columns of X as scores, or your own scoring functions,
@@ -195,7 +195,7 @@ def _bounds(new: Flags, size: int) -> tuple[Integers, Integers]:
 def _stumps(
     table: Array, sample: _Pairs, reverse: bool
 ) -> Iterator[tuple[Integers, Callable[[int], Score]]]:
-    """Yield for each feature the errors of its stumps, and the stump of a position there.
+    """Yield for each feature the errors of its stumps, and a function from position to stump.
 
     A stump h has ``2·errors = pairs - Σ net_i h(x_i)``, because a pair adds 1 to the sum if it
     is in order, -1 if it is reversed and 0 if it is tied.

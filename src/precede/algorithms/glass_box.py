@@ -1,4 +1,4 @@
-"""A ranker that can be read: a sum of functions of one and of two features."""
+"""Generalized additive ranker: a sum of functions of one and of two features."""
 
 from __future__ import annotations
 
@@ -89,28 +89,28 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         Every step is multiplied by it.
     selection : {"auto", "greedy", "cyclic"}
         Whether a round takes the feature that lowers the risk most, or features take turns. "auto"
-        tries both where there are rounds enough for turns (`n_estimators` is at least
-        ``2 / learning_rate`` times the number of features), and takes what puts more pairs of the
-        rows that the trials leave out in order; otherwise, and without trials, it is "greedy".
+        tries both if there are enough rounds for turns (`n_estimators` is at least
+        ``2 / learning_rate`` times the number of features), and takes the one that orders more
+        pairs of held-out rows correctly; otherwise, and without trials, it is "greedy".
     heredity : {None, "weak", "strong"}
         Whether a pair may be chosen only if one ("weak") or both ("strong") of its features have
         a curve.
     validation_fraction : float in [0, 1)
         Share of the queries (of the rows, if there are fewer than ten queries) that a trial fit
-        leaves out. A pair is kept if it lowers the risk there by more than three standard errors
-        (over ten blocks of the rows that a trial leaves out), and the pairs have as many rounds as
-        are best there. With fewer than 50,000 rows there are as many trials as such shares, and
-        they decide together. The model itself is then fitted to all rows. 0 means no trial: all
+        holds out. A pair is kept if it lowers the held-out risk by more than three standard errors
+        (over ten blocks of held-out rows), and the number of rounds of pairs is the best on
+        held-out rows. With fewer than 50,000 rows every such share is held out once, and the
+        trials decide together. The model itself is then fitted to all rows. 0 means no trial: all
         pairs are kept, all rounds taken.
     max_terms : int, optional
-        Keep only this many terms, the most important ones, and fit again; what that costs is in
-        `sparsity_cost_`.
+        Keep only this many terms, the most important ones, and refit; `sparsity_cost_` has the
+        cost.
     bags : int
-        0, or a number of bootstrap samples (of queries, of rows, or of listed pairs where there
-        are no grades and the pairs do not fall into groups). The tables are then means
-        over models of the samples, and have standard errors. Each sample has as many rounds, up to
-        those of the model, as are best for the rows that are not in it, unless
-        `validation_fraction` is 0. Each takes another fit.
+        0, or a number of bootstrap samples (of queries, of rows, or of explicit pairs if there
+        are no grades and the pairs do not fall into groups). The tables are then means over models
+        of the samples, and have standard errors. The number of rounds of each sample, at most that
+        of the model, is the best for its out-of-bag rows, unless `validation_fraction` is 0. Each
+        sample takes another fit.
     pair_bins : int
         Maximum number of bins of a feature in pair terms, apart from missing values.
     num_leaves, min_child_samples, min_child_weight, reg_lambda, hessian, cat_smooth
@@ -135,7 +135,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     intercept_term_ : float
         The constant c.
     cyclic_ : bool
-        Whether the curves took turns, as `selection` says or the trials decided.
+        Whether the curves took turns, by `selection` or by decision of the trials.
     pair_strengths_ : dict
         Strength of the interaction of pairs of columns, the strongest first (a thousand at most).
     dropped_pairs_ : list

@@ -80,7 +80,7 @@ class MultilabelRanker(BaseRanker):
     labels_ : array
         Names of the labels: columns of a data frame, classes, or numbers.
     intercept_ : float
-        `classify` gives the labels whose score exceeds ``-intercept_``: 0 for MH, and for MR the
+        `classify` returns the labels whose score exceeds ``-intercept_``: 0 for MH, and for MR the
         shift ``log(F+ / F-) / 2`` at which it lowers the loss of MH most (corollary 13), over all
         items, those without a pair too. MR inside items learns nothing about how items compare,
         so it classifies less well.
@@ -88,7 +88,7 @@ class MultilabelRanker(BaseRanker):
 
     Notes
     -----
-    `predict` gives a matrix of scores, one row for each item and one column for each label;
+    `predict` returns a matrix of scores, one row for each item and one column for each label;
     `rank` the rank of each label of an item, 1 being the first; `score` the share of pairs of
     present and absent labels in order; `classify` a 0/1 matrix.
 
@@ -194,7 +194,7 @@ class MultilabelRanker(BaseRanker):
         grade = matrix.ravel()
         within = self.method == "MR" and not self.across
         if within:
-            # The weight of a pair is the product of those of its rows.
+            # The weight of a pair is the product of the weights of its rows.
             pairs = matrix.sum(axis=1) * (labels - matrix.sum(axis=1))
             shared = np.maximum(pairs, 1) if self.balance == "items" else 1.0
             weight = np.sqrt(weight / shared)

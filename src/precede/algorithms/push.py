@@ -129,12 +129,12 @@ class PushRanker(BaseRanker):
     ----------
     price : number p >= 1, "exp", Price or "cv"
         ``g(u) = u^p`` (1 is RankBoost, 4 to 16 pushes hard), ``g(u) = exp(u)``, or your own.
-        "cv" chooses the least power that cross-validation does not tell apart from the best, by one
-        standard error of the difference over the folds; see `prices`, `cv` and `cv_metric`.
+        "cv" chooses by cross-validation the smallest power within one standard error (of the
+        difference over the folds) of the best; see `prices`, `cv` and `cv_metric`.
     loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
     weak_rankers : {"stumps", "features", "columns", "trees"} or Family
         Weak rankers. The paper defines them with values in [0, 1] and scales the features to
-        [-1, 1] in its experiments; "features", scaled to [0, 1], gives the same scores up to a
+        [-1, 1] in its experiments; "features", scaled to [0, 1], has the same scores up to a
         constant, because all slopes change by the same factor.
     scope : {"query", "global"}
         With queries, push to the top inside every query, or to the top of one list of all
@@ -142,13 +142,13 @@ class PushRanker(BaseRanker):
     prices : sequence of numbers
         Powers that "cv" tries.
     cv : int
-        Folds of "cv"; queries stay whole, classes keep their proportions. Listed pairs without
+        Folds of "cv"; queries stay whole, classes keep their proportions. Explicit pairs without
         grades are divided by the groups of rows that they join, or pair by pair if they join
         nearly all rows.
     cv_metric : str, function or None
-        What "cv" looks at, such as "positives_above_first_negative" or "precision@10". None is
-        "partial_auc@0.1" for one list, "ndcg@10" for queries, and "pairs_in_order" where
-        there are only listed pairs.
+        Metric of "cv", such as "positives_above_first_negative" or "precision@10". None is
+        "partial_auc@0.1" for one list, "ndcg@10" for queries, and "pairs_in_order" for explicit
+        pairs alone.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
         Weights of pairs that follow the ranking, recomputed from the scores of every round; see
         `RankWeight`. For ``price=1`` only. `history_["risk"]` is that of each round's weights.
@@ -169,13 +169,13 @@ early_stopping_rounds,
     price_ : float or Price
         The price used.
     price_search_ : PriceSearch or None
-        What "cv" found, with standard errors.
+        Result of "cv", with standard errors.
     effective_losers_ : float
         How many rows carry the objective at the end: ``1 / sum_k share_k²`` for the shares of
         the rows that are pulled down.
     history_ : History
         ``history_["risk"]`` is on the scale of a single pair: ``g⁻¹(mean of g(u))`` over the
-        losers, divided by what it is when every pair loses 1. For ``u^p``, two classes and
+        losers, divided by its value if every pair loses 1. For ``u^p``, two classes and
         the exponential loss that is ``F_p^(1/p) / (I K^(1/p))``, of I positives and K
         negatives. It begins at ``l(0)`` and no p makes it overflow.
 

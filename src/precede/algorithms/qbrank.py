@@ -36,7 +36,7 @@ class QBRank(BaggedTrees, BaseRanker):
     weight : float in [0, 1]
         w: 1 uses the pairs alone, 0 the labels alone.
     margin : "gap" or number
-        By how much a winner should lead: the difference of the grades, for listed pairs their
+        By how much a winner should lead: the difference of the grades, for explicit pairs their
         `pair_margin` (see `Judgments`) or 1 where they have none; or a number for all pairs.
     hessian : {"terms", "bound", "newton", "uniform"}
         Weights of the rows. "terms" is algorithm 2 as printed: every pair counts ``w``, so that
@@ -75,7 +75,7 @@ random_state, n_jobs, device, verbose
     Notes
     -----
     A round costs one tree (see `Trees`) and some five evaluations of R, each O(pairs) for short
-    queries and O(n log n) for long ones; no pair of graded labels is ever listed.
+    queries and O(n log n) for long ones; pairs of graded labels are never enumerated.
 
     References
     ----------

@@ -40,7 +40,7 @@ class RankBoost(BaseRanker):
     Parameters
     ----------
     select : {"slope", "decrease"}
-        Choose the ranker along which the risk falls most steeply, or the one whose full step
+        Choose the weak ranker along which the risk falls most steeply, or the one whose full step
         lowers it most.
     step : {"exact", "bound"}
         ``log(d+ / d-) / 2`` from the masses of the pairs in order and reversed, or
@@ -49,8 +49,8 @@ class RankBoost(BaseRanker):
         Weak rankers: thresholds on features, features scaled to [0, 1], or columns of X as
         they are. Families are joined by ``|``.
     nonnegative : bool
-        Only take forward steps, along rankers with a positive edge, as Rudin & Schapire do; the
-        set of rankers is then not closed under complements unless it contains them. With stumps
+        Only take forward steps, along weak rankers with a positive edge, as Rudin & Schapire do;
+        the family is then not closed under complements unless it contains them. With stumps
         or features the score never falls when a feature grows; with stumps a missing value may
         count for or against a row. Such steps may stop short of the least risk, even of the least
         over non-negative weights (Connamacher et al., lemma 3).
@@ -84,17 +84,17 @@ class RankBoost(BaseRanker):
     callbacks : list of functions, optional
         Each is called with a `Progress` after every round; one that returns True ends the fit.
     warm_start : bool
-        Continue from the last fit, with a larger `n_estimators`; gives the same model as one
+        Continue from the last fit, with a larger `n_estimators`; the model is that of one
         longer fit.
     random_state : int or RandomState, optional
         For `max_features` below 1; everything else is deterministic.
     n_jobs : int, optional
         Threads; None means every core. The model is the same to the bit for any number.
     device : {"cpu", "cuda"}
-        Where stumps or trees are searched; the model is the same to the bit. "cuda" needs an
-        NVIDIA GPU and the extra ``precede[cuda13]`` or ``precede[cuda12]``, and
-        ``select="slope"``. Without listed pairs whole rounds are done there, but for queries of
-        very many grades and long queries with `rank_weight`.
+        Device on which stumps or trees are searched; the model is the same to the bit. "cuda" needs
+        an NVIDIA GPU and the extra ``precede[cuda13]`` or ``precede[cuda12]``, and
+        ``select="slope"``. Without explicit pairs whole rounds are done on the device, except for
+        queries of very many grades and long queries with `rank_weight`.
     verbose : int
         1 shows a progress bar.
 

@@ -54,10 +54,10 @@ class RankBoostPlus(BaseRanker):
     and every round lowers it: after rounds of slopes delta_t and full steps
     ``E2 = prod_t sqrt(1 - delta_t²) <= exp(-sum_t delta_t² / 2)``.
 
-    A round takes the ranker of the largest absolute slope
+    A round takes the weak ranker of the largest absolute slope
     ``delta = d- - d+ + d0 tanh(eta)`` (d+, d-, d0: weights of the pairs that it orders
-    rightly, wrongly, not at all) and adds ``-artanh(delta)`` to its weight. The rankers of
-    the model are kept linearly independent over pairs.
+    rightly, wrongly, not at all) and adds ``-artanh(delta)`` to its weight. The weak rankers
+    of the model are kept linearly independent over pairs.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class RankBoostPlus(BaseRanker):
         costs much more and changes little; for small data.
     weak_rankers : {"stumps", "columns"}
         Thresholds on features, with missing values below all others, or columns of X whose
-        values are 0 and 1. Rankers that order the training pairs in the same way, or in the
+        values are 0 and 1. Weak rankers that order the training pairs in the same way, or in the
         opposite way, count once.
     n_estimators : int
         Number of rounds.
@@ -96,19 +96,19 @@ class RankBoostPlus(BaseRanker):
         ``history_["risk"]`` is E2 and ``["e1"]`` the plain exponential loss of the same
         model; ``["edge"]`` is ``-delta``, ``["bound"]`` theorem 2's bound on the training
         error (NaN with a learning rate or a step along a combination, which the theorem does not
-        cover), ``["weak_rankers"]`` the number of different rankers.
+        cover), ``["weak_rankers"]`` the number of distinct weak rankers.
     memory_ : int
         Predicted memory of the fit in bytes.
 
     Notes
     -----
     A round costs O(pairs) for the weights and O(n) for each feature, and O(pairs) for each
-    eight rankers of the model that could be chosen again (bounds rule out most of them).
+    eight weak rankers of the model that could be chosen again (bounds rule out most of them).
     The model does not depend on the order of the rows or on the number of threads.
 
-    If one ranker puts every pair in order, its weight would be infinite: it gets a large
-    finite one and the fit ends. A ranker that reverses no pair but ties some has a finite
-    step here. On data that can be separated E2 may tend to 0; its logarithm is kept.
+    If one weak ranker orders every pair, its weight would be infinite: it gets a large finite one
+    and the fit ends. A weak ranker that reverses no pair but ties some has a finite step. On
+    separable data E2 may tend to 0; its logarithm is recorded.
 
     References
     ----------
@@ -214,7 +214,7 @@ class RankBoostPlus(BaseRanker):
             self.intercept_ = self._intercept(ADABOOST, task.training)
 
     def _link(self) -> Link | None:
-        """Return None: the minimum of E2 is no multiple of the log-odds."""
+        """Return None: the minimum of E2 is not at a multiple of the log-odds."""
         return None
 
     def _truncated(self, rounds: int) -> Ensemble:

@@ -55,7 +55,7 @@ class SmoothMarginRanker(BaseRanker):
 
     Ascends the *smooth margin* ``G = -log(sum over pairs of exp(-(f_i - f_k))) / norm``, which
     is below the margin ``min over pairs of (f_i - f_k) / norm`` and tends to it as the norm
-    ``sum_j |weight_j|`` grows. Where G is not positive yet the rounds are those of coordinate
+    ``sum_j |weight_j|`` grows. While G is not positive the rounds are those of coordinate
     descent RankBoost.
 
     Every round certifies an interval around the best margin that any weighted sum of the weak
@@ -74,10 +74,10 @@ class SmoothMarginRanker(BaseRanker):
         ``Stumps(thresholds="all")`` searches, and certifies, all stumps.
     step : {"approximate", "exact"}
         For values 0 and 1: the closed form of equation (12), which is smooth margin ranking, or
-        the step at which G is largest along the ranker, a line search on equation (10).
+        the step at which G is largest along the weak ranker, a line search on equation (10).
     nonnegative : bool
-        Use only non-negative weights, as the paper does: the best margin, and the interval
-        around it, are then those of the rankers without their complements.
+        Use only non-negative weights, as the paper does: the best margin, and the interval around
+        it, are then those of the weak rankers without their complements.
     n_estimators : int
         Maximum number of rounds.
     tolerance : float
@@ -94,23 +94,23 @@ class SmoothMarginRanker(BaseRanker):
     margin_ : float
         Least ``(f(x_i) - f(x_k)) / norm`` over the pairs of the training rows.
     margin_interval_ : (float, float)
-        The best margin of any weighted sum of the rankers that were searched lies in it: with
+        Contains the best margin of any weighted sum of the searched weak rankers: with
         "stumps" those of at most ``max_bins - 1`` thresholds for each feature. The lower end is
         `margin_` where that is positive; where the pairs cannot be separated the best margin
         is 0.
     history_ : History
         After every round ``["margin"]``, ``["smooth_margin"]``, ``["lower"]`` and ``["upper"]``
         (the interval); and, of the pairs' weights before it, ``["best_edge"]``, the largest
-        edge of any ranker, and ``["progress_condition"]``: whether theorem 7 promised progress
-        (G not negative, ``d0 < 2/3 (1 - r) (1 - r²)``, rankers of values 0 and 1).
+        edge of any weak ranker, and ``["progress_condition"]``: whether theorem 7 promised progress
+        (G not negative, ``d0 < 2/3 (1 - r) (1 - r²)``, values 0 and 1).
 
     Notes
     -----
-    *The norm.* A ranker counts with its net weight, the sum over the rounds that chose it. A
-    negative weight stands for the complement ``1 - h``; the paper gives the complement a
-    coordinate of its own, where weight on both would be lost. Net weights make the margin as
-    large or larger and keep theorem 7's promise. Rankers that agree (or are complements) on
-    all training rows share one weight, because ties always go to the first of them.
+    *The norm.* A weak ranker counts with its net weight, the sum over the rounds that chose it. A
+    negative weight stands for the complement ``1 - h``; in the paper the complement is a separate
+    coordinate, where weight on both would be lost. With net weights the margin is as large or
+    larger, and theorem 7 still holds. Weak rankers that agree (or are complements) on all training
+    rows share one weight, because ties always go to the first of them.
 
     *The interval.* Any distribution d over the pairs bounds the best margin by its largest
     absolute edge, ``max_j |d'M_j|``. The distributions of single rounds are tried, and,
@@ -119,7 +119,7 @@ class SmoothMarginRanker(BaseRanker):
 
     *The model* that is kept is that of the round with the largest margin, which may be before
     the last; `history_` holds all rounds. A round costs as much as one of `RankBoost` and O(n)
-    for the margin; no pair is listed. With weighted pairs the sum is weighted by
+    for the margin; pairs are not enumerated. With weighted pairs the sum is weighted by
     ``w / min(1, least w)``, so that G stays below the margin; the margin itself has no weights.
 
     References

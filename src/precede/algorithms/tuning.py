@@ -66,7 +66,7 @@ class Trial:
 
     Attributes
     ----------
-    parameters : what was tried
+    parameters : parameters of the candidate
     n_folds : number of folds that were held out; candidates with few were given up
     rounds : number of rounds at which the mean over the folds is best; None if they were given
     value : that mean
@@ -178,10 +178,10 @@ def tune(
         them, and the better third of these on all.
     metric : str, optional
         As in `precede.metrics`; "ndcg@10" for queries, else "pairwise_accuracy", by default.
-    random_state : for candidates and folds, and for the estimator if it has none of its own
+    random_state : for candidates and folds, and for the estimator if its random_state is None
     log : path, optional
-        JSON lines, one for each fit, replaced atomically. A search that finds fits of its own
-        there does not repeat them.
+        JSON lines, one for each fit, replaced atomically. A search does not repeat
+        fits that are in its log.
     verbose : 1 shows a progress bar
 
     Notes

@@ -74,7 +74,7 @@ class Resampler:
         """Units, computed on first use.
 
         A collective operation: all workers must call it at the same point of the fit, and it must
-        not hold a lock (so it is no `cached_property`).
+        not hold a lock (hence no `cached_property`).
         """
         if self._cached_units is None:
             self._cached_units = self._number_units()
@@ -327,7 +327,7 @@ def vote_keys(judgments: Judgments, keys: Keys) -> Keys:
 
 
 def repeat_votes(judgments: Judgments, times: Array) -> Judgments:
-    """Multiply the weights of explicit pairs, then ties, by `times`; drop those of 0."""
+    """Multiply the weights of explicit pairs, then ties, by `times`; drop zeros."""
     (pairs, weight, margin, _), (ties, tie_weight, _, _) = _vote_arrays(judgments)
     one, other = np.split(times.astype(np.float64), [len(pairs)])
     changes: dict[str, Any] = {}

@@ -64,7 +64,7 @@ class Size:
     ----------
     num_leaves : number of leaves; None for weak rankers without leaves
     best_rounds : number of rounds at which the mean of the metric was best
-    value : mean of the metric there
+    value : mean of the metric at `best_rounds`
     difference, std_error : difference to the best size, negative if worse, and its standard error,
         paired by query
     rounds : fewest rounds within one standard error of this size's best

@@ -236,7 +236,7 @@ class SecantStep(StepRule):
 
 
 class _Probe(NamedTuple):
-    """A step, the negative slope of the risk there, and the decrease of the risk.
+    """A step, the negative slope of the risk at it, and the decrease of the risk.
 
     Slope and decrease are in units of the gradient sum at the start of the round.
     """

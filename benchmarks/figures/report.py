@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from precede import BoostedRanker, RankBoost, Report
 from precede.datasets import search_results
-from precede.report.printing import find_chromium
+from precede.report.report import find_chromium
 
 FOLDER = Path(__file__).parents[2] / "docs" / "figures"
 SCREEN, PHONE = {"width": 1180, "height": 800}, {"width": 390, "height": 844}

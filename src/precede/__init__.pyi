@@ -57,7 +57,7 @@ from .losses import SquaredHinge as SquaredHinge
 from .margin import best_margin as best_margin
 from .margin import margins as margins
 from .metrics.evaluator import evaluate as evaluate
-from .report.page import Report as Report
+from .report.report import Report as Report
 from .risks.pair_risk import PairRisk as PairRisk
 from .risks.pointwise import PointRisk as PointRisk
 from .risks.rank_weights import RankWeight as RankWeight

@@ -15,7 +15,7 @@ def test_the_demo(tmp_path):
 
 def test_the_demo_reads_well_on_80_columns(tmp_path, monkeypatch, capsys):
     """No line is broken twice, and what is shown at the end are defaults."""
-    from precede.cli.demo import main
+    from precede.cli.warmup import main
 
     monkeypatch.setenv("COLUMNS", "80")
     main(tmp_path / "demo", rounds=2)
@@ -28,7 +28,7 @@ def test_the_demo_reads_well_on_80_columns(tmp_path, monkeypatch, capsys):
 
 def test_the_demo_tells_and_saves(tmp_path, capsys):
     from precede import load
-    from precede.cli.demo import main
+    from precede.cli.warmup import main
 
     path = main(tmp_path / "demo", rounds=5)
     out = capsys.readouterr().out

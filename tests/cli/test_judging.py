@@ -7,7 +7,7 @@ import pytest
 
 import precede
 from cli.session import make, objects, rows, run
-from precede.cli.judging import narrow
+from precede.cli.evaluation import narrow
 from precede.files.tables import Data, read, write
 
 

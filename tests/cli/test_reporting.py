@@ -10,7 +10,7 @@ from precede import RankBoost, Report
 from precede.cli.commands import app
 from precede.datasets import search_results
 from precede.files.tables import Data, write
-from precede.report import printing
+from precede.report import report as report_module
 
 
 def test_the_command_writes_what_the_class_writes(tmp_path):
@@ -141,7 +141,7 @@ def test_data_alone_is_not_enough(files):
 
 
 def test_without_a_browser_the_remedy_is_named(files, monkeypatch):
-    monkeypatch.setattr(printing, "find_chromium", lambda: None)
+    monkeypatch.setattr(report_module, "find_chromium", lambda: None)
     arguments = ["report", str(files / "a.json"), str(files / "test.csv")]
     run = CliRunner().invoke(app, [*arguments, "-o", str(files / "r.pdf")])
     assert run.exit_code == 4

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from cli.session import run
-from precede.cli import judging, talk
-from precede.cli.options import Reading
+from precede.cli import console, evaluation
+from precede.cli.inputs import Reading
 
 
 def test_exit_codes(folder, tmp_path):
@@ -70,7 +70,7 @@ def test_warnings_are_notes(folder, tmp_path):
     fields["parameters_left_out"] = ["callbacks"]
     (tmp_path / "m.json").write_text(json.dumps(fields))
     _, talk = run("predict", tmp_path / "m.json", folder / "test.txt")
-    assert talk.startswith("note: ")
+    assert console.startswith("note: ")
     assert "could not store callbacks" in talk
 
 
@@ -99,7 +99,7 @@ def test_lines_end_between_words_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     monkeypatch.setenv("COLUMNS", "60")
     command = "precede fit train.csv " + "-s learning_rate=0.1 " * 4
-    talk.say("note: " + "a few words more " * 9 + "\n" + command + "\n  end")
+    console.say("note: " + "a few words more " * 9 + "\n" + command + "\n  end")
     told = capsys.readouterr().err.splitlines()
     assert told[-2:] == [command, "  end"]  # a command can be copied
     assert len(told) == 5
@@ -128,8 +128,8 @@ def test_tables_fit_on_a_terminal_of_80_columns(monkeypatch, capsys):
              "unit": "query", "convention": "mean over queries, ties half",
              "p_holm": 0.117664} for name in names]  # fmt: skip
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    for drawn in (judging.narrow(rows, 0.95), rows):
-        talk.write_rows(rows, as_json=False, drawn=drawn)
+    for drawn in (evaluation.narrow(rows, 0.95), rows):
+        console.write_rows(rows, as_json=False, drawn=drawn)
         out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
         assert max(map(len, out.splitlines())) <= 80
         assert "…" not in out
@@ -146,14 +146,14 @@ def test_no_cell_of_a_wide_table_is_cut(monkeypatch, capsys, count):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     rows = [{"qid": f"query {1000 + at}", **{f"metric{name}@10": (at + name) / 997
              for name in range(9)}} for at in range(count)]  # fmt: skip
-    talk.write_rows(rows, as_json=False)
+    console.write_rows(rows, as_json=False)
     out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
     assert max(map(len, out.splitlines())) <= 80
     told = out.split()
     for row in rows:
         for name, value in row.items():
             assert name in told
-            assert all(word in told for word in talk.shown(value).split())
+            assert all(word in told for word in console.shown(value).split())
 
 
 def test_metrics_fit_on_a_terminal_of_80_columns(monkeypatch, capsys):

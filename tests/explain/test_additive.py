@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from exports.readers import FINITE, FOUR, only, stump_models
 from precede import Stump, Tree
-from precede.explain.additive import additive_terms
+from precede.explain.contributions import additive_terms
 from precede.model import Ensemble
 from precede.weak_rankers.columns import Constant, Feature
 from precede.weak_rankers.terms import Term

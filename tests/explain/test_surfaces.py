@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from numpy.testing import assert_array_equal
 
-from precede.explain.surfaces import pair_function
+from precede.explain.contributions import pair_function
 from precede.weak_rankers.terms import Term
 from weak_rankers.test_terms import ROWS, terms
 

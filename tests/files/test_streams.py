@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from files.test_tables import put
-from precede.cli.talk import printable
+from precede.cli.console import printable
 from precede.files.streams import opened, writing
 
 

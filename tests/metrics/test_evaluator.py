@@ -694,9 +694,9 @@ def test_policy_is_part_of_the_result():
 def test_doctests():
     import doctest
 
-    from precede.metrics import evaluator, policy, ranked, registry, scorer
+    from precede.metrics import evaluator, ranked, registry
 
-    for module in (evaluator, policy, ranked, registry, scorer):
+    for module in (evaluator, ranked, registry):
         results = doctest.testmod(module)
         assert results.attempted >= 1
         assert results.failed == 0

@@ -9,7 +9,7 @@ import pytest
 
 from precede import BoostedRanker, RankBoost, Report
 from precede.datasets import search_results
-from precede.report import printing
+from precede.report import report as report_module
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
@@ -19,7 +19,7 @@ HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror="a
 @pytest.fixture(scope="module")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = printing.find_chromium()
+    path = report_module.find_chromium()
     if path is None:
         pytest.skip("no Chromium on this machine (Debian: apt-get install chromium)")
     with sync_api.sync_playwright() as driver:
@@ -352,7 +352,7 @@ def test_mq2008_is_printed_on_eight_pages_at_most(browser, tmp_path):
 
 
 def test_a_pdf_file_is_written(made, tmp_path):
-    if printing.find_chromium() is None:
+    if report_module.find_chromium() is None:
         pytest.skip("no Chromium on this machine")
     made[0].to_pdf(tmp_path / "report.pdf")
     written = (tmp_path / "report.pdf").read_bytes()

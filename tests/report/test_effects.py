@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from precede import BoostedRanker, RankBoost, Report
-from precede.report.effects import local_effect, pair_effect
+from precede.report.model import local_effect, pair_effect
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 

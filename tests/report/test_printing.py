@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from precede import Report
-from precede.report import printing
+from precede.report import report as report_module
 
 FAKE = """#!/bin/sh
 for each in "$@"; do
@@ -28,7 +28,7 @@ def browser(folder, act):
 
 
 def test_without_a_browser_the_remedy_is_named(report, monkeypatch, tmp_path):
-    monkeypatch.setattr(printing, "find_chromium", lambda: None)
+    monkeypatch.setattr(report_module, "find_chromium", lambda: None)
     with pytest.raises(ImportError, match=r"install one, set CHROMIUM to its path, or write the"):
         report.to_pdf(tmp_path / "r.pdf")
     assert not (tmp_path / "r.pdf").exists()
@@ -41,14 +41,14 @@ def test_the_browser_is_found_and_asked(report, monkeypatch, tmp_path):
         'printf %s "%PDF-1.4" > "${{each#--print-to-pdf=}}"'.replace("{{", "{").replace("}}", "}"),
     )
     monkeypatch.setenv("CHROMIUM", made)
-    assert printing.find_chromium() == made
+    assert report_module.find_chromium() == made
     report.to_pdf(tmp_path / "r.pdf")
     assert (tmp_path / "r.pdf").read_bytes() == b"%PDF-1.4"
     monkeypatch.delenv("CHROMIUM")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert printing.find_chromium() == made
+    assert report_module.find_chromium() == made
     monkeypatch.setenv("CHROMIUM", str(tmp_path / "nothing"))
-    assert printing.find_chromium() is None
+    assert report_module.find_chromium() is None
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell script")

@@ -7,7 +7,7 @@ import pytest
 from precede import BoostedRanker, RankBoost, Report
 from precede.inference import auc
 from precede.metrics import evaluate
-from precede.report import sliced
+from precede.report import slices
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
@@ -147,7 +147,7 @@ def test_medians_of_units(seed):
     values = np.where(rng.random(200) < 0.4, np.nan, rng.integers(0, 5, 200).astype(float))
     values[:20] = np.nan
     units = [np.arange(12), *np.array_split(rng.permutation(np.arange(12, 200)), 40)]
-    found = sliced._medians(values, units)
+    found = slices._medians(values, units)
     known = [values[rows][~np.isnan(values[rows])] for rows in units]
     expected = [np.median(each) if each.size else np.nan for each in known]
     np.testing.assert_array_equal(found, expected)

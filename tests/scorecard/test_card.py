@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive_scorecard as naive
 from exports.readers import run_python
 from precede import BoostedRanker, GlassBoxRanker, RankBoost
-from precede.explain.additive import additive_terms
+from precede.explain.contributions import additive_terms
 from precede.model import Ensemble
 from precede.scorecard import Scorecard, cut_offs, fit_log_odds
 

@@ -23,8 +23,13 @@ from precede.engine.arrays import Floats
 from precede.engine.parameters import check_integer, check_range
 from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import required_field
-from precede.explain.contributions import PAIR, ShapeFunction, feature_index
-from precede.explain.surfaces import PairFunction, pair_function
+from precede.explain.contributions import (
+    PAIR,
+    PairFunction,
+    ShapeFunction,
+    feature_index,
+    pair_function,
+)
 from precede.files.disk import DiskTable
 from precede.judgments import columns_in_order, feature_names
 from precede.losses import PairLoss, Price

@@ -1,4 +1,7 @@
 from .base import Bound as Bound
+from .base import convergence_bound as convergence_bound
+from .base import small_step_bound as small_step_bound
+from .base import training_bound as training_bound
 from .margins import covering_bound as covering_bound
 from .margins import margin_bound as margin_bound
 from .margins import sloppy_covering as sloppy_covering
@@ -6,8 +9,6 @@ from .push import PushRisk as PushRisk
 from .push import negatives_needed as negatives_needed
 from .push import push_bound as push_bound
 from .push import push_risk as push_risk
-from .rademacher import rademacher_bound as rademacher_bound
-from .rademacher import stump_supremum as stump_supremum
 from .ranking_risk import bernstein_bound as bernstein_bound
 from .ranking_risk import consistent_radius as consistent_radius
 from .ranking_risk import fast_rate_bound as fast_rate_bound
@@ -15,7 +16,6 @@ from .ranking_risk import noise_constant as noise_constant
 from .ranking_risk import projection_variance_bound as projection_variance_bound
 from .ranking_risk import psi_inverse as psi_inverse
 from .ranking_risk import psi_transform as psi_transform
+from .ranking_risk import rademacher_bound as rademacher_bound
+from .ranking_risk import stump_supremum as stump_supremum
 from .ranking_risk import vc_bound as vc_bound
-from .training import convergence_bound as convergence_bound
-from .training import small_step_bound as small_step_bound
-from .training import training_bound as training_bound

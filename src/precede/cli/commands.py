@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from precede.cli.options import (
+from precede.cli.console import (
+    NOT_REACHED,
+    guarded,
+    open_streams,
+    printable,
+    progress_bar,
+    say,
+    say_nothing,
+    write_json,
+    write_rows,
+)
+from precede.cli.inputs import (
     Algorithm,
     AsJson,
     DataFile,
@@ -25,17 +36,6 @@ from precede.cli.options import (
     Settings,
     Source,
     reads_data,
-)
-from precede.cli.talk import (
-    NOT_REACHED,
-    guarded,
-    open_streams,
-    printable,
-    progress_bar,
-    say,
-    say_nothing,
-    write_json,
-    write_rows,
 )
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Run a short demonstration on data that come with scikit-learn."""
-    from precede.cli.demo import main as tour  # noqa: PLC0415
+    from precede.cli.warmup import main as tour  # noqa: PLC0415
 
     if not as_json:
         tour(folder, rounds)
@@ -270,12 +270,12 @@ def predict(
     reading: Reading,
 ) -> None:
     """Score every row of DATA; within a query, a higher score ranks first."""
-    from precede.cli import predicting  # noqa: PLC0415
-    from precede.cli.sources import read_for  # noqa: PLC0415
+    from precede.cli import evaluation  # noqa: PLC0415
+    from precede.cli.inputs import read_for  # noqa: PLC0415
 
     wanted = "json" if as_json else style
     fitted, rows = read_for(model, data, reading)
-    predicting.predict(fitted, rows, output, style=wanted, tag=tag, jobs=jobs)
+    evaluation.predict(fitted, rows, output, style=wanted, tag=tag, jobs=jobs)
 
 
 @app.command()
@@ -301,24 +301,24 @@ def evaluate(
     reading: Reading,
 ) -> None:
     """Evaluate a model, scores or a run on DATA (or qrels), with confidence intervals."""
-    from precede.cli import judging, sources  # noqa: PLC0415
+    from precede.cli import evaluation, inputs  # noqa: PLC0415
     from precede.metrics.registry import with_relevant  # noqa: PLC0415
 
-    wanted = judging.requirements(at_least, relevant)
-    task = sources.read_task([source], data, reading)
+    wanted = evaluation.requirements(at_least, relevant)
+    task = inputs.read_task([source], data, reading)
     named = with_relevant(metric or (), relevant)
     asked = [*named, *(name for name in wanted if name not in named)] if metric else None
-    rows, result = judging.evaluated(task, asked, level=level, preset=preset, relevant=relevant)
+    rows, result = evaluation.evaluated(task, asked, level=level, preset=preset, relevant=relevant)
     if by_query:
         if result is None:
             raise ValueError("the data are a single list; there is no query to show")
-        write_rows(judging.by_query(result), as_json=as_json)
+        write_rows(evaluation.by_query(result), as_json=as_json)
     else:
         write_rows(rows, as_json=as_json, title=f"{source} on {data}")
     if result is not None:
-        about = "" if by_query else f"{judging.about_intervals(rows, level)}; "
+        about = "" if by_query else f"{evaluation.about_intervals(rows, level)}; "
         say(f"{about}{result.policy}")
-    missed = judging.unmet(rows, wanted)
+    missed = evaluation.unmet(rows, wanted)
     for message in missed:
         say(message)
     if missed:
@@ -344,17 +344,17 @@ def compare(
     reading: Reading,
 ) -> None:
     """Compare two models, files of scores or runs on the same DATA (or qrels), paired."""
-    from precede.cli import judging, sources  # noqa: PLC0415
+    from precede.cli import evaluation, inputs  # noqa: PLC0415
     from precede.inference import PLURALS  # noqa: PLC0415
     from precede.metrics import default_metrics, list_metrics  # noqa: PLC0415
     from precede.metrics.registry import with_relevant  # noqa: PLC0415
 
-    task = sources.read_task([a, b], data, reading)
+    task = inputs.read_task([a, b], data, reading)
     graded_queries = task.qid is not None and task.y is not None
     metrics = metric or (default_metrics("compare") if graded_queries else list_metrics(3))
     metrics = with_relevant(metrics, relevant)
-    rows = judging.compared(task, metrics, level=level, method=method, seed=seed)
-    drawn = judging.narrow(rows, level)
+    rows = evaluation.compared(task, metrics, level=level, method=method, seed=seed)
+    drawn = evaluation.narrow(rows, level)
     write_rows(rows, as_json=as_json, title=f"{a} (a) and {b} (b)", drawn=drawn)
     units = f"{rows[0]['units']} {PLURALS[rows[0]['unit']]}"
     say(f"difference is a minus b; {100 * level:g} % intervals, paired over {units}")
@@ -390,24 +390,24 @@ def explain(
 ) -> None:
     """Explain the ranking, feature by feature."""
     from precede import load  # noqa: PLC0415
-    from precede.cli import explaining  # noqa: PLC0415
+    from precede.cli import evaluation  # noqa: PLC0415
 
     fitted = load(model)
     if shape is not None:
         function = fitted.shape_function(shape)
         write_json(function.to_dict()) if as_json else print(printable(str(function), lines=True))
         return
-    rows = explaining.of_query(reading.knowing(fitted).read(data), query)
+    rows = evaluation.of_query(reading.knowing(fitted).read(data), query)
     if pair is not None:
-        explained = explaining.pair(fitted, rows, *pair)
+        explained = evaluation.pair(fitted, rows, *pair)
         if as_json:
             write_json({"documents": pair, **explained.to_dict()})
         else:
-            say(explaining.in_words(explained, *pair))
-            write_rows(explaining.terms(explained, *pair), as_json=False)
+            say(evaluation.in_words(explained, *pair))
+            write_rows(evaluation.terms(explained, *pair), as_json=False)
         return
     limit = most or (10 if rows.qid is None else None)
-    found = explaining.documents(fitted, rows, top, limit)
+    found = evaluation.documents(fitted, rows, top, limit)
     if len(found) < len(rows):
         say(f"the first {len(found)} of {len(rows)} rows; --rows N shows more or fewer")
     for row in found if not as_json else ():
@@ -463,19 +463,19 @@ def report(
 
     precede report new.json old.json test.txt --train train.txt -o report.pdf
     """
-    from precede.cli import reporting  # noqa: PLC0415
+    from precede.cli import evaluation  # noqa: PLC0415
     from precede.files.streams import require_folder  # noqa: PLC0415
 
     *sources, data = files
     if not sources:
         raise ValueError(f"report needs a model and data, and got {data!r} alone; name both")
-    chosen = reporting.style_of(output, "json" if as_json and output == "-" else style)
+    chosen = evaluation.style_of(output, "json" if as_json and output == "-" else style)
     require_folder(output)
-    made = reporting.make(
+    made = evaluation.make(
         sources, data, train, reading, slices=slices, item=item, good=good, query=query,
         metrics=metric, relevant=relevant, level=level, title=title, date=date,
     )  # fmt: skip
-    reporting.write(made, output, chosen)
+    evaluation.write_report(made, output, chosen)
     if output != "-":
         say(f"written to {output}: {made!r}")
         if as_json:
@@ -553,9 +553,9 @@ def convert(
     reading: Reading,
 ) -> None:
     """Convert DATA to another format; pairs and weights go to separate files if necessary."""
-    from precede.cli import predicting  # noqa: PLC0415
+    from precede.cli import evaluation  # noqa: PLC0415
 
-    written = predicting.convert(reading.read(data), output, style, query_file=query_file)
+    written = evaluation.convert(reading.read(data), output, style, query_file=query_file)
     for name in written:
         say(f"written to {name}")
     if as_json and output != "-":

@@ -20,8 +20,8 @@ from precede.algorithms.tuning import tune as search_parameters
 from precede.boosting.folds import folds
 from precede.boosting.loop import INTERRUPTED
 from precede.boosting.resampling import TooFewError
-from precede.cli.sources import features_for, name_features
-from precede.cli.talk import on_screen, say, shown
+from precede.cli.console import on_screen, say, shown
+from precede.cli.inputs import features_for, name_features
 from precede.engine.arrays import Integers
 from precede.engine.parameters import AUTO, pluralize
 from precede.estimator import BaseRanker

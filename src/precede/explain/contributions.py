@@ -27,23 +27,8 @@ from precede.explain.shapley import Nodes, Paths
 from precede.judgments import feature_names
 from precede.model import Ensemble, plain
 from precede.weak_rankers.columns import LinearWeakRanker
-from precede.weak_rankers.terms import Term
+from precede.weak_rankers.terms import Term, merged_cuts, refined_table
 from precede.weak_rankers.trees import Tree
-
-__all__ = [
-    "PAIR",
-    "Explanation",
-    "PairExplanation",
-    "ShapeFunction",
-    "bin_labels",
-    "explain",
-    "explain_pair",
-    "feature_index",
-    "nodes_of",
-    "shape_function",
-    "steps_of",
-]
-
 
 # Between the names of the two features of a pair term.
 PAIR = " x "
@@ -754,3 +739,180 @@ def feature_index(feature: Any, names: Sequence[str] | None, n_features: int) ->
     if not whole or not -n_features <= feature < n_features:
         raise ValueError(f"there is no feature {feature!r}; use a name or 0 to {n_features - 1}")
     return int(feature) % n_features
+
+
+# -- An additive model as tables: a term for each feature, and for each pair that interacts ------
+
+
+def additive_terms(ensemble: Ensemble) -> tuple[list[Term], float]:
+    """Tables that add up to the scores of a model, ordered by their features, and a constant.
+
+    For stumps, terms, trees of one feature each, and constants. Trees of several features, straight
+    lines and rankers of your own are refused. The sum agrees with `predict` to rounding. O(rounds).
+
+    >>> from precede import Stump
+    >>> terms, constant = additive_terms(Ensemble([Stump(0, 1.0), Stump(0, 3.0)], [2.0, -0.5], 1))
+    >>> terms[0].cuts, terms[0].values
+    (((1.0, 3.0),), (0.0, 2.0, 1.5, 0.0))
+    """
+    found: dict[tuple[int, ...], list[Term]] = {}
+    constants: list[float] = []
+    for feature in ensemble._tables.feature.tolist():
+        thresholds, steps, missing = steps_of(ensemble, feature)
+        found[feature,] = [_curve_of_trees(feature, thresholds, False, np.append(steps, missing))]
+    for weak_ranker, weight in ensemble.parts():
+        term, tree = weak_ranker.as_term(), weak_ranker.as_tree()
+        if weak_ranker.is_constant:
+            constants.append(weight)
+        elif term is not None:
+            found.setdefault(term.features, []).append(_times(term, weight))
+        elif tree is not None and len(tree.features) <= 1:
+            if tree.features:
+                found.setdefault(tree.features, []).append(_times(_of_tree(tree), weight))
+            else:
+                constants.append(weight * tree.value[0])
+        elif weak_ranker.as_stump() is None:
+            raise ValueError(
+                f"the model holds a ranker of kind {weak_ranker.name!r} that is not a table of "
+                "one or "
+                "two features; use GlassBoxRanker, or RankBoost with weak_rankers='stumps'"
+            )
+    return [_joined(found[key]) for key in sorted(found)], math.fsum(constants)
+
+
+def _curve_of_trees(feature: int, cuts: Floats, named: bool, values: Floats) -> Term:
+    cells = tuple(values.tolist())
+    return Term((feature,), (tuple(cuts.tolist()),), (named,), cells, (0,) * len(cells))
+
+
+def _times(term: Term, weight: float) -> Term:
+    return term if weight == 1.0 else term.with_values(weight * term.table)
+
+
+def _of_tree(tree: Tree) -> Term:
+    """A tree of one feature, read off at every bin."""
+    (feature,) = tree.features
+    named = any(tree.categories)
+    if named and not all(tree.categories):
+        raise ValueError(f"a tree splits feature {feature} by thresholds and by categories")
+    if named:
+        cuts = np.unique([float(c) for each in tree.categories for c in each])
+        at = np.append(cuts, np.nan)
+    else:
+        cuts = np.unique([t for t in tree.threshold if math.isfinite(t)])
+        last = np.nextafter(cuts[-1:], np.inf) if cuts.size else np.zeros(1)
+        at = np.concatenate([cuts, last, [np.nan]])
+    X = np.zeros((at.size, feature + 1))
+    X[:, feature] = at
+    return _curve_of_trees(feature, cuts, named, tree(X))
+
+
+def _joined(terms: list[Term]) -> Term:
+    """Terms of the same features as one, on the cuts of all of them."""
+    first = terms[0]
+    if len(terms) == 1:
+        return first
+    if any(term.categorical != first.categorical for term in terms):
+        raise ValueError(
+            f"the model reads feature {first.features[0]} as a number and as categories; "
+            "give categorical_features"
+        )
+    cuts = merged_cuts(terms)
+    total = sum(refined_table(term, cuts) for term in terms)
+    cells = tuple(np.ravel(total).tolist())
+    return Term(first.features, cuts, first.categorical, cells, (0,) * len(cells))
+
+
+# -- The function of two features in a glass-box model -------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PairFunction:
+    """What two features add to the score together, beyond what each adds alone.
+
+    ``values[a, b]`` is for bin a of the first feature and bin b of the second; ``counts[a, b]``
+    training rows are behind it. Bin b of an ordered feature holds the values above ``cuts[b - 1]``
+    and up to ``cuts[b]``, of a feature of categories the category ``cuts[b]``; the last bin is for
+    missing values and for other categories. `errors` are the standard errors of the values of a
+    model averaged over bags; None otherwise. `categories` are the names of categories that were
+    text, of which ``cuts`` are the numbers.
+
+    Examples
+    --------
+    >>> cells = (1, -1, 0, -1, 1, 0, 0, 0, 0)
+    >>> term = Term((0, 1), ((0.0,), (0.0,)), (False, False), cells, (9,) * 9)
+    >>> surface = pair_function(term, ["a", "b", "c"])
+    >>> print(surface)
+    a x b: 3 x 3 cells from -1 to 1
+    >>> surface([-1.0, 1.0], [1.0, 1.0])
+    array([-1.,  1.])
+    """
+
+    names: tuple[str, str]
+    features: tuple[int, int]
+    cuts: tuple[Floats, Floats]
+    categorical: tuple[bool, bool]
+    values: Floats
+    counts: Integers
+    errors: Floats | None
+    categories: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+    @property
+    def name(self) -> str:
+        """The names of both features."""
+        return PAIR.join(self.names)
+
+    def __call__(self, first: Any, second: Any) -> Floats:
+        """Value of the function at each pair of values."""
+        parts = zip((first, second), self.cuts, self.categorical, strict=True)
+        return self.values[tuple(_bins(x, cuts, named) for x, cuts, named in parts)]
+
+    def labels(self, axis: int) -> list[str]:
+        """What each bin of one of the features holds, in words.
+
+        >>> term = Term((0, 1), ((0.5,), (3,)), (False, True), (0,) * 6, (1,) * 6)
+        >>> function = pair_function(term, ["a", "b"])
+        >>> function.labels(0) + function.labels(1)
+        ['up to 0.5', 'above 0.5', 'missing', '3', 'other']
+        """
+        cuts, known = self.cuts[axis], self.categories[axis]
+        if self.categorical[axis]:
+            return [*(known[int(cut)] if known else f"{cut:.4g}" for cut in cuts), "other"]
+        return bin_labels(cuts)
+
+    def to_frame(self) -> Any:
+        """Return the values as a pandas data frame: bins of the first feature by the second's."""
+        frame = pandas_frame(self.values, index=self.labels(0)).set_axis(self.labels(1), axis=1)
+        return frame.rename_axis(index=self.names[0], columns=self.names[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers."""
+        return plain(dict(self.__dict__))
+
+    def __str__(self) -> str:
+        size = PAIR.join(map(str, self.values.shape))
+        return f"{self.name}: {size} cells from {self.values.min():.4g} to {self.values.max():.4g}"
+
+
+def pair_function(
+    term: Term, names: list[str], categories: Mapping[str, Sequence[Any]] | None = None
+) -> PairFunction:
+    """The function of a pair term; `categories` of features by name, where they were text."""
+    one, other = term.features
+    known = categories or {}
+    return PairFunction(
+        (names[one], names[other]),
+        (one, other),
+        (np.array(term.cuts[0]), np.array(term.cuts[1])),
+        (term.categorical[0], term.categorical[1]),
+        term.table.copy(),
+        term.count,
+        np.array(term.errors).reshape(term.shape) if term.errors else None,
+        (tuple(map(str, known.get(names[one], ()))), tuple(map(str, known.get(names[other], ())))),
+    )
+
+
+def _bins(x: Any, cuts: Floats, named: bool) -> Integers:
+    values = np.atleast_1d(np.asarray(x, np.float64))
+    empty = (0.0,) * (cuts.size + (1 if named else 2))
+    return Term((0,), (tuple(cuts),), (named,), empty, (0,) * len(empty)).bins(0, values)

@@ -21,7 +21,7 @@ from precede.plots.drawing import (
     Ranges,
     Rule,
 )
-from precede.report.inside import log_scale
+from precede.report.model import log_scale
 from precede.report.wording import is_share, metric_name
 
 __all__ = ["figures_of"]

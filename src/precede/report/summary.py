@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from precede.report.judged import IN_ORDER, is_better_high
+from precede.report.quality import IN_ORDER, is_better_high
 from precede.report.wording import (
     Words,
     difference,

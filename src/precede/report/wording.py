@@ -8,29 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "Words",
-    "class_name",
-    "difference",
-    "difference_interval",
-    "feature_value",
-    "in_units",
-    "interval",
-    "is_share",
-    "listed",
-    "may_be_years",
-    "measure_name",
-    "metric_name",
-    "number",
-    "p_value",
-    "plural",
-    "rounded",
-    "share",
-    "shown_interval",
-    "shown_value",
-    "signed",
-]  # fmt: skip
-
 # Shares of pairs are percentages wherever they stand, so that no number is told in two forms.
 _SHARES = ("pairs_in_order", "pair_error", "pairwise_accuracy", "auc", "precision_at_percent")
 _METRICS = {"auc": "AUC", "map": "MAP", "mrr": "MRR", "pair_error": "pairs out of order",

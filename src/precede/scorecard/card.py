@@ -19,8 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import check_choice, check_integer, check_range
-from precede.explain.additive import additive_terms
-from precede.explain.contributions import PAIR
+from precede.explain.contributions import PAIR, additive_terms
 from precede.exports.parts import term_nodes
 from precede.exports.source import python_text, python_tree
 from precede.exports.sql import sql_text

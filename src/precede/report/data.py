@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
@@ -13,10 +14,9 @@ import scipy.sparse
 from precede.engine.arrays import Array, Flags, Integers
 from precede.estimator import BaseRanker
 from precede.judgments import Judgments
-from precede.report.subject import Subject, plain_value
+from precede.report.quality import measured, quality_facts
+from precede.report.report import Subject, dense, named_models, plain_value
 from precede.report.wording import Words, plural
-
-__all__ = ["data_facts", "making_facts", "version_facts"]
 
 _MOST_NAMES = 10  # shown of a long list; its length is told
 _MOST_GRADES = 12
@@ -202,3 +202,52 @@ def _plain(value: Any) -> Any:
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+# -- The rows of the fit next to those that were held out: how much better the model is there ----
+
+
+def training_subject(train: Any, models: Any, relevant: float | None = None) -> Subject | None:
+    """Read ``train``: (X, y), (X, y, qid), or (X, Judgments)."""
+    if train is None:
+        return None
+    if not isinstance(train, list | tuple) or len(train) not in (2, 3):
+        raise ValueError("train must be (X, y) or (X, y, qid), the rows the model was fitted on")
+    named = named_models(models)
+    if not named:
+        raise ValueError("train needs a model to score the training rows; leave train out")
+    X, y, *qid = train
+    return Subject.of(named, None, X, y, qid=qid[0] if qid else None, relevant=relevant)
+
+
+def training_facts(
+    held_out: Subject, train: Subject | None, metrics: Sequence[str] | None, level: float
+) -> dict[str, Any] | None:
+    """Metrics on the training rows, and what these share with the rows of the report."""
+    if train is None:
+        return None
+    models = []
+    for each in train.candidates:
+        found = measured(train, each.scores, metrics)
+        quality = quality_facts(train, each.scores, found, metrics, level)
+        models.append({"name": each.name, **quality})
+    return {
+        "rows": int(train.scores.size),
+        "queries": None if train.is_one_list else len(train.query[1]),
+        "models": models,
+        "shared_queries": _shared_queries(held_out, train),
+        "shared_rows": _shared_rows(held_out.X, train.X),
+    }
+
+
+def _shared_queries(one: Subject, other: Subject) -> int:
+    if one.is_one_list or other.is_one_list:
+        return 0
+    return len(set(map(str, one.query[1])) & set(map(str, other.query[1])))
+
+
+def _shared_rows(one: Any, other: Any) -> int:
+    """Rows of one table whose features are those of a row of the other."""
+    tables = [np.ascontiguousarray(dense(X)) + 0.0 for X in (one, other)]  # -0.0 is 0.0
+    known = {row.tobytes() for row in tables[1]}
+    return sum(row.tobytes() in known for row in tables[0])

@@ -23,8 +23,6 @@ from precede.report.wording import (
     shown_value,
 )
 
-__all__ = ["to_markdown"]
-
 _MOST_QUERIES = 20
 
 

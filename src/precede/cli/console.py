@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = [
-    "BAD_VALUE", "INTERRUPTED", "NOT_REACHED", "NO_FILE", "NO_PACKAGE", "guarded", "on_screen",
-    "open_streams", "printable", "progress_bar", "say", "say_nothing", "shown", "write_json",
-    "write_rows",
-]  # fmt: skip
 
 # 0 is success and 2 wrong usage, as click has it.
 BAD_VALUE = 1

@@ -15,7 +15,7 @@ from precede.engine.arrays import Array, Flags, Integers
 from precede.estimator import BaseRanker
 from precede.judgments import Judgments
 from precede.report.quality import measured, quality_facts
-from precede.report.report import Subject, dense, named_models, plain_value
+from precede.report.subject import Subject, dense, named_models, plain_value
 from precede.report.wording import Words, plural
 
 _MOST_NAMES = 10  # shown of a long list; its length is told

@@ -15,7 +15,7 @@ from precede.explain.contributions import explain
 from precede.margin import margins_of_predictions
 from precede.model import Ensemble
 from precede.plots import margin_info, pair_info, shape_info
-from precede.report.report import Subject, dense, plain_value, thinned
+from precede.report.subject import Subject, dense, plain_value, thinned
 from precede.report.wording import feature_value, may_be_years
 
 _MARGIN_POINTS = 61

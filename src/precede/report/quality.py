@@ -25,7 +25,7 @@ from precede.metrics import (
 )
 from precede.metrics.registry import with_relevant
 from precede.plots import calibration_info
-from precede.report.report import Candidate, Subject, plain_value, thinned
+from precede.report.subject import Candidate, Subject, plain_value, thinned
 from precede.risks.links import probability
 from precede.top import strip, top_of_list
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -22,24 +20,13 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
-from precede.engine.arrays import Array, Floats, Integers
-from precede.engine.frames import row_labels
-from precede.engine.parameters import upper_tail, check_integer
+from precede.engine.arrays import Floats, Integers
+from precede.engine.parameters import check_integer, upper_tail
 from precede.estimator import BaseRanker
 from precede.files.streams import suffix_of
-from precede.judgments import (
-    Judgments,
-    check_column,
-    check_scores,
-    feature_names,
-    judgments_to_fit,
-    number_queries,
-    warn_of_lost_queries,
-)
 from precede.metrics.registry import check_grade, with_relevant
-from precede.model import plain, write_file
+from precede.model import write_file
 from precede.report import document, wording
 from precede.report.data import (
     data_facts,
@@ -60,11 +47,12 @@ from precede.report.quality import (
     query_facts,
 )
 from precede.report.slices import slice_facts, wrong_facts
+from precede.report.subject import Subject, named_models
 from precede.report.summary import summary_facts
 from precede.report.wording import Words
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    pass
 
 
 # What is written to a file, by its suffix.
@@ -351,289 +339,6 @@ def _tied(subject: Subject, scores: Floats) -> float | None:
     tied = within(number, scores[rows])
     tied = np.unique(tied, return_inverse=True)[1]  # small numbers again
     return (pairs(tied) - pairs(within(tied, grade))) / every if every else None
-
-
-# -- What a report is about: models or scores, and rows whose order is known ---------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """Something that ranks: its name, its scores of the rows, and the model that gave them.
-
-    Rows that were not returned have the score −inf in `returned`, by which metrics go, and one
-    below all others in `scores`, by which rows are listed.
-    """
-
-    name: str
-    scores: Floats
-    model: BaseRanker | None = None
-    returned: Floats = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "returned", self.scores)
-        absent = np.isneginf(self.scores)
-        if absent.any():
-            lowest = np.min(self.scores, where=~absent, initial=0.0)
-            scores = np.where(absent, np.nextafter(lowest, -np.inf), self.scores)
-            object.__setattr__(self, "scores", scores)
-
-
-@dataclass(frozen=True, eq=False)
-class Subject:
-    """The candidates, the rows they are judged on, and what is known of these.
-
-    The first candidate is what the report is about; the others are compared with it. `X` are the
-    features as the first model reads them, None where there are none. `classes` are the two
-    classes, if the rows are a single list of two. `relevant` is the least relevant grade, for
-    metrics that ask.
-    """
-
-    candidates: tuple[Candidate, ...]
-    X: Any
-    judgments: Judgments
-    classes: Array | None
-    names: tuple[str, ...]
-    documents: tuple[str, ...] | None
-    relevant: float | None = None
-
-    @classmethod
-    def of(
-        cls,
-        models: Mapping[str, BaseRanker],
-        scores: Any,
-        X: Any,
-        y: Any,
-        *,
-        documents: Any = None,
-        order: Sequence[str] | None = None,
-        relevant: float | None = None,
-        **target: Any,
-    ) -> Self:
-        """Check everything once."""
-        given = _given_scores(scores, models)
-        if not models and not given:
-            raise ValueError("there is nothing to report on; give a fitted model, or scores={...}")
-        if y is None and target.get("pairs") is None:
-            raise ValueError("a report needs y: grades, two classes or Judgments; or pairs")
-        if X is None and models:
-            raise ValueError("X is None, and the model needs it to score; scores=... alone do not")
-        read = [model._validated(X, reset=False) for model in models.values()]
-        features = read[0] if read else _features(X)
-        rows = features.shape[0] if features is not None else len(_rows(y, given))
-        candidates = [
-            Candidate(name, _predicted(model, X, rows), model) for name, model in models.items()
-        ]
-        candidates += [
-            Candidate(name, check_scores(each, f"scores[{name!r}]", rows))
-            for name, each in given.items()
-        ]
-        candidates = _ordered(candidates, order)
-        judgments, classes = judgments_to_fit(rows, y, **target)
-        for model in models.values():
-            warn_of_lost_queries(model, judgments)
-        known = [getattr(model, "feature_names_in_", None) for model in models.values()]
-        width = 0 if features is None else features.shape[1]
-        named = feature_names(known[0] if known else _columns(X), width)
-        documents = row_labels(X) if documents is None else documents
-        return cls(tuple(candidates), features, judgments, classes, tuple(named),
-                   _documents(documents, rows), relevant)  # fmt: skip
-
-    @property
-    def first(self) -> Candidate:
-        """What the report is about."""
-        return self.candidates[0]
-
-    @property
-    def scores(self) -> Floats:
-        """Scores of the first candidate."""
-        return self.first.scores
-
-    @property
-    def model(self) -> BaseRanker | None:
-        """The model of the first candidate that has one."""
-        return next((each.model for each in self.candidates if each.model is not None), None)
-
-    @cached_property
-    def query(self) -> tuple[Integers, list[Any]]:
-        """Number of the query of every row, and the identifier of every number."""
-        if self.judgments.qid is None:
-            return np.zeros(self.scores.size, np.int64), [None]
-        number, ids = number_queries(self.judgments.qid)
-        return number.astype(np.int64), [plain_value(each) for each in ids.tolist()]
-
-    @property
-    def is_one_list(self) -> bool:
-        """Whether there are no queries."""
-        return self.judgments.qid is None
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether all that is known are listed pairs."""
-        return self.judgments.pairs is not None and not self.graded.size
-
-    @cached_property
-    def grade(self) -> Floats:
-        """Grade of every row, NaN where there is none or the row does not count."""
-        grade = self.judgments.grade
-        known = np.full(self.scores.size, np.nan) if grade is None else grade.copy()
-        if self.judgments.weight is not None:
-            known[self.judgments.weight == 0] = np.nan
-        return known
-
-    @cached_property
-    def graded(self) -> Integers:
-        """Rows with a grade that counts."""
-        return np.flatnonzero(~np.isnan(self.grade))
-
-    @cached_property
-    def lists(self) -> list[Integers]:
-        """Graded rows of each query from the top; of equal scores the worse grade is first."""
-        return self.lists_by(self.scores)
-
-    def lists_by(self, scores: Floats) -> list[Integers]:
-        """Graded rows of each query in the order of some scores, as in `lists`."""
-        rows, number = self.graded, self.query[0]
-        order = np.lexsort((rows, self.grade[rows], -scores[rows], number[rows]))
-        ends = np.searchsorted(number[rows][order], np.arange(1, len(self.query[1])))
-        return np.split(rows[order], ends)
-
-    @cached_property
-    def is_two_classes(self) -> bool:
-        """Whether the rows are one list of two grades."""
-        return self.is_one_list and np.unique(self.grade[self.graded]).size == 2
-
-    def column(self, feature: int) -> Floats:
-        """One feature of every row."""
-        return dense(self.X[:, [feature]]).ravel()
-
-    @cached_property
-    def _lowest(self) -> float:
-        return float(np.nanmin(self.judgments.grade))  # type: ignore[arg-type]
-
-    def document(self, row: int) -> str:
-        """Name of a row, or its number."""
-        return str(row) if self.documents is None else self.documents[row]
-
-    def grade_name(self, grade: float) -> Any:
-        """A grade as the user wrote it: classes keep their names."""
-        if math.isnan(grade):
-            return None
-        if self.classes is not None:
-            name = plain_value(self.classes[int(grade > self._lowest)].item())
-            return int(name) if isinstance(name, float) and name == int(name) else name
-        return int(grade) if grade == int(grade) else float(grade)
-
-
-def named_models(models: Any) -> dict[str, BaseRanker]:
-    """Models by name: one, several or none; those without a name have that of their kind."""
-    if models is None:
-        return {}
-    if isinstance(models, Mapping):
-        named = {str(name): each for name, each in models.items()}
-    else:
-        several = list(models) if isinstance(models, list | tuple) else [models]
-        named = {}
-        for each in several:
-            kind = type(each).__name__
-            count = sum(name.split(" ")[0] == kind for name in named)
-            named[f"{kind} {count + 1}" if count else kind] = each
-    for each in named.values():
-        if not isinstance(each, BaseRanker):
-            raise ValueError(
-                f"a report needs fitted rankers of precede, not {type(each).__name__}; give what "
-                "others predict as scores={'name': scores}"
-            )
-        check_is_fitted(each)
-    return named
-
-
-def dense(X: Any) -> Floats:
-    """Rows as an array, whether they are sparse or not."""
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
-
-
-def _rows(y: Any, scores: Mapping[str, Any]) -> Any:
-    """What has as many entries as there are rows, where there are no features."""
-    return next(iter(scores.values())) if y is None else y
-
-
-def _given_scores(scores: Any, models: Mapping[str, Any]) -> dict[str, Any]:
-    if scores is None:
-        return {}
-    if not isinstance(scores, Mapping):
-        return {"scores": scores}
-    named = {str(name): each for name, each in scores.items()}
-    twice = [name for name in named if name in models]
-    if twice:
-        raise ValueError(f"a model and scores are both called {twice[0]!r}; rename one of them")
-    return named
-
-
-def _ordered(candidates: list[Candidate], order: Sequence[str] | None) -> list[Candidate]:
-    """The candidates by name, each once."""
-    named = {each.name: each for each in candidates}
-    if order is None:
-        return candidates
-    if isinstance(order, str) or sorted(map(str, order)) != sorted(named):
-        raise ValueError(f"order={order!r} must list every name once: {list(named)}")
-    return [named[str(name)] for name in order]
-
-
-def _predicted(model: BaseRanker, X: Any, rows: int) -> Floats:
-    scores = model.predict(X)
-    if scores.ndim != 1:
-        raise ValueError(
-            f"{type(model).__name__} gives a row {scores.shape[1]} scores, one for each label; "
-            "a report needs a model that gives one"
-        )
-    return check_column(scores, "scores", rows)
-
-
-def _features(X: Any) -> Any:
-    """Features that no model reads, as numbers; None if there are none."""
-    if X is None or hasattr(X, "tocsc"):
-        return X
-    try:
-        table = np.asarray(X, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"X holds what is not a number ({error}); leave it out") from error
-    if table.ndim != 2:
-        raise ValueError(f"X has {table.ndim} dimensions; give rows and columns")
-    return table
-
-
-def _columns(X: Any) -> Any:
-    columns = getattr(X, "columns", None)
-    return None if columns is None else [str(each) for each in columns]
-
-
-def _documents(given: ArrayLike | None, rows: int) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    names = tuple(map(str, np.asarray(given, object).tolist()))
-    if len(names) != rows:
-        raise ValueError(f"docid has {len(names)} names and X has {rows} rows; give one per row")
-    return names
-
-
-def plain_value(value: Any) -> Any:
-    """A number or a text, for JSON: whatever else becomes text, NaN and infinities None.
-
-    >>> plain_value(3), plain_value(float("nan")), plain_value((1, 2))
-    (3, None, '(1, 2)')
-    """
-    return str(value) if isinstance(value, list | tuple | dict) else plain(value, spell=False)
-
-
-def thinned(size: int, most: int) -> Integers:
-    """Indices of at most `most` of `size` points, evenly spaced, both ends among them.
-
-    >>> thinned(10, 4).tolist(), thinned(3, 4).tolist()
-    ([0, 3, 6, 9], [0, 1, 2])
-    """
-    if size <= most:
-        return np.arange(size)
-    return np.unique(np.round(np.linspace(0, size - 1, most)).astype(np.int64))
 
 
 # -- The page on paper: Chromium turns it into a PDF file ----------------------------------------

@@ -22,7 +22,7 @@ from precede.explain.contributions import PAIR, explain_pair
 from precede.inference import auc, holm, ranking_risk
 from precede.judgments import columns_in_order
 from precede.report.quality import IN_ORDER, Measured, is_better_high
-from precede.report.report import Subject, plain_value
+from precede.report.subject import Subject, plain_value
 from precede.report.wording import Words, feature_value, may_be_years
 
 _FEW_VALUES = 6

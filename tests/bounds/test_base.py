@@ -9,12 +9,10 @@ import pytest
 
 from precede import Judgments, margin
 from precede.bounds import (
-    MarginDistribution,
     PushRisk,
     convergence_bound,
     covering_bound,
     margin_bound,
-    margin_distribution,
     negatives_needed,
     push,
     push_bound,
@@ -25,6 +23,7 @@ from precede.bounds import (
     stump_supremum,
     training_bound,
 )
+from precede.margin import MarginDistribution, margin_distribution
 
 
 def test_bounds_are_frozen_print_and_serialize():

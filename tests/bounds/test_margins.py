@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 import naive_inference as naive
 import strategies as some
 from precede import Judgments
-from precede.bounds import (
-    covering_bound,
-    margin_bound,
-    margin_distribution,
-    push_risk,
-    sloppy_covering,
-)
-from precede.margin import _distribution
+from precede.bounds import covering_bound, margin_bound, push_risk, sloppy_covering
+from precede.margin import _distribution, margin_distribution
 
 
 @settings(max_examples=200, deadline=None)

@@ -213,7 +213,7 @@ def test_parameters_are_grouped_on_a_terminal(monkeypatch, capsys):
     assert max(map(len, out.splitlines())) <= 80
     block = out.split("BoostedRanker: ")[1].split("\n\n")[0]
     groups = [line.split()[0] for line in block.splitlines() if re.match(r"  \w", line)]
-    assert groups == ["objective", "weak_rankers", "rounds"]
+    assert groups == ["objective", "learner", "rounds"]
     assert "callbacks" not in out
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from cli.session import run
 from precede.cli import console, evaluation
-from precede.cli.inputs import Reading
+from precede.cli.options import Reading
 
 
 def test_exit_codes(folder, tmp_path):
@@ -70,7 +70,7 @@ def test_warnings_are_notes(folder, tmp_path):
     fields["parameters_left_out"] = ["callbacks"]
     (tmp_path / "m.json").write_text(json.dumps(fields))
     _, talk = run("predict", tmp_path / "m.json", folder / "test.txt")
-    assert console.startswith("note: ")
+    assert talk.startswith("note: ")
     assert "could not store callbacks" in talk
 
 

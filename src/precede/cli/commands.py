@@ -21,7 +21,7 @@ from precede.cli.console import (
     write_json,
     write_rows,
 )
-from precede.cli.inputs import (
+from precede.cli.options import (
     Algorithm,
     AsJson,
     DataFile,

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from precede import inference
 from precede.boosting.monitors import pairs_in_order
 from precede.cli.console import say
-from precede.cli.inputs import FitContext, Reading, features_for, file_names, read_candidates
+from precede.cli.inputs import FitContext, features_for, file_names, read_candidates
+from precede.cli.options import Reading
 from precede.engine.arrays import Integers
 from precede.engine.parameters import upper_tail
 from precede.estimator import BaseRanker

@@ -65,7 +65,7 @@ def algorithms() -> dict[str, type[BaseRanker]]:
 
 # Parameters by what they are about; those not listed here concern the objective.
 _GROUPS = {
-    "weak_rankers": (
+    "learner": (
         "weak_rankers", "nonnegative", "num_leaves", "max_depth", "min_child_samples",
         "min_child_weight", "reg_lambda", "reg_alpha", "min_split_gain", "subsample",
         "subsample_by", "max_features", "max_features_by_split", "categorical_features",
@@ -84,7 +84,7 @@ def grouped(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Parameters that can be set by --set, by what they are about.
 
     >>> grouped({"select": "slope", "weak_rankers": "stumps", "n_estimators": 300, "verbose": None})
-    {'objective': {'select': 'slope'}, 'weak_rankers': {'weak_rankers': 'stumps'},
+    {'objective': {'select': 'slope'}, 'learner': {'weak_rankers': 'stumps'},
      'rounds': {'n_estimators': 300}}
     """
     group_of = {name: group for group, names in _GROUPS.items() for name in names}

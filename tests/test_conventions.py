@@ -706,17 +706,6 @@ def test_the_repository_names_no_registry_host():
             assert not pattern.search(path.read_text(encoding="utf-8", errors="ignore")), path
 
 
-def test_every_module_has_a_test_file_of_its_name():
-    """In folders that mirror the package; `__init__` and `__main__` only pass things on."""
-    files = {path.relative_to(ROOT / "tests").as_posix() for path in ROOT.glob("tests/**/*.py")}
-    wanted = {
-        (path.relative_to(SOURCE).parent / f"test_{path.stem}.py").as_posix()
-        for path in MODULES
-        if path.stem not in ("__init__", "__main__")
-    }
-    assert sorted(wanted - files) == []
-
-
 def test_files_on_the_page_of_the_architecture_are_there():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     named = re.findall(r"`([a-z_0-9/]+(?:\.py|/))`", text)

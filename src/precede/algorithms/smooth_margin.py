@@ -238,7 +238,7 @@ class SmoothMarginRanker(BaseRanker):
             model = (
                 "the model is that of coordinate descent RankBoost. Raise n_estimators"
                 if len(self.ensemble_)
-                else "the model has no rounds and scores every row alike. Look whether the "
+                else "the model has no rounds and scores every row alike. Check whether the "
                 "features are constant"
             )
             context.warn(

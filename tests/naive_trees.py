@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 import naive
-from precede.engine.histograms.nodes import ROUNDING
+from precede.engine.tree_histograms import ROUNDING
 
 
 def tree_value(tree, row):
@@ -144,7 +144,7 @@ class Grower:
     """Naive tree grower.
 
     `codes` has one list of codes per row; `pulls` and `weights` are integers; `rules` is a
-    `precede.weak_rankers.splits.Rules`; `groups` are the interaction constraints, if any.
+    `precede.weak_rankers.tree_grower.Rules`; `groups` are the interaction constraints, if any.
     """
 
     def __init__(self, codes, pulls, weights, rules, *, monotone=None, categorical=(), groups=None):

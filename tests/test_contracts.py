@@ -22,7 +22,7 @@ from precede import (
 from precede.estimator import BaseRanker
 from precede.testing import check_algorithm, check_family, check_loss, check_price
 from precede.weak_rankers.base import Family
-from precede.weak_rankers.signed_stumps import SignedStumps
+from precede.weak_rankers.stumps import SignedStumps
 
 for module in pkgutil.iter_modules(precede.algorithms.__path__):
     importlib.import_module(f"precede.algorithms.{module.name}")  # so that it is discovered

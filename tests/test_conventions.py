@@ -323,9 +323,9 @@ def test_the_rule_for_ties_is_written_in_one_way():
     assert {path for path, (shifts, rules) in found.items() if shifts != rules} == set()
     assert set(found) == {
         "algorithms/multilabel.py",
-        "engine/histograms/columns.py",
-        "engine/ties.py",
-        "weak_rankers/signed_stumps.py",
+        "engine/histograms.py",
+        "engine/exact.py",
+        "weak_rankers/stumps.py",
     }
 
 

@@ -23,10 +23,9 @@ import numpy as np
 from measure import about, middle, spread, write_page
 from precede import BoostedRanker, Judgments, PairRisk, QBRank, RankBoost, RankBoostPlus
 from precede.engine.cuda import Batch, DeviceRows, NodeWork, SearchRules, open_device
+from precede.engine.device_histograms import DeviceColumns, DeviceTriples
 from precede.engine.execution import Context
-from precede.engine.histograms.device_columns import DeviceColumns
-from precede.engine.histograms.device_feature_pairs import DeviceTriples
-from precede.engine.histograms.feature_pairs import pair_words, triple_cover
+from precede.engine.histograms import pair_words, triple_cover
 from precede.engine.table import Table
 from precede.risks.device_pair_weights import DevicePairWeights
 from precede.weak_rankers.interactions import interaction_strengths

@@ -31,7 +31,7 @@ from precede.weak_rankers.trees import MAX_FEATURES, Forest, Tree
 
 if TYPE_CHECKING:
     from precede.engine.cuda import Device
-    from precede.weak_rankers.device_forest import DeviceForest
+    from precede.weak_rankers.device_trees import DeviceForest
 
 __all__ = [
     "FORMAT",
@@ -148,7 +148,7 @@ class Ensemble:
     def predict_on_device(self, X: Any, device: Device) -> Any:
         """Score the rows of an array on a device, where the scores stay; trees only."""
         self.check_width(X)
-        from precede.weak_rankers.device_forest import DeviceForest  # noqa: PLC0415  (only on a GPU)
+        from precede.weak_rankers.device_trees import DeviceForest  # noqa: PLC0415  (only on a GPU)
 
         if self._on_device is None:
             self._on_device = DeviceForest(device, self.weak_rankers, self.weights)

@@ -274,7 +274,7 @@ def test_the_families_say_whether_their_search_is_exhaustive():
     from sklearn.linear_model import LinearRegression
 
     from precede.weak_rankers.regressors import Regressors
-    from precede.weak_rankers.signed_stumps import SignedStumps
+    from precede.weak_rankers.stumps import SignedStumps
 
     searched = [Stumps(), Stumps(lazy=False), Features(), Columns(), Constants(), SignedStumps()]
     assert all(family.exhaustive for family in searched)

@@ -24,7 +24,7 @@ from precede import (
 )
 from precede.datasets import search_results
 from precede.weak_rankers.regressors import Regressors
-from precede.weak_rankers.signed_stumps import SignedStumps
+from precede.weak_rankers.stumps import SignedStumps
 
 SAMPLE = search_results(30, features=8, informative=3, random_state=0)
 DATA = {"X": SAMPLE.X, "y": SAMPLE.y, "qid": SAMPLE.qid}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from precede.engine.hashing import hash_keys, hash_seeds, splitmix64
+from precede.engine.exact import hash_keys, hash_seeds, splitmix64
 
 MASK = 2**64 - 1
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from precede.engine.thread_team import add, load, new_control_block, sched_yield, store
+from precede.engine.execution import add, load, new_control_block, sched_yield, store
 
 
 @njit(nogil=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from precede import BoostedRanker, QBRank
-from precede.engine import hashing
+from precede.engine import exact
 
 
 def problem(seed, rows=3000, features=7, *, queries=60, missing=True):
@@ -145,6 +145,6 @@ def test_draws(device, rows, share):
     """The rows that the CPU draws, in their order."""
     keys = np.random.default_rng(rows).integers(0, 2**64, rows, np.uint64)
     numbers = 12345, 7, 2
-    found = device.draw(device.put(keys), hashing.hash_seeds(*numbers), share * 2.0**53)
-    chance = hashing.hash_keys(keys, *numbers) >> np.uint64(11)
+    found = device.draw(device.put(keys), exact.hash_seeds(*numbers), share * 2.0**53)
+    chance = exact.hash_keys(keys, *numbers) >> np.uint64(11)
     np.testing.assert_array_equal(device.get(found), np.flatnonzero(chance < share * 2.0**53))

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import naive
 import strategies as some
 from precede import Judgments, PairRisk
-from precede.risks.exponential_line import PushLine
+from precede.risks.exponential import PushLine
 
 
 @st.composite
@@ -47,7 +47,7 @@ def test_the_step_minimizes_the_risk_along_the_line(situation, balance):
 @given(lines())
 def test_sums_at_both_scales_agree(situation):
     """Sums relative to the level and sums relative to their own largest term."""
-    from precede.risks import exponential_line as module
+    from precede.risks import exponential as module
 
     made, scores, values, power = situation
     bound, state, at, _ = line_of(made, np.asarray(scores) / 8, values, power)

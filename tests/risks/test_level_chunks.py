@@ -3,11 +3,11 @@
 import numpy as np
 
 from precede import Judgments
-from precede.risks.level_chunks import LevelChunks
+from precede.risks.exponential import LevelChunks
 
 
 def test_chunks_cover_every_level_in_order(monkeypatch):
-    monkeypatch.setattr("precede.risks.level_chunks.MAX_ROWS_PER_CHUNK", 3)
+    monkeypatch.setattr("precede.risks.exponential.MAX_ROWS_PER_CHUNK", 3)
     layout = Judgments([0] * 7 + [1] * 2 + [2] * 3).to_layout()
     chunks = LevelChunks.cut(layout)
     assert chunks.start.tolist() == [0, 3, 6, 7, 9, 12]

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import naive
 from precede import Columns, Constants, Features, SearchResult
+from precede.engine.exact import TIE
 from precede.engine.table import Table
-from precede.engine.ties import TIE
 from precede.weak_rankers.columns import Column, Constant, Feature
 from weak_rankers.test_base import searches
 

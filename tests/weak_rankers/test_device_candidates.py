@@ -7,9 +7,9 @@ from emulated_device import EmulatedDevice, needs_compiler
 from precede import Judgments, Stumps
 from precede.engine.execution import Context
 from precede.engine.table import Table
-from precede.weak_rankers import device_candidates
+from precede.weak_rankers import device_stumps
 from precede.weak_rankers.candidates import Candidates, LinearSpan
-from precede.weak_rankers.device_candidates import DeviceCandidates, DeviceSpan
+from precede.weak_rankers.device_stumps import DeviceCandidates, DeviceSpan
 
 pytestmark = needs_compiler
 
@@ -17,7 +17,7 @@ pytestmark = needs_compiler
 @pytest.mark.parametrize("most", [3, 5000])
 @pytest.mark.parametrize("few", [0, 1000])
 def test_edges_values_and_vectors(monkeypatch, most, few):
-    monkeypatch.setattr(device_candidates, "MAX_SHARED_WIDTH", few)
+    monkeypatch.setattr(device_stumps, "MAX_SHARED_WIDTH", few)
     rng = np.random.default_rng(most)
     X = rng.normal(size=(500, 3))
     X[rng.random(X.shape) < 0.1] = np.nan

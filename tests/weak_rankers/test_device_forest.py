@@ -5,7 +5,7 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Stump
-from precede.weak_rankers.device_forest import DeviceForest
+from precede.weak_rankers.device_trees import DeviceForest
 
 pytestmark = needs_compiler
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import PushRanker, RankBoost, Stumps
+from precede.engine import device_histograms
 from precede.engine.execution import Context
-from precede.engine.histograms import device_columns
 from precede.engine.table import Table
 from precede.estimator import base
 
@@ -172,7 +172,7 @@ def test_searches_with_ties(data):
 @pytest.mark.parametrize("rows", [4100, 9000])
 def test_carries_between_words(monkeypatch, rows):
     """More rows per block than words of 20 bits hold, and pulls with all bits set."""
-    monkeypatch.setattr(device_columns, "TARGET_BLOCKS", 1)
+    monkeypatch.setattr(device_histograms, "TARGET_BLOCKS", 1)
     rng = np.random.default_rng(rows)
     table = Table.build(rng.integers(0, 2, (rows, 2)).astype(float))
     pull = np.full(rows, (2.0**50 - 1) / 2.0**61)

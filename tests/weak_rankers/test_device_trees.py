@@ -5,7 +5,7 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, QBRank
-from precede.engine import cuda, hashing
+from precede.engine import cuda, exact
 from precede.estimator import base
 from precede.weak_rankers import device_trees
 
@@ -149,8 +149,8 @@ def test_draws(rows, share):
     device = EmulatedDevice()
     keys = np.random.default_rng(rows).integers(0, 2**64, rows, np.uint64)
     for numbers in ((0, 0, 0), (12345, 7, 2), (2**32 - 1, 999, 0)):
-        found = device.draw(device.put(keys), hashing.hash_seeds(*numbers), share * 2.0**53)
-        chance = hashing.hash_keys(keys, *numbers) >> np.uint64(11)
+        found = device.draw(device.put(keys), exact.hash_seeds(*numbers), share * 2.0**53)
+        chance = exact.hash_keys(keys, *numbers) >> np.uint64(11)
         wanted = np.flatnonzero(chance < share * 2.0**53)
         np.testing.assert_array_equal(device.get(found), wanted)
         assert found.dtype == np.int32

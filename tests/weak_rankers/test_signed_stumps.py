@@ -12,7 +12,7 @@ import strategies as some
 from precede import Columns, Stumps
 from precede.engine.table import Table
 from precede.weak_rankers.columns import Constants
-from precede.weak_rankers.signed_stumps import SignedStump, SignedStumps, signed_stumps
+from precede.weak_rankers.stumps import SignedStump, SignedStumps, signed_stumps
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precede.engine.execution import Context
-from precede.weak_rankers.splits import Rules, leaf_value
+from precede.weak_rankers.tree_grower import Rules, leaf_value
 from weak_rankers.test_tree_grower import RULES, Problem, assert_same_tree, grow
 
 UNITS = {"pull_unit": 1.0, "weight_unit": 1.0, "count_bits": 8}

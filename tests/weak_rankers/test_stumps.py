@@ -27,9 +27,9 @@ from precede import (
     Stump,
     Stumps,
 )
+from precede.engine.exact import TIE, TIE_OF_DECREASES
 from precede.engine.execution import Context
 from precede.engine.table import Table
-from precede.engine.ties import TIE, TIE_OF_DECREASES
 from precede.model import Ensemble
 from precede.weak_rankers.base import weak_ranker_from_dict
 from precede.weak_rankers.stumps import StumpSearch

@@ -11,8 +11,7 @@ from precede.engine.table import Table
 from precede.weak_rankers.columns import Constant
 from precede.weak_rankers.interactions import PairTerms
 from precede.weak_rankers.stumps import Stump
-from precede.weak_rankers.tables import AdditiveModel, average_models, purify, tabulate
-from precede.weak_rankers.terms import Term
+from precede.weak_rankers.terms import AdditiveModel, Term, average_models, purify, tabulate
 from precede.weak_rankers.tree_family import Trees
 
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import naive_trees
 from precede import BoostedRanker, Judgments, QBRank, RankBoost, Stumps, Trees, load
+from precede.engine import tree_histograms
 from precede.engine.exact import exact_sum
 from precede.engine.execution import Context
-from precede.engine.histograms import nodes
 from precede.engine.pull import Pull
 from precede.engine.table import Table
 from precede.weak_rankers import tree_family
-from precede.weak_rankers.splits import Rules
+from precede.weak_rankers.tree_grower import Rules
 from weak_rankers.test_tree_grower import Problem, integers, problems
 from weak_rankers.test_trees import SAMPLE
 
@@ -31,7 +31,7 @@ def form(request, monkeypatch):
     """Use wide and packed integers for tables of any size."""
     if request.param == "packed":
         monkeypatch.setattr(tree_family, "MAX_WIDE_CELLS", -1)
-        monkeypatch.setattr(nodes, "MIN_BLOCK_ROWS", 0)
+        monkeypatch.setattr(tree_histograms, "MIN_BLOCK_ROWS", 0)
     return request.param
 
 

@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_trees
+from precede.engine import tree_histograms
 from precede.engine.execution import Context
-from precede.engine.histograms import nodes
-from precede.engine.histograms.nodes import RowHistograms
 from precede.engine.quantization import quantize_rows
 from precede.engine.table import Table
+from precede.engine.tree_histograms import RowHistograms
 from precede.weak_rankers import tree_grower as module
-from precede.weak_rankers.splits import Rules, SplitSearch
-from precede.weak_rankers.tree_grower import TreeGrower
+from precede.weak_rankers.tree_grower import Rules, SplitSearch, TreeGrower
 
 RULES = {
     "reg_lambda": 0.0, "reg_alpha": 0.0, "min_gain": 0.0, "min_count": 1, "min_weight": 0.0,
@@ -120,7 +119,7 @@ def assert_same_tree(problem, *, wide, context=None):
 @pytest.fixture(autouse=True)
 def _blocks_of_packed_numbers(monkeypatch):
     """Use packed blocks for any number of rows; `test_nodes.py` tests sums of few rows."""
-    monkeypatch.setattr(nodes, "MIN_BLOCK_ROWS", 0)
+    monkeypatch.setattr(tree_histograms, "MIN_BLOCK_ROWS", 0)
 
 
 # -- strategies ------------------------------------------------------------------------------

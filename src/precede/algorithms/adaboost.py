@@ -23,7 +23,7 @@ from precede.model import Ensemble, number
 from precede.risks.base import BoundRisk, State
 from precede.risks.pointwise import PointRisk
 from precede.weak_rankers.base import Family, SearchResult, family
-from precede.weak_rankers.signed_stumps import (
+from precede.weak_rankers.stumps import (
     SignedStumps,
     as_signed_stump,
     as_stump,

@@ -28,7 +28,7 @@ from precede.engine.training_data import TrainingData
 from precede.risks.base import BoundRisk, Risk
 from precede.weak_rankers.base import Family, SearchResult
 from precede.weak_rankers.interactions import Grid, PairTerms, interaction_strengths
-from precede.weak_rankers.tables import AdditiveModel, average_models, purify, tabulate
+from precede.weak_rankers.terms import AdditiveModel, average_models, purify, tabulate
 from precede.weak_rankers.tree_family import Trees
 
 __all__ = ["AdditiveFit", "FittedAdditiveModel", "Pair", "scores_of"]

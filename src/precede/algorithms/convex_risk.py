@@ -29,14 +29,14 @@ from precede.engine.exact import (
     to_integers,
 )
 from precede.engine.execution import Context
-from precede.engine.histograms.columns import Histograms, suffix_sums
+from precede.engine.histograms import Histograms, suffix_sums
 from precede.engine.table import MISSING
 from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import required_field
 from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
-from precede.risks.links import Link
+from precede.risks.base import Link
 from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import Family, SearchResult, WeakRanker, family, require_exhaustive
 

@@ -25,13 +25,12 @@ from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.compatibility import with_callbacks
 from precede.engine.compiling import INNER
-from precede.engine.exact import SCALE, log_sum_exp, to_integers
+from precede.engine.exact import SCALE, TIE_UNITS, least_tied, log_sum_exp, to_integers
 from precede.engine.execution import Context, is_small
-from precede.engine.histograms.columns import BINS, Histograms
+from precede.engine.histograms import BINS, Histograms
 from precede.engine.parameters import check_integer
 from precede.engine.portable import log
 from precede.engine.table import Table
-from precede.engine.ties import TIE_UNITS, least_tied
 from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext, restore_on_failure
 from precede.judgments import Judgments, sample_weights

@@ -18,18 +18,17 @@ from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.trainer import PERFECT, Round, Trainer
 from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.exact import TIE, first_tied
 from precede.engine.portable import exp, tanh
-from precede.engine.ties import TIE, first_tied
 from precede.estimator import BaseRanker, FitContext
 from precede.model import Ensemble
-from precede.risks.base import bound_step, default_smoothing
+from precede.risks.base import ADABOOST, Link, bound_step, default_smoothing
 from precede.risks.device_pair_weights import DevicePairWeights
-from precede.risks.links import ADABOOST, Link
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pair_weights import PairWeights, free_memory, pair_factors
 from precede.weak_rankers.base import Family, family
 from precede.weak_rankers.candidates import PRIME, Candidates, LinearSpan
-from precede.weak_rankers.device_candidates import DeviceCandidates, DeviceSpan
+from precede.weak_rankers.device_stumps import DeviceCandidates, DeviceSpan
 
 __all__ = ["RankBoostPlus"]
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from precede.boosting.folds import components
 from precede.engine.arrays import Array, Floats, Integers, Keys
-from precede.engine.exact import all_gather, all_reduce_max, all_reduce_sum
-from precede.engine.hashing import splitmix64
+from precede.engine.exact import all_gather, all_reduce_max, all_reduce_sum, splitmix64
 from precede.engine.query_layout import QueryLayout, merge_query_totals, query_totals
 from precede.engine.training_data import TrainingData
 from precede.judgments import Judgments

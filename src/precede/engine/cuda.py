@@ -4,7 +4,7 @@ Devices are opened by `open_device`, the only code that imports CuPy. The kernel
 are compiled at the first use on a machine; CuPy caches them on disk.
 
 `Device` offers arrays and sums. `DeviceRows` is the counterpart of
-`precede.engine.histograms.nodes`: it partitions the rows of nodes, sums histograms and searches
+`precede.engine.tree_histograms`: it partitions the rows of nodes, sums histograms and searches
 them, for many nodes at a time. The codes of a table are copied to the device once; in each round
 only the best splits, the sums of the leaves and a few totals are copied back.
 """
@@ -317,7 +317,7 @@ _NO_GPU = (
 
 @dataclass(frozen=True)
 class SearchRules:
-    """Constraints on splits; see `precede.weak_rankers.splits.Rules`.
+    """Constraints on splits; see `precede.weak_rankers.tree_grower.Rules`.
 
     Attributes
     ----------
@@ -452,7 +452,7 @@ class DeviceRows:
     device : Device
     table : Table whose codes are copied
     features : numbers of the features to use
-    monotone, categorical : of these features; see `precede.weak_rankers.splits.SplitSearch`
+    monotone, categorical : of these features; see `precede.weak_rankers.tree_grower.SplitSearch`
 
     Attributes
     ----------
@@ -561,7 +561,7 @@ class DeviceRows:
     def split_nodes(self, nodes: Sequence[NodeWork]) -> list[Any]:
         """Split a batch of nodes; return the best splits of the two children of each.
 
-        A split is a `precede.engine.histograms.nodes.SplitFound`.
+        A split is a `precede.engine.tree_histograms.SplitFound`.
         """
         self._ensure_slot(max(each.slots[0] for each in nodes))
         batch = Batch(self._device, nodes, self._groups)

@@ -23,33 +23,11 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numpy.typing import ArrayLike
 
-from precede.engine.arrays import Floats, Integers
+from precede.engine.arrays import Floats, Integers, Keys
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, log
-
-__all__ = [
-    "HIGH",
-    "LOW",
-    "SCALE",
-    "all_gather",
-    "all_reduce_abs_max",
-    "all_reduce_all",
-    "all_reduce_max",
-    "all_reduce_min",
-    "all_reduce_sum",
-    "exact_sum",
-    "exact_sums",
-    "fixed_point_sum",
-    "from_fixed_point",
-    "log_sum_exp",
-    "log_sum_exps",
-    "max_parts",
-    "sum_parts",
-    "sums_at",
-    "to_integers",
-]
-
 
 # Fixed-point factor of shares: 2^-61 is far below the rounding of a floating-point sum, and sums
 # up to 4 in size still fit into 64 bits.
@@ -431,3 +409,69 @@ def _add_at_indices(index: Integers, values: Floats, words: Integers, sums: Floa
             exponent = math.frexp(sums[at])[1]
             total = words[0, at] / 2147483648.0 + words[1, at] / 4611686018427387904.0
             sums[at] = math.ldexp(total, exponent)
+
+
+# -- Tie breaking: which edges count as equal, and which of several tied candidates is chosen ----
+#
+# Edges tie if they differ by less than a small share of the largest: such differences are rounding,
+# and repeated rows and integer weights would round differently. The first of tied candidates is
+# chosen. Candidates are always ordered by feature, then by threshold, then missing values below the
+# threshold before missing values above; families of a union in the order given.
+
+
+# Relative difference from the largest edge up to which another edge ties with it.
+TIE = 2.0**-40
+# Like TIE, for decreases of the risk: squared differences of square roots are less accurate.
+TIE_OF_DECREASES = 1e-9
+# Tolerance for the rounding of the terms of fixed-point edges (`exact.to_integers`), in units.
+TIE_UNITS = 256
+# Kernels call no function of another file, so they repeat the formula of `least_tied`.
+assert (TIE, TIE_UNITS) == (2.0**-40, 256), "kernels write it as most - (most >> 40) - 256"
+
+
+def least_tied(most: int) -> int:
+    """Return the smallest fixed-point edge that ties with the largest, `most`.
+
+    >>> least_tied(2**61) == 2**61 - 2**21 - 256
+    True
+    """
+    return most - (most >> 40) - TIE_UNITS
+
+
+def first_tied(edges: ArrayLike, tolerance: float = TIE) -> int:
+    """Return the index of the first candidate whose edge ties with the largest.
+
+    >>> first_tied([0.5, 1.0 - 1e-14, 1.0])
+    1
+    """
+    values = np.asarray(edges)
+    return int(np.argmax(values >= values.max() * (1 - tolerance)))
+
+
+# -- Pseudorandom numbers by hashing the keys of rows (splitmix64) -------------------------------
+#
+# Whether a row is sampled depends only on its key, a seed and the round, and so neither on the
+# order of the rows nor on the machine that holds them.
+
+
+def splitmix64(keys: Keys) -> Keys:
+    """Apply the finalizer of splitmix64: a bijection that mixes all bits.
+
+    >>> splitmix64(np.arange(3, dtype=np.uint64)) >> np.uint64(56)
+    array([  0,  86, 219], dtype=uint64)
+    """
+    mixed = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def hash_seeds(*numbers: int) -> Keys:
+    """Return the increments that `hash_keys` adds to the keys: (number + 1) times 2^64 / phi."""
+    return np.array([(number + 1) * 0x9E3779B97F4A7C15 % 2**64 for number in numbers], np.uint64)
+
+
+def hash_keys(keys: Keys, *numbers: int) -> Keys:
+    """Hash keys together with numbers such as a seed and a round. O(n) for each number."""
+    for increment in hash_seeds(*numbers):
+        keys = splitmix64(keys + increment)
+    return keys

@@ -1479,7 +1479,7 @@ extern "C" __global__ void mix_codes(i64 n, int features, const u8* codes, u64* 
   }
 }
 
-// -- rows of trees, see engine/histograms/nodes.py and engine/quantization.py ---------------------
+// -- rows of trees, see engine/tree_histograms.py and engine/quantization.py ---------------------
 
 // Transpose columns of codes to rows of `width` bytes, in tiles of 32 by 32.
 extern "C" __global__ void by_rows(i64 n, int features, int width, const u8* columns, u8* rows) {
@@ -1499,7 +1499,7 @@ extern "C" __global__ void count_up(i64 n, int* rows) {
 
 #define DRAW_TILE 2048
 
-// Whether a row is sampled for a tree; see engine/hashing.py.
+// Whether a row is sampled for a tree; see engine/exact.py.
 __device__ __forceinline__ bool is_drawn(u64 key, const u64* more, double share) {
   for (int k = 0; k < 3; k++) {
     key += more[k];
@@ -1714,7 +1714,7 @@ extern "C" __global__ void fill(const Work* work, const i64* start, int nodes, i
   }
 }
 
-// -- the best splits of nodes, see engine/histograms/nodes.py --------------------------------
+// -- the best splits of nodes, see engine/tree_histograms.py --------------------------------
 
 struct Rules {
   double pull_unit, weight_unit, penalty, alpha, smooth, min_weight;
@@ -1797,7 +1797,7 @@ __device__ __forceinline__ double block_max(double value, double* room) {
 }
 
 // The first best cut of a feature; a thread block has the feature and a thread one of its bins. See
-// `_best_cut` in engine/histograms/nodes.py.
+// `_best_cut` in engine/tree_histograms.py.
 __device__ void best_cut(const Rules& rules, int bins, int sign, int category, i64 pull, i64 weight_count, const i64* missing, i64 total, i64 total_weight, const double* bounds, Found* found) {
   __shared__ i64 pulls[256], weights[256];
   __shared__ double keys[256];
@@ -1963,7 +1963,7 @@ extern "C" __global__ void walk(i64 n, int width, const u8* codes, const i64* fe
   }
 }
 
-// -- prediction, see weak_rankers/device_forest.py -------------------------------------------------
+// -- prediction, see weak_rankers/device_trees.py -------------------------------------------------
 
 // A split, whose `number` is the threshold, or a leaf: then the feature is -1 and `number` is the value
 // times the weight of the tree.
@@ -2714,7 +2714,7 @@ extern "C" __global__ void top_masses(i64 queries, const double* totals, const d
   }
 }
 
-// -- stumps, see weak_rankers/stumps.py and engine/histograms/columns.py ----------------------------
+// -- stumps, see weak_rankers/stumps.py and engine/histograms.py ----------------------------
 
 // Most rows between two carries: sums of that many words of 20 bits, plus a remainder, stay below 2^32.
 #define CARRY_ROWS 4000
@@ -2783,7 +2783,7 @@ __device__ __forceinline__ i64 block_max_integer(i64 value, i64* room) {
 }
 
 // Signed edge, first code above the threshold and side of missing values of the best stump of a feature,
-// by 256 threads; see `_find_cut` in engine/histograms/columns.py. Edges must have the sign `sign`, 0 for
+// by 256 threads; see `_find_cut` in engine/histograms.py. Edges must have the sign `sign`, 0 for
 // either.
 __device__ void find_cut(const u64* sums, int bins, int missing, int sign, i64 least, i64* best) {
   __shared__ i64 room[16];
@@ -2871,7 +2871,7 @@ extern "C" __global__ void stump_values(i64 n, int width, const u8* codes, const
   }
 }
 
-// -- pairs of features, see engine/histograms/feature_pairs.py ---------------------------------
+// -- pairs of features, see engine/histograms.py ---------------------------------
 
 // Sums of words over the cells of the three pairs of each triple (y) of features; a thread block has
 // `size` rows (x). The halves of a word, pull and weight, are summed separately modulo 2^32, which is

@@ -13,8 +13,7 @@ import scipy.sparse.csgraph
 from numba import njit
 
 from precede.engine.arrays import Array, Floats, Integers, Keys
-from precede.engine.exact import sums_at
-from precede.engine.hashing import splitmix64
+from precede.engine.exact import splitmix64, sums_at
 
 if TYPE_CHECKING:
     from precede.engine.cuda import Device

@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER
-from precede.engine.exact import SCALE, exact_sum, to_integers
+from precede.engine.exact import SCALE, exact_sum, splitmix64, to_integers
 from precede.engine.execution import Context, is_small
-from precede.engine.hashing import splitmix64
-from precede.engine.histograms.columns import Histograms
+from precede.engine.histograms import Histograms
 from precede.engine.portable_kernels import fmin
 
 if TYPE_CHECKING:

@@ -56,7 +56,7 @@ from precede.judgments import (
     one_graded_list,
 )
 from precede.model import Ensemble
-from precede.risks.links import ADABOOST, Link, fit_intercept
+from precede.risks.base import ADABOOST, Link, fit_intercept
 from precede.weak_rankers.base import Family, WeakRanker, family
 
 __all__ = ["BaseRanker", "FitContext", "restore_on_failure", "unknown_parameter"]

@@ -22,7 +22,7 @@ from precede.engine.parameters import check_integer
 from precede.estimator.inputs import Inputs
 from precede.judgments import Judgments, qid_or_group, warn_of_lost_queries
 from precede.model import Ensemble
-from precede.risks.links import probability
+from precede.risks.base import probability
 
 __all__ = ["FittedRanker"]
 

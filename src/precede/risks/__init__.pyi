@@ -1,6 +1,7 @@
 from .base import BoundLossRisk as BoundLossRisk
 from .base import BoundRisk as BoundRisk
 from .base import EdgeWeights as EdgeWeights
+from .base import Link as Link
 from .base import Risk as Risk
 from .base import State as State
 from .device_exponential import DeviceSeparableRisk as DeviceSeparableRisk
@@ -12,7 +13,6 @@ from .device_ranked_exponential import DeviceTopExponentialRisk as DeviceTopExpo
 from .device_ranks import DeviceRankedPairsRisk as DeviceRankedPairsRisk
 from .exponential import SeparableRisk as SeparableRisk
 from .hinge_sweeps import HingeRisk as HingeRisk
-from .links import Link as Link
 from .logistic_cells import LogisticRisk as LogisticRisk
 from .pair_risk import PairRisk as PairRisk
 from .pair_sums import GeneralRisk as GeneralRisk

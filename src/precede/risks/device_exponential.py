@@ -19,9 +19,13 @@ from precede.engine.pull import Pull
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import EdgeWeights, State
-from precede.risks.exponential import SeparableCache, SeparableRisk
-from precede.risks.exponential_line import MIN_WEIGHT_AT_LEVEL_SCALE, PushLine
-from precede.risks.level_chunks import LevelChunks
+from precede.risks.exponential import (
+    MIN_WEIGHT_AT_LEVEL_SCALE,
+    LevelChunks,
+    PushLine,
+    SeparableCache,
+    SeparableRisk,
+)
 
 __all__ = ["DeviceSeparableRisk"]
 

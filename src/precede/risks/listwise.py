@@ -16,8 +16,7 @@ from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, exp2, log, log_of
 from precede.engine.portable_kernels import portable_exp, portable_log, portable_log1p
 from precede.engine.query_layout import QueryLayout
-from precede.risks.base import BoundRisk, EdgeWeights, Risk, State, pair_totals
-from precede.risks.links import Link
+from precede.risks.base import BoundRisk, EdgeWeights, Link, Risk, State, pair_totals
 
 __all__ = ["LISTWISE", "BoundListRisk", "ListRisk"]
 

@@ -18,8 +18,7 @@ from precede.engine.execution import Context
 from precede.engine.query_layout import QueryLayout
 from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, pair_loss, price
-from precede.risks.base import BoundLossRisk, EdgeWeights, Risk
-from precede.risks.links import Link
+from precede.risks.base import BoundLossRisk, EdgeWeights, Link, Risk
 
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting

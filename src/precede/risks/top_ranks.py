@@ -18,7 +18,7 @@ from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
-from precede.risks.level_chunks import LevelChunks
+from precede.risks.exponential import LevelChunks
 
 __all__ = ["DEEPEST", "TopRanks", "TopSums", "TopWeights"]
 

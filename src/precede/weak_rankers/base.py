@@ -5,7 +5,7 @@ depends on the table and on the pull, not on the loss: for any weak ranker h the
 ``sum_i pull_i h(x_i)`` is the slope of the risk along h (RS09 eq. 3).
 
 Ties are broken in favor of the lowest feature, then the lowest threshold, then missing values
-below (`precede.engine.ties`).
+below (`precede.engine.exact`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Flags, Floats
+from precede.engine.exact import TIE, TIE_OF_DECREASES, first_tied
 from precede.engine.execution import Context
 from precede.engine.pull import Factors, Pull
 from precede.engine.table import Table
-from precede.engine.ties import TIE, TIE_OF_DECREASES, first_tied
 from precede.judgments import columns_in_order
 
 if TYPE_CHECKING:

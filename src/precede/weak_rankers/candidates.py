@@ -16,7 +16,7 @@ from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.execution import Context
-from precede.engine.histograms.columns import Histograms, suffix_sums
+from precede.engine.histograms import Histograms, suffix_sums
 from precede.engine.query_layout import QueryLayout
 from precede.engine.table import Table
 from precede.weak_rankers.base import Family, WeakRanker

@@ -10,11 +10,17 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Array, Flags, Floats, Integers
-from precede.engine.exact import SCALE, all_reduce_max, all_reduce_sum, to_integers
+from precede.engine.exact import (
+    SCALE,
+    TIE_OF_DECREASES,
+    all_reduce_max,
+    all_reduce_sum,
+    first_tied,
+    to_integers,
+)
 from precede.engine.execution import Context, is_small
 from precede.engine.pull import Factors
 from precede.engine.table import Table
-from precede.engine.ties import TIE_OF_DECREASES, first_tied
 from precede.weak_rankers.base import (
     Family,
     Search,

@@ -9,23 +9,31 @@ one batch, so that a tree takes only a few calls of the device.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from precede.engine.arrays import Flags, Floats, Integers, Rows, Signs
-from precede.engine.cuda import LISTS, DeviceRows, NodeWork, SearchRules
-from precede.engine.exact import all_reduce_sum
-from precede.engine.hashing import hash_seeds
+from precede.engine.cuda import LISTS, Device, DeviceRows, NodeWork, SearchRules
+from precede.engine.exact import all_reduce_sum, hash_seeds
+from precede.engine.execution import Context
 from precede.engine.pull import Pull
-from precede.engine.quantization import QuantizedRows
-from precede.weak_rankers.base import SearchResult
-from precede.weak_rankers.splits import Node, Rules, SplitSearch
+from precede.engine.quantization import QuantizedRows, shared_quantization
+from precede.engine.tree_histograms import first_bins
+from precede.weak_rankers.base import SearchResult, WeakRanker
 from precede.weak_rankers.tree_family import TreeSearch
-from precede.weak_rankers.tree_grower import AllowedFeatures, GrownTree, PartialTree, TreeGrower
-
-__all__ = ["DeviceTreeGrower", "DeviceTreeSearch"]
+from precede.weak_rankers.tree_grower import (
+    AllowedFeatures,
+    GrownTree,
+    Node,
+    PartialTree,
+    Rules,
+    SplitSearch,
+    TreeGrower,
+)
+from precede.weak_rankers.trees import Tree
 
 # Nodes that are split in one batch: most, and fewest unless there is only one split left.
 MAX_BATCH, MIN_BATCH = 128, 8
@@ -262,3 +270,171 @@ class DeviceTreeSearch(TreeSearch):
 def _leaf_ranges(grown: GrownTree) -> Integers:
     """Return an array (leaves, 3): the range of each leaf's rows and the number of its list."""
     return np.stack([grown.leaves[name] for name in ("low", "high", "source")], axis=1)
+
+
+# -- Trees grown by several workers, each with its rows on a separate GPU ------------------------
+#
+# Workers communicate as they do without GPUs (`precede.weak_rankers.tree_grower`): the histograms
+# of the smaller children are reduced and searched on the root, which returns the best splits. Each
+# GPU partitions and sums the rows of its worker. Sums are integers, so the tree has the same bits
+# as one grown on a single CPU.
+
+
+class MachineTreeGrower(TreeGrower):
+    """Grows trees on distributed rows; those of this worker are on a device.
+
+    Parameters
+    ----------
+    rows : DeviceRows
+    search : SplitSearch, used on the root
+    context : Context
+    """
+
+    def __init__(self, rows: DeviceRows, search: SplitSearch, context: Context):
+        self._device_rows, self._search, self._context = rows, search, context
+        # Histograms on the device have 256 bins per feature, the last for missing values. In the
+        # histograms that are sent, missing values follow the last bin in use.
+        code, n_bins = np.arange(256), rows.n_bins[:, None]
+        used = (code < n_bins) | (code == 255)
+        self._device_bins = np.flatnonzero(used)
+        self._sent_bins = (search.start[:-1, None] + np.minimum(code, n_bins))[used]
+
+    def _start_tree(self, rows: Rows | None, num_leaves: int) -> int:  # noqa: ARG002
+        self._next_key = 1
+        return self._device_rows.begin_tree(self._quantized, rows, None)
+
+    def _stop_helpers(self) -> None:
+        """Do nothing: there are no helper threads."""
+
+    def _sum_histogram(self, node: Node, out: Integers | None = None) -> Integers:
+        assert out is None
+        rows, search = self._device_rows, self._search
+        rows.fill(0, node.buffer, node.low, node.high)
+        sums = np.zeros((int(search.start[-1]), 2), np.int64)
+        sums[self._sent_bins] = rows.bins(0, 0, 256 * rows.n_bins.size)[self._device_bins]
+        return sums
+
+    def _partition(self, node: Node) -> int:
+        assert node.split is not None
+        lists, goes_left = (node.buffer, 1 - node.buffer), self._search.left_codes(node.split)
+        given = (node.low, node.high), lists, node.split.feature, goes_left
+        return node.low + self._device_rows.partition(*given)
+
+
+class MachineTreeSearch(DeviceTreeSearch):
+    """Grows a tree for each pull together with other workers; pulls and values are on the CPU."""
+
+    on_device = False
+
+    def _build_grower(self, monotone: Signs, categorical: Flags) -> None:
+        assert self._context.local_device is not None
+        self._device = self._context.local_device
+        self._device_rows = DeviceRows(
+            self._device, self._table, self._features, monotone, categorical
+        )
+        n_bins = self._device_rows.n_bins
+        search = SplitSearch(first_bins(n_bins), n_bins, monotone, categorical)
+        self._grower = MachineTreeGrower(self._device_rows, search, self._context)
+
+    def fit(
+        self,
+        pull: Floats,
+        weight: Floats,
+        allowed: Flags | None = None,
+        *,
+        rows: float | None = None,
+    ) -> SearchResult | None:
+        """Grow a tree for ``pull / weight``; return None if no split has a gain."""
+        return TreeSearch.fit(self, pull, weight, allowed, rows=rows)
+
+    def _quantize(self, pull: Floats, weight: Floats) -> QuantizedRows | None:
+        plan = shared_quantization(pull, weight, self._context, wide=self._wide)
+        if plan is None:
+            return None
+        self._pull_and_weight = self._device.put(pull), self._device.put(weight)
+        return self._device_rows.quantize_by(plan, *self._pull_and_weight)
+
+    def _leaf_sums(
+        self,
+        grown: GrownTree,
+        quantized: QuantizedRows,
+        pull: Floats,  # noqa: ARG002
+        weight: Floats,  # noqa: ARG002
+    ) -> tuple[Floats, Floats]:
+        return super()._leaf_sums(grown, quantized, *self._pull_and_weight)
+
+    def _row_values(self, grown: GrownTree, value: Floats, sampled: bool) -> Floats:
+        return self._device.get(super()._row_values(grown, value, sampled))
+
+
+# -- Prediction of trees on a GPU, with the same bits as on the CPU ------------------------------
+
+
+# Bytes of shared memory for the rows of a thread block (so that two fit on a multiprocessor), and
+# most and fewest rows of a thread block.
+SHARED_BYTES, MAX_BLOCK_ROWS, MIN_BLOCK_ROWS = 100 * 1024, 256, 32
+# A node: the threshold of a split or the weighted value of a leaf (feature -1), the split's feature
+# and children, and whether missing values go right. As in `kernels.cu`.
+NODE = np.dtype([("number", "f8"), ("feature", "i4"), ("left", "i4"), ("right", "i4"),
+                 ("missing", "i4")])  # fmt: skip
+
+
+class DeviceForest:
+    """Trees with their weights, laid out for prediction on a device.
+
+    Parameters
+    ----------
+    device : Device
+    weak_rankers, weights : of an ensemble; all weak rankers must be trees without categories
+    """
+
+    def __init__(
+        self, device: Device, weak_rankers: Sequence[WeakRanker], weights: Sequence[float]
+    ):
+        trees = [each for each in weak_rankers if isinstance(each, Tree) and not each.categories]
+        if len(trees) < len(weak_rankers):
+            raise ValueError(
+                "only trees without categories score arrays on a GPU; copy X to the CPU, for "
+                "example by X.get()"
+            )
+        self._device, self._trees = device, len(trees)
+        features = np.array(sorted({f for tree in trees for f in tree.features}), np.int64)
+        parts = [_nodes(*each, features) for each in zip(trees, weights, strict=True)]
+        self._n_features = features.size
+        self._features = device.put(features)
+        self._start = device.put(np.cumsum([0, *map(len, parts)]))
+        self._nodes = device.put(np.concatenate([np.zeros(0, NODE), *parts]).view(np.uint8))
+
+    def scores(self, X: Any) -> Any:
+        """Return the scores of the rows of an array on the device, in O(depth) per tree and row."""
+        single = X.dtype == np.float32
+        X = self._device.arrays.ascontiguousarray(X, np.float32 if single else np.float64)
+        row_bytes = X.dtype.itemsize * (self._n_features | 1)  # odd: avoids bank conflicts
+        rows = min(MAX_BLOCK_ROWS, SHARED_BYTES // row_bytes // 32 * 32)
+        if rows < MIN_BLOCK_ROWS:
+            raise ValueError(
+                f"the model reads {self._n_features} features, too many for scoring on a GPU; copy "
+                "X to the CPU"
+            )
+        scores = self._device.zeros(X.shape[0])
+        if X.shape[0]:
+            self._device.launch(
+                "score_singles" if single else "score_doubles", -(-X.shape[0] // rows), rows,
+                np.int64(X.shape[0]), np.int64(X.shape[1]), X, self._n_features, self._features,
+                self._trees, self._start, self._nodes, scores, shared=rows * row_bytes,
+            )  # fmt: skip
+        return scores
+
+
+def _nodes(tree: Tree, weight: float, features: Any) -> Any:
+    """Return the splits of a tree, then its leaves, as an array of `NODE`."""
+    splits = len(tree.split_feature)
+    nodes = np.zeros(2 * splits + 1, NODE)
+    nodes["feature"] = -1
+    nodes["feature"][:splits] = np.searchsorted(features, tree.split_feature)
+    nodes["number"][:splits] = tree.threshold
+    nodes["number"][splits:] = weight * np.array(tree.value)
+    for side in ("left", "right"):
+        nodes[side][:splits] = [c if c >= 0 else splits - 1 - c for c in getattr(tree, side)]
+    nodes["missing"][:splits] = [not left for left in tree.missing_left]
+    return nodes

@@ -1,7 +1,7 @@
 """Pairwise interactions: detection of interacting features, and pair terms as weak rankers.
 
 Both use a coarse `Grid` of the features and two-dimensional histograms of pull and weight
-(`precede.engine.histograms.feature_pairs`).
+(`precede.engine.histograms`).
 
 *Detection* (`interaction_strengths`) follows FAST (Lou et al. 2013): for each pair of features,
 each pair of cuts divides the rows into four quadrants. With pull P, weight W and
@@ -30,12 +30,12 @@ from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers
 from precede.engine.compiling import INNER
+from precede.engine.device_histograms import DeviceTriples
 from precede.engine.exact import all_reduce_sum, exact_sum
 from precede.engine.execution import Context, is_small
-from precede.engine.histograms.columns import Histograms
-from precede.engine.histograms.device_feature_pairs import DeviceTriples
-from precede.engine.histograms.feature_pairs import (
+from precede.engine.histograms import (
     SIDE,
+    Histograms,
     PairWords,
     pair_sums,
     pair_words,

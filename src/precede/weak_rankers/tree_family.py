@@ -17,19 +17,24 @@ import numpy as np
 from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers, Keys, Rows, Signs
-from precede.engine.exact import all_reduce_sum, exact_sum
+from precede.engine.exact import all_reduce_sum, exact_sum, hash_keys
 from precede.engine.execution import Context, is_small
-from precede.engine.hashing import hash_keys
-from precede.engine.histograms.nodes import RowHistograms
 from precede.engine.parameters import check_integer, check_range
 from precede.engine.pull import HESSIANS, Pull
 from precede.engine.quantization import QuantizedRows, power_factors, quantize_rows
 from precede.engine.table import Table
+from precede.engine.tree_histograms import RowHistograms
 from precede.judgments import column_numbers, columns_in_order
 from precede.weak_rankers.base import Family, SearchResult, monotone_signs
 from precede.weak_rankers.regressors import RegressionSearch, check_targets
-from precede.weak_rankers.splits import Rules, SplitSearch, leaf_values
-from precede.weak_rankers.tree_grower import AllowedFeatures, GrownTree, TreeGrower
+from precede.weak_rankers.tree_grower import (
+    AllowedFeatures,
+    GrownTree,
+    Rules,
+    SplitSearch,
+    TreeGrower,
+    leaf_values,
+)
 from precede.weak_rankers.trees import Tree
 
 __all__ = [
@@ -183,7 +188,7 @@ class Trees(Family):
 
             return DeviceTreeSearch(self, table, context)
         if context is not None and context.local_device is not None:
-            from precede.weak_rankers.device_machines import MachineTreeSearch  # noqa: PLC0415  (ditto)
+            from precede.weak_rankers.device_trees import MachineTreeSearch  # noqa: PLC0415  (ditto)
 
             return MachineTreeSearch(self, table, context)
         return TreeSearch(self, table, context or Context(1))

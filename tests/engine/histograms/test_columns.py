@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import strategies as some
+from precede.engine.exact import least_tied
 from precede.engine.execution import Context
-from precede.engine.histograms.columns import (
+from precede.engine.histograms import (
     Histograms,
     best_cuts,
     search_by_bound,
     suffix_sums,
 )
 from precede.engine.table import Table
-from precede.engine.ties import least_tied
 
 TABLES = st.integers(1, 12).flatmap(some.tables)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
+from precede.engine import device_histograms
+from precede.engine.device_histograms import DeviceColumns
 from precede.engine.exact import SCALE
-from precede.engine.histograms import device_columns
-from precede.engine.histograms.device_columns import DeviceColumns
 from precede.engine.table import Table
 
 pytestmark = needs_compiler
@@ -15,7 +15,7 @@ pytestmark = needs_compiler
 @pytest.mark.parametrize("features", [1, 5, 33])
 @pytest.mark.parametrize("min_rows", [1, 500])
 def test_sums_equal_naive_sums(monkeypatch, features, min_rows):
-    monkeypatch.setattr(device_columns, "MIN_BLOCK_ROWS", min_rows)
+    monkeypatch.setattr(device_histograms, "MIN_BLOCK_ROWS", min_rows)
     rng = np.random.default_rng(features)
     X = rng.integers(0, 9, (700, features)).astype(float)
     X[rng.random(X.shape) < 0.1] = np.nan

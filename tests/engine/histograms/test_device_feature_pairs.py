@@ -5,10 +5,10 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import GlassBoxRanker
+from precede.engine import device_histograms
+from precede.engine.device_histograms import DeviceTriples
 from precede.engine.execution import Context
-from precede.engine.histograms import device_feature_pairs
-from precede.engine.histograms.device_feature_pairs import DeviceTriples
-from precede.engine.histograms.feature_pairs import pair_words, triple_cover, triple_sums
+from precede.engine.histograms import pair_words, triple_cover, triple_sums
 from precede.engine.table import Table
 from precede.estimator import base
 from precede.weak_rankers.interactions import interaction_strengths
@@ -19,8 +19,8 @@ pytestmark = needs_compiler
 @pytest.mark.parametrize("features", [1, 2, 4, 7, 9])
 @pytest.mark.parametrize("most", [64, 1 << 16])
 def test_sums(monkeypatch, features, most):
-    monkeypatch.setattr(device_feature_pairs, "MAX_BLOCK_ROWS", most)
-    monkeypatch.setattr(device_feature_pairs, "MAX_TRIPLES", 5)
+    monkeypatch.setattr(device_histograms, "MAX_BLOCK_ROWS", most)
+    monkeypatch.setattr(device_histograms, "MAX_TRIPLES", 5)
     rng = np.random.default_rng(features)
     codes = rng.integers(0, 16, (features, 500)).astype(np.uint8)
     words = pair_words(rng.normal(size=500), rng.exponential(size=500), Context(1)).words

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from precede.engine.execution import Context
-from precede.engine.histograms.feature_pairs import pair_sums, pair_words, triple_cover, triple_sums
+from precede.engine.histograms import pair_sums, pair_words, triple_cover, triple_sums
 
 
 @pytest.mark.parametrize("count", range(2, 40))

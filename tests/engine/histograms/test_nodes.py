@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import strategies as some
+from precede.engine import tree_histograms
 from precede.engine.execution import MIN_PARALLEL_WORK, Context
-from precede.engine.histograms import nodes
-from precede.engine.histograms.nodes import RowHistograms, count_left, partition_rows
 from precede.engine.quantization import quantize_rows
 from precede.engine.table import Table
+from precede.engine.tree_histograms import RowHistograms, count_left, partition_rows
 
 TABLES = st.integers(1, 12).flatmap(some.tables)
 
@@ -48,7 +48,7 @@ def test_wide_and_packed_rounds_alternate(jobs, monkeypatch):
     table, rows = Table.build(rng.normal(size=(500, 3))), np.arange(500, dtype=np.int32)
     pull, weight = rng.integers(-9, 10, 500).astype(float), rng.integers(1, 5, 500).astype(float)
     monkeypatch.setitem(MIN_PARALLEL_WORK, "cells", 1)
-    monkeypatch.setattr(nodes, "MIN_BLOCK_ROWS", 0)
+    monkeypatch.setattr(tree_histograms, "MIN_BLOCK_ROWS", 0)
     for order in ((False, True, False), (True, False, True)):
         with Context(jobs) as context:
             histograms = RowHistograms(table, np.arange(3), context)
@@ -81,7 +81,7 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
     packed = None if wide else numbers.packed[rows]
     with pytest.MonkeyPatch.context() as patch, Context(jobs) as context:
         patch.setitem(MIN_PARALLEL_WORK, "cells", 1)
-        patch.setattr(nodes, "MIN_BLOCK_ROWS", 10**6 if form == "few rows" else 0)
+        patch.setattr(tree_histograms, "MIN_BLOCK_ROWS", 10**6 if form == "few rows" else 0)
         histograms = RowHistograms(table, features, context)
         bins = bins_of(histograms)
         for _ in range(3):  # nothing is left of an earlier sum

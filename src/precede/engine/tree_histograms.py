@@ -20,7 +20,7 @@ child, in O(bins), and exact since all sums are integers::
                    larger child         = node - smaller child    (overwrites that of the node)
     search         best split of either child, from its histogram
 
-The kernel does this in phases, which threads share (see `precede.engine.thread_team`)::
+The kernel does this in phases, which threads share (see `precede.engine.execution`)::
 
     NOT_STARTED -> COUNT -> PARTITION -> FILL -> SEARCH -> FINISHED
                                          |  ^
@@ -67,27 +67,22 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers, Rows, Signs
 from precede.engine.compiling import INNER
-from precede.engine.execution import Context, is_small
-from precede.engine.histograms.columns import GROUP_SIZE
+from precede.engine.execution import (
+    Context,
+    add,
+    add_two,
+    is_small,
+    load,
+    new_control_block,
+    sched_yield,
+    store,
+)
+from precede.engine.histograms import GROUP_SIZE
 from precede.engine.portable_kernels import fmax, fmin
 from precede.engine.quantization import QuantizedRows
-from precede.engine.thread_team import add, add_two, load, new_control_block, sched_yield, store
 
 if TYPE_CHECKING:
     from precede.engine.table import Table
-
-__all__ = [
-    "ROUNDING",
-    "NodeSplitter",
-    "RowHistograms",
-    "best_split",
-    "count_left",
-    "first_bins",
-    "left_categories",
-    "partition_rows",
-    "penalized_value",
-    "penalized_values",
-]
 
 
 # Gains below this share of the children's leaf scores are rounding errors.
@@ -111,7 +106,7 @@ NOT_STARTED, COUNT, PARTITION, FILL, FLUSH, SEARCH, FINISHED = range(-2, 5)
 SUM_NONE, SUM_WIDE, SUM_UNPACKED, SUM_DENSE, SUM_SCATTERED = range(-1, 4)
 # Roles of a call of the kernel.
 SPLIT_NODE, HELP, GROW_TREE = range(3)
-# Entries of the control block, see `precede.engine.thread_team`.
+# Entries of the control block, see `precede.engine.execution`.
 TICKET, TASKS_DONE, STOP, PHASE = 0, 8, 16, 24
 
 # The split of a node. Rows low..high of the list `source` are partitioned at `middle` of the other
@@ -137,8 +132,8 @@ CANDIDATE = np.dtype([("score", "f8")] + [
 ])  # fmt: skip
 # Output fields of a `CHILD` before the search.
 NOT_SEARCHED = 0.0, 0.0, -1, -1, 0, 0, 0, 0.0, 0.0, 0.0
-# Constraints on splits, see `precede.weak_rankers.splits.Rules`; `plain` is 1 if alpha is 0 and no
-# feature has a monotone constraint, so that leaf scores are ``P² / (W + lambda)``.
+# Constraints on splits, see `precede.weak_rankers.tree_grower.Rules`; `plain` is 1 if alpha is 0
+# and no feature has a monotone constraint, so that leaf scores are ``P² / (W + lambda)``.
 RULES = np.dtype([
     ("pull_unit", "f8"), ("weight_unit", "f8"), ("count_bits", "i8"), ("penalty", "f8"),
     ("alpha", "f8"), ("smooth", "f8"), ("min_count", "i8"), ("min_weight", "f8"),
@@ -369,7 +364,7 @@ class NodeSplitter:
     lists : two lists of row numbers; a split partitions rows from one into the other
     columns : codes by column as one array, the offset of each feature's column, and the step from
         one row to the next
-    directions, categorical : see `precede.weak_rankers.splits.SplitSearch`
+    directions, categorical : see `precede.weak_rankers.tree_grower.SplitSearch`
     context : Context
     """
 

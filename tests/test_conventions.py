@@ -536,7 +536,7 @@ def test_only_the_loop_and_trainers_made_of_trainers_boost_a_round():
     }
     assert found == {
         ("boosting/loop.py", "_loop"),
-        ("boosting/bagging.py", "boost_round"),
+        ("boosting/trainer.py", "boost_round"),
         ("boosting/selection.py", "boost_round"),
     }
 

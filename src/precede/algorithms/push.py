@@ -12,9 +12,8 @@ from sklearn.base import clone
 
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.history import Progress, Stop
-from precede.boosting.loop import INTERRUPTED, Result
+from precede.boosting.loop import INTERRUPTED, ProgressBar, Result
 from precede.boosting.monitors import monitored_metrics
-from precede.boosting.progress import ProgressBar
 from precede.boosting.resampling import Resampler
 from precede.boosting.steps import ExactStep
 from precede.engine.arrays import Floats

@@ -9,13 +9,13 @@ from .history import NoProgress as NoProgress
 from .history import Progress as Progress
 from .history import Rounds as Rounds
 from .history import Stop as Stop
+from .loop import ProgressBar as ProgressBar
 from .loop import Result as Result
 from .loop import run as run
 from .loop import run_rounds as run_rounds
 from .monitors import check_metric_names as check_metric_names
 from .monitors import monitored_metrics as monitored_metrics
 from .monitors import pairs_in_order as pairs_in_order
-from .progress import ProgressBar as ProgressBar
 from .steps import BoundStep as BoundStep
 from .steps import ExactStep as ExactStep
 from .steps import LineSearch as LineSearch

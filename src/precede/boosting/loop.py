@@ -6,20 +6,27 @@ monitors, records history and time, and handles Ctrl-C.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import History, Monitor, Progress
 from precede.boosting.trainer import PERFECT, Trainer
 from precede.engine.arrays import Floats
+from precede.engine.parameters import find_auto_parameters
 from precede.engine.training_data import TrainingData
 from precede.model import Ensemble
 from precede.risks.base import State
 
-__all__ = ["INTERRUPTED", "Result", "asked_to_stop", "run", "run_rounds"]
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from precede.estimator import BaseRanker, FitContext
+    from precede.risks.base import State
+
 
 INTERRUPTED = "interrupted"
 
@@ -113,3 +120,122 @@ def asked_to_stop(
     """Call every callback with the round; return whether one of them asked to stop."""
     progress = Progress(len(history), history, ensemble)
     return any([callback(progress) is True for callback in callbacks])
+
+
+# -- Support for scikit-learn's callbacks, set by ``model.set_callbacks(...)`` -------------------
+#
+# The fit is a task and each round one of its subtasks. A callback that returns True at the end of a
+# round stops the fit, as a function in ``callbacks=`` does.
+
+
+class CallbackBridge:
+    """Forward the rounds of a fit to scikit-learn's callback context."""
+
+    def __init__(self, estimator: BaseRanker, X: Any, y: Any):
+        self._estimator = estimator
+        self._given = {"X": X, "y": y}
+        rounds = (
+            None if "n_estimators" in find_auto_parameters(estimator) else estimator.n_estimators
+        )
+        self._context = estimator._init_callback_context(max_subtasks=rounds)
+        self._context.call_on_fit_task_begin(estimator=estimator, **self._given)
+
+    def rounds(self, task: FitContext) -> list[Callable[[Progress], bool]]:
+        """Return the functions to call after every round; none without callbacks."""
+        if not getattr(self._estimator, "_skl_callbacks", None):
+            return []
+
+        def notify(progress: Progress) -> bool:
+            round_ = self._context.subcontext(task_name="round")
+            round_.call_on_fit_task_begin(estimator=self._estimator, **self._given)
+            return round_.call_on_fit_task_end(
+                estimator=self._estimator,
+                reconstruction_attributes=lambda: self._fitted(progress, task),
+                **self._given,
+            )
+
+        return [notify]
+
+    def _fitted(self, progress: Progress, task: FitContext) -> dict[str, Any]:
+        """Return the fitted attributes as if the fit had ended with this round."""
+        so_far = copy.copy(self._estimator)
+        ensemble = progress.ensemble.first(len(progress.ensemble))
+        state = cast("State", None)  # unused by estimators that support callbacks
+        so_far._set_fitted_attributes(
+            Result(ensemble, progress.history[:], state, "under way"), task
+        )
+        return {name: value for name, value in vars(so_far).items() if name.endswith("_")}
+
+    def end(self) -> None:
+        """Report the end of the fit."""
+        fitted = {n: v for n, v in vars(self._estimator).items() if n.endswith("_")}
+        self._context.call_on_fit_task_end(
+            estimator=self._estimator, reconstruction_attributes=lambda: fitted, **self._given
+        )
+
+
+# -- A progress bar on stderr, drawn by rich, as a callback of the boosting loop -----------------
+
+
+class ProgressBar:
+    """Show rounds, risk, evaluation metrics and the time left while a fit runs.
+
+    Used as a context manager around the loop and as one of its callbacks. With
+    ``verbose=0`` it shows nothing and costs nothing.
+
+    >>> with ProgressBar("RankBoost", rounds=10, verbose=0) as bar:
+    ...     bar.callbacks([])
+    []
+    """
+
+    def __init__(self, name: str, *, rounds: int, done: int = 0, verbose: int = 1):
+        self._name, self._rounds, self._done, self._verbose = name, rounds, done, verbose
+        self._bar: Any = None
+        self._task: Any = None
+
+    def callbacks(
+        self, others: Sequence[Callable[[Progress], Any]] | None
+    ) -> list[Callable[[Progress], Any]]:
+        """Return the given callbacks, and the bar if it is shown."""
+        return [*(others or ()), *([self] if self._verbose > 0 else [])]
+
+    def __enter__(self) -> Self:
+        if self._verbose > 0:
+            self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _open(self) -> None:
+        from rich import progress  # noqa: PLC0415  (only if shown)
+        from rich.console import Console  # noqa: PLC0415
+
+        self._bar = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(),
+            progress.TextColumn("{task.completed}/{task.total}"),
+            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[shown]}", markup=False),
+            console=Console(stderr=True, emoji=False),
+        )
+        self._task = self._bar.add_task(
+            self._name, total=self._rounds, completed=self._done, shown=""
+        )
+        self._bar.start()
+
+    def advance(self) -> None:
+        """Advance by one step, for work without rounds."""
+        if self._bar is not None:
+            self._bar.advance(self._task)
+
+    def __call__(self, progress: Progress) -> None:
+        """Show the last round."""
+        last = progress.history[-1]
+        shown = [f"{name} {last[name]:.4g}" for name in ("risk", "gap") if name in last]
+        if "lower" in last:
+            shown.append(f"best margin in [{last['lower']:.4f}, {last['upper']:.4f}]")
+        shown += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
+        text = "".join(filter(str.isprintable, "  ".join(shown)))  # names may hold escape codes
+        self._bar.update(self._task, completed=progress.round, shown=text)

@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precede.boosting.history import History, Monitor, Rounds
-from precede.boosting.loop import run_rounds
+from precede.boosting.loop import ProgressBar, run_rounds
 from precede.boosting.monitors import monitored_metrics
-from precede.boosting.progress import ProgressBar
 from precede.boosting.resampling import Resampler, TooFewError, split_judgments
 from precede.boosting.trainer import Round, Trainer
 from precede.engine.arrays import Flags, Floats, Keys

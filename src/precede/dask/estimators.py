@@ -31,8 +31,7 @@ from precede.algorithms.rankboost import RankBoost
 from precede.algorithms.smooth_margin import SmoothMarginRanker
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.history import History, Monitor, Progress, Scoring
-from precede.boosting.loop import asked_to_stop
-from precede.boosting.progress import ProgressBar
+from precede.boosting.loop import ProgressBar, asked_to_stop
 from precede.dask.blocks import (
     ExplicitPairs,
     GlobalTotals,

@@ -21,12 +21,10 @@ import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import RegressorTags, check_random_state
 
-from precede.boosting.callbacks import CallbackBridge
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import EarlyStopping, History, Monitor, Progress, Rounds, Stop
-from precede.boosting.loop import INTERRUPTED, Result, run_rounds
+from precede.boosting.loop import INTERRUPTED, CallbackBridge, ProgressBar, Result, run_rounds
 from precede.boosting.monitors import check_metric_names, monitored_metrics
-from precede.boosting.progress import ProgressBar
 from precede.boosting.trainer import Trainer
 from precede.engine.arrays import Array, Floats
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
@@ -495,8 +493,8 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
     def _bagged_trainer(self, task: FitContext, stop: Stop) -> Trainer:
         """Return a trainer of `_n_bags` models, each on a bootstrap sample of the queries."""
-        from precede.boosting.bagging import Bagged  # noqa: PLC0415  (not in every fit)
         from precede.boosting.resampling import Resampler  # noqa: PLC0415
+        from precede.boosting.trainer import Bagged  # noqa: PLC0415  (not in every fit)
 
         seeds = np.random.RandomState(self._seed()).randint(2**31 - 1, size=(self._n_bags, 2))
         judgments = self.judgments_to_learn(task.judgments)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from precede import BoostedRanker, DiskTable, GlassBoxRanker, RankBoost, write_table
-from precede.files.disk import FIELDS, _signed
+from precede.files.disk import METADATA_FILE, _encode_metadata
 
 ROWS, BINS = 60, 9
 TREES = dict(num_leaves=4, min_child_samples=1, max_bins=BINS, n_estimators=2, n_jobs=1)
@@ -52,11 +52,11 @@ def write_all(folder):
 
 def damage(path, rng):
     """Change some numbers of some members; usually with checksums that agree."""
-    fields = json.loads((path / FIELDS).read_text())
+    fields = json.loads((path / METADATA_FILE).read_text())
     del fields["checksum"]
     for _ in range(rng.integers(1, 3)):
-        name = rng.choice([*fields["members"], "codes", "codes", FIELDS])
-        if name == FIELDS:
+        name = rng.choice([*fields["members"], "codes", "codes", METADATA_FILE])
+        if name == METADATA_FILE:
             key = rng.choice([key for key in fields if key != "members"])
             old, new = fields[key], NUMBERS[rng.integers(len(NUMBERS))]
             scaled = isinstance(old, float) and rng.random() < 0.5
@@ -74,7 +74,7 @@ def damage(path, rng):
                 np.copyto(flat, flat[::-1].copy()) if rng.random() < 0.3 else flat[at:].sort()
         np.save(path / f"{name}.npy", array)
         fields["members"][name]["checksum"] = zlib.crc32((path / f"{name}.npy").read_bytes())
-    (path / FIELDS).write_bytes(_signed(fields))
+    (path / METADATA_FILE).write_bytes(_encode_metadata(fields))
 
 
 def attempt(path, model, verify):

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 from precede import DiskTable, RankBoost, load, write_table
 from precede.boosting.steps import SmoothedStepWarning
-from precede.files.blocks import read_blocks, table_of_file
-from precede.files.disk import FIELDS, _signed
+from precede.files.blocks import read_blocks, write_table_of_file
+from precede.files.disk import METADATA_FILE, _encode_metadata
 from precede.files.tables import Data, read, read_groups, read_numbers, read_pairs, write
 from precede.files.trec import read_qrels, read_run, write_qrels, write_run
 
@@ -63,7 +63,7 @@ def blocks(path):
 
 def fit_of_file(path):
     """From a file to a table on disk, as the command line does for large files."""
-    table, _ = table_of_file(path.parent / "made.table", path)
+    table, _ = write_table_of_file(path.parent / "made.table", path)
     return RankBoost(n_estimators=1).fit(table)
 
 
@@ -89,13 +89,13 @@ def scores_of_model(path):
 
 def sign(path):
     """Write the checksum of a member of a table on disk into the JSON file, or its own there."""
-    fields_path = path.parent / FIELDS
+    fields_path = path.parent / METADATA_FILE
     try:
         fields = json.loads(fields_path.read_bytes())
         fields.pop("checksum", None)
         if path != fields_path:
             fields["members"][path.stem]["checksum"] = zlib.crc32(path.read_bytes())
-        fields_path.write_bytes(_signed(fields))
+        fields_path.write_bytes(_encode_metadata(fields))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
 
@@ -137,7 +137,7 @@ CASES = [
     Case(pairs, "d.pairs", "d.pairs"),
     Case(weights, "d.weight", "d.weight"),
     *(Case(reader, f"table/{name}", f"table/{name}")
-      for name in (FIELDS, "codes.npy", "order.npy", "level_start.npy", "cuts.npy")
+      for name in (METADATA_FILE, "codes.npy", "order.npy", "level_start.npy", "cuts.npy")
       for reader in (fit_of_table, fit_of_signed_table)),
     Case(fit_from_checkpoint, "checkpoint", "checkpoint"),
     Case(scores_of_model, "model.json", "model.json"),

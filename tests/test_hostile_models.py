@@ -37,7 +37,7 @@ from precede import (
     tune,
 )
 from precede.explain.contributions import explain
-from precede.model import MOST_BYTES, Ensemble
+from precede.model import MIN_UNPACKED_LIMIT, Ensemble
 
 TESTS = Path(__file__).parent
 ORIGINAL = {path.stem: json.loads(path.read_text()) for path in hostile.MODELS}
@@ -301,9 +301,9 @@ def test_a_packed_model_is_a_model(path):
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(path, start):
     with gzip.open(path, "wb", compresslevel=1) as packer:
         packer.write(start)
-        for _ in range(4 * MOST_BYTES >> 22):
+        for _ in range(4 * MIN_UNPACKED_LIMIT >> 22):
             packer.write(bytes(1 << 22))
-    assert path.stat().st_size < MOST_BYTES / 20
+    assert path.stat().st_size < MIN_UNPACKED_LIMIT / 20
     refused_at_once(path, r"unpacks to more than 100 times its size|does not begin", seconds=30)
 
 

@@ -1,11 +1,11 @@
-"""What is known about the order of items: grades, queries, pairs, weights, labels.
+"""Judgments about the order of items: grades, queries, pairs, weights, labels.
 
-A `Judgments` is a target that scikit-learn can slice. `Judgments.to_layout` turns it into an
-`QueryLayout`: rows sorted by query and grade, so that every run of equal grade is a slice and
-the sums over pairs become sums over runs. Nothing here ever lists the pairs of graded labels.
+A `Judgments` is a target that scikit-learn can slice. `Judgments.to_layout` turns it into a
+`QueryLayout`: rows sorted by query and grade, so that every relevance level is a slice and sums
+over pairs become sums over levels. The pairs of graded labels are never enumerated.
 
-This is the only module that checks y, qid, group, pairs, weights, scores and feature names; every
-refusal names the value and the remedy.
+Only this module checks y, qid, group, pairs, weights, scores and feature names; every error names
+the value and the remedy.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from precede.engine.query_layout import (
 __all__ = ["Judgments"]
 
 
-# What a `Judgments` is made of.
+# Attributes of a `Judgments`.
 _FIELDS = (
     "grade", "qid", "pairs", "pair_weight", "pair_margin", "ties", "tie_weight", "weight", "label",
 )  # fmt: skip
 
 
 class Judgments:
-    """What is known about the order of n items, sliceable row by row.
+    """Judgments about the order of n items, sliceable row by row.
 
     Item i should rank above item k (a *crucial pair*) when both belong to the same query
     and ``grade[i] > grade[k]``, or when ``(i, k)`` is listed in `pairs`. Both kinds may be
@@ -249,7 +249,7 @@ class Judgments:
         )
 
     def as_one_query(self) -> Judgments:
-        """Give the same grades without queries: every row is compared with every other.
+        """Return the same grades without queries: every row is compared with every other.
 
         >>> Judgments([1, 0, 1, 0], qid=["a", "a", "b", "b"]).as_one_query().n_pairs
         4
@@ -257,7 +257,7 @@ class Judgments:
         return self._with(qid=None)
 
     def _with(self, **changes: Any) -> Judgments:
-        """Copy with some of the fields changed."""
+        """Return a copy with some of the fields changed."""
         fields = {name: getattr(self, name) for name in _FIELDS}
         return Judgments(**fields | changes, n=self._n)
 
@@ -267,13 +267,13 @@ class Judgments:
     def _sliced_pairs(
         self, listed: Integers | None, of_pairs: tuple[Floats | None, ...], index: Integers
     ) -> tuple[Any, ...]:
-        """Pairs of which both rows are kept, renumbered, and their numbers (weights, margins)."""
+        """Return the pairs of which both rows are kept, renumbered, with weights and margins."""
         if listed is None:
             return (None,) * (1 + len(of_pairs))
         copies = np.bincount(index, minlength=self._n)
         kept = (copies[listed[:, 0]] > 0) & (copies[listed[:, 1]] > 0)
         pairs = listed[kept]
-        # Rows grouped by what they are copies of: the copies of row r stand at
+        # New rows grouped by their old row: the copies of row r are
         # by_row[first[r] : first[r] + copies[r]].
         by_row = np.argsort(index, kind="stable")
         first = np.concatenate([[0], np.cumsum(copies)[:-1]])
@@ -309,7 +309,7 @@ class Judgments:
         return listed + unweighted.to_layout().count_graded_pairs()
 
     def pairs_of(self, query: Any = None) -> Iterator[tuple[int, int]]:
-        """List the crucial pairs of one query, for tests and for the curious: O(n²)."""
+        """Enumerate the crucial pairs of one query: O(n²)."""
         inside = np.ones(self._n, bool) if self.qid is None else self.qid == query
         rows = np.flatnonzero(inside)
         if self.grade is not None:
@@ -324,12 +324,12 @@ class Judgments:
         Parameters
         ----------
         balance : {"pairs", "queries", "items"}
-            Whether every pair weighs the same, or every query does (its pairs share a total of
-            1), or every item (they share the number of items of the query that take part in
-            a pair, which is between the two); a listed pair belongs to the query of its loser,
+            Whether every pair weighs the same, every query does (its pairs share a total of 1),
+            or every item (the pairs of a query share the number of its items that occur in a
+            pair, which is between the two); an explicit pair belongs to the query of its loser,
             and so does each half of a tie.
         labeled : bool
-            Whether rows that have a label but no pair are arranged too.
+            Whether to include rows that have a label but no pair.
 
         Notes
         -----
@@ -340,7 +340,7 @@ class Judgments:
     # -- helpers ---------------------------------------------------------------------------
 
     def _query(self) -> Integers:
-        """Give queries the numbers 0, 1, ... in the order of their identifiers."""
+        """Number the queries 0, 1, ... in the order of their identifiers."""
         if self.qid is None:
             return np.zeros(self._n, np.int64)
         return number_queries(self.qid)[0]
@@ -366,7 +366,7 @@ class Judgments:
 
 
 def _given(values: ArrayLike | None, name: str) -> Floats | None:
-    """Return grades or labels, NaN where a row has none, in an array of their own."""
+    """Return a copy of grades or labels, with NaN for missing ones."""
     if values is None:
         return None
     return np.array(check_column(values, name, missing=True, empty=True))
@@ -375,7 +375,7 @@ def _given(values: ArrayLike | None, name: str) -> Floats | None:
 def _graded(
     values: Any, grade_order: Sequence[Any] | None = None, name: str = "grade"
 ) -> Floats | None:
-    """Return grades as numbers; those of an ordered categorical, or with an order, from 0."""
+    """Return grades as numbers; ordered categories, or values with an order, count from 0."""
     ordered = _ordered_codes(values)
     if grade_order is not None:
         return _in_order(values, grade_order, name)
@@ -387,7 +387,7 @@ def _graded(
 
 
 def _in_order(values: Any, grade_order: Sequence[Any], name: str) -> Floats:
-    """Return the position of every value in the order; NaN where a value is missing."""
+    """Return the position of every value in the order; NaN for a missing value."""
     if values is None:
         raise ValueError("grade_order is given without grade; give the grades as well")
     if isinstance(grade_order, str) or not isinstance(grade_order, Iterable):
@@ -407,7 +407,7 @@ def _in_order(values: Any, grade_order: Sequence[Any], name: str) -> Floats:
 
 
 def _ordered_codes(values: Any) -> tuple[Floats, Array] | None:
-    """Codes (NaN is missing) and categories of pandas' ordered categorical or polars' Enum."""
+    """Return codes (NaN is missing) and categories of an ordered categorical or polars Enum."""
     kind: Any = getattr(values, "dtype", None)
     if getattr(kind, "ordered", False):
         codes = np.asarray(getattr(values, "cat", values).codes, np.float64)
@@ -419,7 +419,7 @@ def _ordered_codes(values: Any) -> tuple[Floats, Array] | None:
 
 
 def _kinds_of_text(values: Any) -> NDArray[np.str_]:
-    """Return the different texts, if there are some that are no numbers."""
+    """Return the distinct texts if some of the values are not numbers."""
     none = np.zeros(0, np.str_)
     try:
         array = np.asarray(values)
@@ -455,7 +455,7 @@ def to_numbers(values: Any, name: str) -> Floats:
         array = np.asarray(values)
         if array.dtype.kind == "c":
             raise ValueError("some are complex")
-        # A column of pandas' nullable kinds, an array of objects, knows how to become numbers.
+        # Nullable columns of pandas become arrays of objects, but convert to numbers themselves.
         return np.asarray(values if array.dtype.kind == "O" else array, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
@@ -521,7 +521,7 @@ def check_weights(values: Any, name: str, rows: int | None = None) -> Floats:
 
 
 def sample_weights(sample_weight: Any, rows: int, name: str = "sample_weight") -> Floats | None:
-    """Weights of the rows; a single number stands for all of them."""
+    """Return the weights of the rows; a single number stands for all of them."""
     if sample_weight is None:
         return None
     if np.ndim(to_numbers(sample_weight, name)) == 0:
@@ -545,7 +545,7 @@ def _as_array(values: ArrayLike, name: str) -> Array:
 
 
 def check_labels(values: Any, name: str, rows: int | None = None) -> Array:
-    """Return one label per row, of any kind (numbers, text, dates), or say what is wrong.
+    """Return one label per row, of any type (numbers, text, dates), or say what is wrong.
 
     >>> check_labels(["good", "bad"], "y", rows=2).tolist()
     ['good', 'bad']
@@ -602,12 +602,12 @@ def _refuse_missing(array: Array, name: str, what: str) -> None:
 
 
 def _count(number: int, noun: str) -> str:
-    """Such as "1 pair", "3 queries", "no query"."""
+    """Return a count in words, such as "1 pair", "3 queries", "no query"."""
     return pluralize(number, noun) if number else f"no {noun}"
 
 
 def _check_pairs(pairs: ArrayLike | None, n: int | None, name: str = "pairs") -> Integers | None:
-    """Pairs as row numbers; `n` rows, or None if that is not known yet."""
+    """Return pairs as row numbers; `n` is the number of rows, None if not known yet."""
     if pairs is None:
         return None
     array = _as_array(pairs, name)
@@ -645,7 +645,7 @@ def _check_pairs(pairs: ArrayLike | None, n: int | None, name: str = "pairs") ->
 def _check_of_pairs(
     given: ArrayLike | None, name: str, pairs: Integers | None, of: str = "pairs"
 ) -> Floats | None:
-    """One number for each listed pair or tie: a weight, or a margin."""
+    """Return one number for each explicit pair or tie: a weight or a margin."""
     if given is None:
         return None
     if pairs is None:
@@ -668,7 +668,7 @@ def _check_of_pairs(
 
 
 def grades_of(y: Any) -> tuple[Floats, Array]:
-    """Grades as numbers, and as they were given.
+    """Return grades as numbers, and as they were given.
 
     An ordered categorical has its own order; other text has none and is refused.
     """
@@ -709,7 +709,7 @@ def _are_numbers(names: Array) -> bool:
 
 
 def numeric_grades(y: Any, block: int | str) -> tuple[Floats, Array]:
-    """Grades of some of the rows; text is refused, whose order only all rows together know."""
+    """Return the grades of a block of rows; text is refused, as its order needs all rows."""
     if y is None:
         raise ValueError(f"block {block} has no y; give the grade of every row")
     if isinstance(y, Judgments):
@@ -729,7 +729,7 @@ def numeric_grades(y: Any, block: int | str) -> tuple[Floats, Array]:
 
 
 def two_grades(judgments: Judgments, labels: Array | None) -> Array | None:
-    """The two classes of a single list, the lower first; None for anything else.
+    """Return the two classes of a single list, the lower first; None for other targets.
 
     `labels` are numbers, of every row or of some rows of each class.
     """
@@ -741,12 +741,12 @@ def two_grades(judgments: Judgments, labels: Array | None) -> Array | None:
 
 
 def one_graded_list(judgments: Judgments) -> bool:
-    """Whether grades of all rows are compared with each other, because there are no queries."""
+    """Return whether the grades of all rows are compared, as there are no queries."""
     return judgments.grade is not None and judgments.qid is None
 
 
 def warn_of_lost_queries(model: object, judgments: Judgments) -> None:
-    """Warn if a model that was fitted with queries is judged on graded rows without any.
+    """Warn if a model fitted with queries is evaluated on graded rows without queries.
 
     Once for each line of the user's code, so that a grid search warns once.
     """
@@ -771,7 +771,7 @@ def judgments_to_fit(
     pair_weight: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[Judgments, Array | None]:
-    """Bring every way to say what should precede what into one form.
+    """Return the `Judgments` of any kind of target.
 
     Gives also the two classes, if it is two classes in one list.
     """
@@ -848,7 +848,7 @@ def qid_or_group(y: Any, qid: Any, group: ArrayLike | None) -> Any:
 
 
 def _qid_of_group(group: ArrayLike, qid: ArrayLike | None, n: int) -> Array:
-    """Query numbers from the sizes of consecutive queries (LightGBM's `group`)."""
+    """Return query numbers from the sizes of consecutive queries (LightGBM's `group`)."""
     if qid is not None:
         raise ValueError("both qid and group are given; give one of them")
     sizes = np.asarray(group)
@@ -870,7 +870,7 @@ def read_target(
 ) -> tuple[Any, Any, Any]:
     """Return grades, query ids and item weights, which a `Judgments` holds in one.
 
-    Listed pairs and ties are refused unless `listed`; then missing grades are all 0.
+    Explicit pairs and ties are refused unless `listed`; then missing grades are all 0.
     """
     if y is None:
         raise ValueError("y is None; give grades, or Judgments(pairs=..., n=...) of listed pairs")
@@ -891,7 +891,7 @@ def read_target(
 
 
 def check_within_queries(y: Judgments, pairs: Integers, name: str) -> None:
-    """Refuse pairs that join two queries, which then are no longer units of their own."""
+    """Refuse pairs that join two queries, which then are not independent units."""
     query = y._query()
     crossing = np.flatnonzero(query[pairs[:, 0]] != query[pairs[:, 1]])
     if crossing.size and y.qid is not None:
@@ -901,9 +901,9 @@ def check_within_queries(y: Judgments, pairs: Integers, name: str) -> None:
 
 
 def read_sample(y: Any, qid: Any = None, *, one_list: str = "") -> tuple[Any, Any]:
-    """Return labels and queries, which a `Judgments` may hold in one; refuse what would be lost.
+    """Return labels and queries, also from a `Judgments`; refuse weights and explicit pairs.
 
-    `one_list` names a function that knows no queries.
+    `one_list` is the name of a function without queries, for the error message.
     """
     labels, queries, weight = read_target(y, qid)
     refuse_weights(weight)
@@ -923,7 +923,7 @@ def refuse_weights(weight: Floats | None) -> None:
 
 
 def feature_names(given: Any, count: int) -> list[str]:
-    """Names of the features as text: those given, or x0, x1, ...
+    """Return the names of the features as text, by default x0, x1, ...
 
     >>> feature_names(None, 2), feature_names(("size", 7), 2)
     (['x0', 'x1'], ['size', '7'])
@@ -939,7 +939,7 @@ def feature_names(given: Any, count: int) -> list[str]:
 
 
 def column_numbers(given: Any, names: Any, n_features: int) -> list[int]:
-    """Numbers of the columns in `categorical_features`, in rising order and each once.
+    """Return the numbers of the columns in `categorical_features`, sorted and unique.
 
     >>> column_numbers(["color", 0], ["size", "color"], 2)
     [0, 1]
@@ -948,7 +948,7 @@ def column_numbers(given: Any, names: Any, n_features: int) -> list[int]:
 
 
 def columns_in_order(given: Any, names: Any, n_features: int, parameter: str) -> list[int]:
-    """Numbers of columns that are given by number or name, in the order given.
+    """Return the numbers of columns given by number or name, in the order given.
 
     `parameter` is where they were given, for messages.
 

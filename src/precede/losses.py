@@ -71,7 +71,7 @@ class Polynomial:
 
     @property
     def terms(self) -> tuple[tuple[float, float, int], ...]:
-        """The same as a `Spline` of one term."""
+        """Return the terms of the equal `Spline`."""
         return ((1.0, self.knot, self.degree),)
 
 
@@ -110,7 +110,7 @@ Form = Separable | Polynomial | Spline | Smooth | None
 
 
 class _Value:
-    """Something that is what its parameters are: equal, hashed and printed by them."""
+    """Value object: equality, hash and repr from the parameters."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -157,39 +157,39 @@ class PairLoss(_Value):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "value" in vars(cls):  # another function: what was known of the old one is not
+        if "value" in vars(cls):  # properties of the old function need not hold for a new one
             for known in {"log_odds", "psi", "smoothed"} - set(vars(cls)):
                 setattr(cls, known, vars(PairLoss)[known])
         cls.pair_kernel = vars(cls).get("pair_kernel")
 
     def value(self, margin: Floats) -> Floats:
-        """Give the loss at each margin."""
+        """Return the loss at each margin."""
         raise NotImplementedError(f"{type(self).__name__} must define value(margin)")
 
     def slope(self, margin: Floats) -> Floats:
-        """Give the derivative at each margin; never positive."""
+        """Return the derivative at each margin; never positive."""
         raise NotImplementedError(f"{type(self).__name__} must define slope(margin)")
 
     def curvature(self, margin: Floats) -> Floats:
-        """Give the second derivative at each margin, or an upper bound of it."""
+        """Return the second derivative at each margin, or an upper bound of it."""
         raise NotImplementedError(
             f"{type(self).__name__} has no curvature; define curvature(margin) to use it "
             "where second derivatives are needed"
         )
 
     def smoothed(self, width: float) -> PairLoss | None:  # noqa: ARG002
-        """Give a loss whose kink is rounded off over a width, for certificates of losses with one.
+        """Return a loss with the kink rounded off over a width, for optimality certificates.
 
         It must nowhere be above this loss, and approach it as the width goes to 0. None, the
-        default, means that the loss is used as it is.
+        default, means that the loss is used unchanged.
         """
         return None
 
     def psi(self, x: Floats) -> Floats | None:  # noqa: ARG002
-        """Give the transform of `precede.bounds.psi_transform` at x in [0, 1] in closed form.
+        """Return the transform of `precede.bounds.psi_transform` at x in [0, 1] in closed form.
 
-        None, the default, means that there is none, and that it is found numerically. A subclass
-        that writes another `value` inherits neither this nor `smoothed`.
+        None, the default, means that it is computed numerically. A subclass that overrides
+        `value` inherits neither this nor `smoothed`.
         """
         return None
 
@@ -402,19 +402,19 @@ class Price(_Value):
     """
 
     name: ClassVar[str] = ""
-    # p where the price is ``u^p``, for which there are quicker ways; None for anything else.
+    # p if the price is ``u^p``, for which there are faster algorithms; None otherwise.
     power: float | None = None
 
     def value(self, loss_sum: Floats) -> Floats:
-        """Give the price of each amount."""
+        """Return the price of each amount."""
         raise NotImplementedError(f"{type(self).__name__} must define value(loss_sum)")
 
     def slope(self, loss_sum: Floats) -> Floats:
-        """Give the derivative at each amount; never negative."""
+        """Return the derivative at each amount; never negative."""
         raise NotImplementedError(f"{type(self).__name__} must define slope(loss_sum)")
 
     def curvature(self, loss_sum: Floats) -> Floats:
-        """Give the second derivative at each amount; never negative."""
+        """Return the second derivative at each amount; never negative."""
         raise NotImplementedError(
             f"{type(self).__name__} has no curvature; define curvature(loss_sum) to use it "
             "where second derivatives are needed"

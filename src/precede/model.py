@@ -48,12 +48,10 @@ __all__ = [
 
 FORMAT = 1
 SPARSE_ROWS = 4096  # rows of a sparse X made dense at a time
-# What a model file may ask for. A packed one may be so many times its size when unpacked, or
-# this many bytes if that is more; sets of categories may take so many bytes of bits; no sum of
-# weights may be near the largest number.
-MOST_PACKED, MOST_BYTES = 100, 1 << 26
-MOST_BITS = 1 << 30
-MOST_SCORE = 1e300
+# Limits of what a model file may make us allocate or compute.
+MAX_UNPACKED_RATIO, MIN_UNPACKED_LIMIT = 100, 1 << 26  # a small file may unpack to the latter
+MAX_CATEGORY_BYTES = 1 << 30
+MAX_SCORE = 1e300
 
 
 class Ensemble:
@@ -94,30 +92,30 @@ class Ensemble:
         return f"Ensemble({len(self)} rankers, {self.n_features} features)"
 
     def parts(self) -> Iterator[tuple[WeakRanker, float]]:
-        """Each ranker with its weight, in the order of the rounds."""
+        """Return each weak ranker with its weight, in the order of the rounds."""
         return zip(self.weak_rankers, self.weights, strict=True)
 
     def stumps(self) -> list[tuple[Stump, float]]:
-        """The rankers that are stumps, with their weights."""
+        """Return the stumps with their weights."""
         return [(each, w) for r, w in self.parts() if (each := r.as_stump()) is not None]
 
     def trees(self) -> list[tuple[Tree, float]]:
-        """The rankers that are trees, with their weights."""
+        """Return the trees with their weights."""
         return [(each, w) for r, w in self.parts() if (each := r.as_tree()) is not None]
 
     def terms(self) -> list[tuple[Term, float]]:
-        """The rankers that are terms, with their weights."""
+        """Return the terms with their weights."""
         return [(each, w) for r, w in self.parts() if (each := r.as_term()) is not None]
 
     def append(self, weak_ranker: WeakRanker, weight: float) -> None:
-        """Add a ranker; what was derived from the others is derived anew when needed."""
+        """Add a weak ranker and discard the cached scoring tables."""
         self.weak_rankers.append(weak_ranker)
         self.weights.append(float(weight))
         for derived in ("_tables", "_forest", "_terms", "_others", "_on_device"):
             self.__dict__.pop(derived, None)
 
     def first(self, rounds: int) -> Ensemble:
-        """The model as it was after some of its rounds."""
+        """Return the model after its first rounds."""
         return Ensemble(self.weak_rankers[:rounds], self.weights[:rounds], self.n_features)
 
     # -- scores ----------------------------------------------------------------------------
@@ -146,7 +144,7 @@ class Ensemble:
         return scores
 
     def predict_on_device(self, X: Any, device: Device) -> Any:
-        """Score the rows of an array on a device, where the scores stay; trees only."""
+        """Score the rows of a device array; the scores stay on the device. Trees only."""
         self.check_width(X)
         from precede.weak_rankers.device_trees import DeviceForest  # noqa: PLC0415  (only on a GPU)
 
@@ -155,12 +153,12 @@ class Ensemble:
         return self._on_device.scores(X)
 
     def check_width(self, X: Any) -> None:
-        """Refuse rows of another length, beyond which compiled code would read."""
+        """Refuse X with another number of columns: compiled code does not check bounds."""
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} features, the model {self.n_features}")
 
     def staged_predict(self, X: Any) -> Iterator[Floats]:
-        """Scores after each round; every array is a new one."""
+        """Yield the scores after each round, each in a new array."""
         X = X.toarray() if scipy.sparse.issparse(X) else X  # rankers read columns
         scores = np.zeros(X.shape[0])
         for weak_ranker, weight in self.parts():
@@ -168,7 +166,7 @@ class Ensemble:
             yield scores
 
     def importances(self) -> Floats:
-        """Share of the absolute weight that each feature carries; sums to 1 (or is all 0)."""
+        """Return each feature's share of the absolute weight; sums to 1 (or is all 0)."""
         total = np.zeros(self.n_features)
         for weak_ranker, weight in self.parts():
             for feature, part in weak_ranker.importances().items():
@@ -181,7 +179,7 @@ class Ensemble:
 
     @cached_property
     def _forest(self) -> Forest | None:
-        """The trees, laid out for scoring."""
+        """Return the trees in arrays for scoring."""
         found = self.trees()
         if not found:
             return None
@@ -191,7 +189,7 @@ class Ensemble:
 
     @cached_property
     def _terms(self) -> TermTables | None:
-        """The terms, laid out for scoring."""
+        """Return the terms in arrays for scoring."""
         found = self.terms()
         if not found:
             return None
@@ -201,7 +199,7 @@ class Ensemble:
 
     @cached_property
     def _others(self) -> list[tuple[WeakRanker, float]]:
-        """Rankers that are neither stumps, trees nor terms, equal ones together."""
+        """Return the other weak rankers, with the weights of equal ones added up."""
         total: dict[WeakRanker, float] = {}
         for weak_ranker, weight in self.parts():
             if all(
@@ -212,13 +210,13 @@ class Ensemble:
         return list(total.items())
 
     def __getstate__(self) -> dict[str, Any]:
-        # The tables follow from the rest; a pickle should not carry them.
+        # The tables are derived data and not pickled.
         return {name: self.__dict__[name] for name in ("weak_rankers", "weights", "n_features")}
 
     # -- plain data ------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers, from which `from_dict` makes an equal ensemble."""
+        """Return lists and numbers from which `from_dict` rebuilds an equal ensemble."""
         return {
             "n_features": self.n_features,
             "weak_rankers": [plain(weak_ranker.to_dict()) for weak_ranker in self.weak_rankers],
@@ -227,7 +225,7 @@ class Ensemble:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Ensemble:
-        """Check and rebuild; nothing in the data is ever executed."""
+        """Check the data and rebuild an ensemble; nothing in them is executed."""
         weak_rankers, weights = fields.get("weak_rankers"), fields.get("weights")
         n_features = fields.get("n_features")
         if not isinstance(weak_rankers, list) or not isinstance(weights, list):
@@ -249,7 +247,7 @@ class Ensemble:
         return made
 
     def _check_size(self) -> None:
-        """Refuse scores beyond the largest number, and sets of categories beyond the memory."""
+        """Refuse sums of weights that could overflow, and too large sets of categories."""
         most, bits = 0.0, 0
         for weak_ranker, weight in self.parts():
             largest = 1.0
@@ -259,9 +257,9 @@ class Ensemble:
             elif (term := weak_ranker.as_term()) is not None:
                 largest = max(map(abs, term.values))
             most += abs(weight) * largest
-        if not most < MOST_SCORE:
+        if not most < MAX_SCORE:
             raise ValueError(f"scores of the model go up to {most:g}; its weights are too large")
-        if bits > 8 * MOST_BITS:
+        if bits > 8 * MAX_CATEGORY_BYTES:
             raise ValueError(
                 f"sets of categories of the model would take {bits / 2**33:.0f} GiB; number "
                 "categories 0, 1, 2, ..."
@@ -269,7 +267,7 @@ class Ensemble:
 
 
 class _Tables:
-    """Step functions of all features that stumps use, in flat arrays.
+    """Step functions of all features that stumps split on, in flat arrays.
 
     Feature ``feature[u]`` has thresholds ``threshold[start[u]:start[u + 1]]`` and one value
     more than thresholds: ``value[start[u] + u + c]`` where c thresholds lie below x.
@@ -305,13 +303,13 @@ class _Tables:
 
 
 def _check_features(used: list[int], n_features: int) -> None:
-    """Compiled code relies on this: it reads what it is told to read."""
+    """Refuse feature numbers out of range: compiled code does not check bounds."""
     if used and not 0 <= used[0] <= used[-1] < n_features:
         raise ValueError(f"the model reads features {used[0]} to {used[-1]} of {n_features}")
 
 
 def _checked_ranker(fields: Any, n_features: int) -> WeakRanker:
-    """Rebuild a ranker; its numbers must be numbers and its feature must exist."""
+    """Rebuild a weak ranker; refuse non-numbers and features that do not exist."""
     if not isinstance(fields, dict):
         raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
     kinds = declared_field_types(fields.get("kind"))
@@ -336,7 +334,7 @@ def _as_declared(value: Any, kind: str, name: str) -> Any:
 
 
 def number(value: Any, name: str) -> float:
-    """A float from a model file, infinities spelled out; anything else is a ValueError.
+    """Return a float from a model file, where infinities are text; else raise ValueError.
 
     >>> number("-inf", "threshold")
     -inf
@@ -352,7 +350,7 @@ def number(value: Any, name: str) -> float:
 
 
 def spelled(value: Any, name: str) -> float:
-    """A float from a model file that may also be NaN, as `plain` spelled it.
+    """Return a float from a model file that may also be NaN, as written by `plain`.
 
     >>> spelled("nan", "score")
     nan
@@ -361,7 +359,7 @@ def spelled(value: Any, name: str) -> float:
 
 
 def plain(value: Any, *, spell: bool = True) -> Any:
-    """Turn NumPy's scalars and numbers that JSON does not have into what it has.
+    """Convert NumPy scalars, infinities and NaN to types that JSON has.
 
     With ``spell=False`` NaN and infinities become None, and objects of other types text.
 
@@ -395,7 +393,7 @@ _NOT_MODELS = (".c", ".joblib", ".onnx", ".pickle", ".pkl", ".py", ".sql")
 
 
 def check_model_name(path: str | os.PathLike[str]) -> None:
-    """Refuse a name in no folder, or one that says that something other than JSON is in the file.
+    """Refuse a name whose folder does not exist, or with the suffix of another format.
 
     >>> check_model_name("model.json")
     """
@@ -417,7 +415,7 @@ def write_model(path: str | os.PathLike[str], fields: dict[str, Any]) -> None:
 
 
 def write_file(path: str | os.PathLike[str], content: bytes) -> None:
-    """Write atomically: the file is either the old one or the new one, never half."""
+    """Write a file atomically."""
     with writing(path) as file:
         file.write(content)
 
@@ -443,7 +441,7 @@ def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _ends_early(text: bytes, error: Exception) -> bool:
-    """Whether JSON went wrong at its end, where something was still to come."""
+    """Return whether the JSON error is at the end of the text: the file is truncated."""
     if not isinstance(error, json.JSONDecodeError):
         return False
     size = len(text.decode("utf-8", "replace").rstrip())
@@ -451,10 +449,10 @@ def _ends_early(text: bytes, error: Exception) -> bool:
 
 
 def _text_of_model(path: str | os.PathLike[str]) -> bytes:
-    """The file as bytes; one that cannot be a model is refused before it is read to its end."""
+    """Return the bytes of a file; refuse what cannot be a model before reading all of it."""
     most = math.inf
     if is_plain(path):
-        most = max(MOST_BYTES, MOST_PACKED * Path(path).stat().st_size)
+        most = max(MIN_UNPACKED_LIMIT, MAX_UNPACKED_RATIO * Path(path).stat().st_size)
     with opened(path) as file:
         if b"{" not in file.peek(64)[:64]:
             raise ValueError("it does not begin with '{'")
@@ -463,12 +461,12 @@ def _text_of_model(path: str | os.PathLike[str]) -> bytes:
             parts.append(part)
             size += len(part)
             if size > most:
-                raise ValueError(f"it unpacks to more than {MOST_PACKED} times its size")
+                raise ValueError(f"it unpacks to more than {MAX_UNPACKED_RATIO} times its size")
     return b"".join(parts)
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object in which no name stands twice: readers differ in which one they take."""
+    """Return a JSON object; refuse duplicate names, as readers differ in which one they take."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise ValueError("a name occurs twice in an object")
@@ -483,7 +481,7 @@ def _score_rows(
     low: int, high: int, X: Floats | NDArray[np.float32], feature: Integers, start: Integers,
     threshold: Floats, value: Floats, missing: Floats, scores: Floats,
 ) -> None:  # fmt: skip
-    """Add every feature's step function, block of rows by block of rows."""
+    """Add the step functions of all features, one block of rows at a time."""
     for first in range(low, high, 256):
         last = fmin(first + 256, high)
         for used in range(feature.size):

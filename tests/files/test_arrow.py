@@ -135,7 +135,7 @@ def test_a_quotation_mark_that_is_never_closed_is_refused(column):
 
 def test_a_line_like_the_mark_at_the_end_is_not_passed_over():
     """Each read has a mark of its own, which nobody can have put into the file."""
-    mark = arrow._Rows("x.csv", ",", 2, {}).mark
+    mark = arrow._RowErrors("x.csv", ",", 2, {}).mark
     with pytest.raises(ValueError, match="row 2: the line has fewer cells"):
         cells(f"a,1\n{mark}\nb,2\n", names=["name", "x"], numbers=["x"])
 

@@ -11,7 +11,7 @@ from precede import RankBoost
 from precede.cli import app
 from precede.datasets import search_results
 from precede.files import blocks as blocks_module
-from precede.files.blocks import read_blocks, table_of_file
+from precede.files.blocks import read_blocks, write_table_of_file
 from precede.files.tables import Data, Roles, read, write
 
 
@@ -35,7 +35,7 @@ def joined(blocks):
 
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet"])
 def test_tables(tmp_path, monkeypatch, name):
-    monkeypatch.setattr("precede.files.arrow.CELLS", 320)
+    monkeypatch.setattr("precede.files.arrow.BLOCK_CELLS", 320)
     data = sample()
     data.X[3, 1] = np.nan
     write(tmp_path / name, data)
@@ -130,7 +130,7 @@ def test_a_table_of_a_file_gives_the_model_of_the_file(tmp_path):
     data = sample()
     write(tmp_path / "t.csv", data)
     roles = Roles(drop=("c",))
-    table, names = table_of_file(
+    table, names = write_table_of_file(
         tmp_path / "t.table", tmp_path / "t.csv", size=900, roles=roles, n_jobs=1
     )
     whole = read(tmp_path / "t.csv", roles=roles)
@@ -160,7 +160,7 @@ def test_a_letor_file_is_parsed_once_for_its_table(tmp_path, monkeypatch, zero):
     monkeypatch.setattr(
         blocks_module, "read_letor", lambda text, *a, **k: parsed.append(1) or reader(text, *a, **k)
     )
-    table, names = table_of_file(tmp_path / "t.table", tmp_path / "t.txt", size=100)
+    table, names = write_table_of_file(tmp_path / "t.table", tmp_path / "t.txt", size=100)
     size = (tmp_path / "t.txt").stat().st_size
     assert 2 < len(parsed) <= size / 100 + 1  # once for each block of some 100 bytes
     whole = read(tmp_path / "t.txt")

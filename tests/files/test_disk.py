@@ -417,7 +417,7 @@ def test_categories_of_an_earlier_frame_are_forgotten(tmp_path):
 
 def test_tables_without_categories_have_the_same_members(stored):
     fields = json.loads((stored / "table.json").read_text())
-    assert set(fields["members"]) == {"codes", *disk.KINDS}
+    assert set(fields["members"]) == {"codes", *disk.MEMBER_DTYPES}
     table = DiskTable(stored)
     assert table.bins.categories == {}
     assert table.categorical_features == []
@@ -451,11 +451,11 @@ def test_hostile_categories_are_refused(tmp_path, changes):
         np.save(path, array)
         fields["members"][name]["checksum"] = zlib.crc32(path.read_bytes())
     del fields["checksum"]
-    (table.path / "table.json").write_bytes(disk._signed(fields))
+    (table.path / "table.json").write_bytes(disk._encode_metadata(fields))
     with pytest.raises(ValueError, match=r"the categories .*(features|make no sense)"):
         DiskTable(table.path)
     fields["members"].pop("categories")
-    (table.path / "table.json").write_bytes(disk._signed(fields))
+    (table.path / "table.json").write_bytes(disk._encode_metadata(fields))
     with pytest.raises(ValueError, match="is not a table of precede"):
         DiskTable(table.path)
 
@@ -503,7 +503,7 @@ def test_members_are_plain_arrays_of_numpy(stored):
 def test_another_format_is_refused(stored, number):
     fields = json.loads((stored / "table.json").read_text())
     del fields["checksum"]
-    (stored / "table.json").write_bytes(disk._signed({**fields, "format": number}))
+    (stored / "table.json").write_bytes(disk._encode_metadata({**fields, "format": number}))
     with pytest.raises(ValueError, match=f"has format {number}, .*write the table again"):
         DiskTable(stored)
 
@@ -639,7 +639,7 @@ def test_hostile_fields_are_refused(stored, changes):
     for name, entry in fields.pop("entries", {}).items():
         fields["members"][name].update(entry)
     del fields["checksum"]
-    (stored / "table.json").write_bytes(disk._signed(fields))
+    (stored / "table.json").write_bytes(disk._encode_metadata(fields))
     with pytest.raises(ValueError, match=str(stored)):
         DiskTable(stored, verify=False)
 
@@ -693,7 +693,7 @@ def test_an_interrupted_write_keeps_the_old_table(tmp_path, stored, monkeypatch)
             raise OSError("the disk is gone")
         rename(source, target)
 
-    monkeypatch.setattr(disk, "_exchanged", lambda one, other: False)
+    monkeypatch.setattr(disk, "_swap_names", lambda one, other: False)
     monkeypatch.setattr(disk.os, "rename", rename_once)
     with pytest.raises(OSError, match="the disk is gone"):
         write_table(stored, [(X, y, qid)])
@@ -732,7 +732,7 @@ def test_readers_find_the_old_or_the_new_table(stored):
 def test_a_table_that_is_replaced_while_it_is_opened_is_opened_again(stored, monkeypatch):
     """Not with members of both."""
     X, y, qid, _ = sample()
-    member, times = DiskTable._member, []
+    member, times = DiskTable._map_member, []
 
     def replaced(self, name, kind, dimensions):
         if name == "winner" and not times:
@@ -740,7 +740,7 @@ def test_a_table_that_is_replaced_while_it_is_opened_is_opened_again(stored, mon
             write_table(stored, [(X[:100], y[:100], qid[:100])])
         return member(self, name, kind, dimensions)
 
-    monkeypatch.setattr(DiskTable, "_member", replaced)
+    monkeypatch.setattr(DiskTable, "_map_member", replaced)
     table = DiskTable(stored, verify=False)
     assert table.n_rows == 100
     assert table._codes.shape == (6, table.n_used_rows)
@@ -839,7 +839,7 @@ def put(folder, name, array):
     fields = json.loads((folder / "table.json").read_text())
     fields["members"][name]["checksum"] = zlib.crc32(path.read_bytes())
     del fields["checksum"]
-    (folder / "table.json").write_bytes(disk._signed(fields))
+    (folder / "table.json").write_bytes(disk._encode_metadata(fields))
 
 
 @pytest.mark.parametrize("verify", [True, False])

@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import naive_files
+from precede.files import buffers
 from precede.files import letor as module
-from precede.files import pages
 from precede.files.letor import read_letor
 
 
@@ -38,11 +38,11 @@ def read_or_refused(reader, told):
 
 
 @pytest.fixture(params=[64, 1 << 24], ids=["small buffers", "one buffer"])
-def buffers(request, monkeypatch):
+def small_buffers(request, monkeypatch):
     """Cut files into many pieces, and share even those between threads."""
-    monkeypatch.setattr(pages, "CHUNK", request.param)
+    monkeypatch.setattr(buffers, "BUFFER_BYTES", request.param)
     if request.param == 64:
-        monkeypatch.setattr(module, "SMALL", 1)
+        monkeypatch.setattr(module, "MIN_PARALLEL_BYTES", 1)
 
 
 def numbers(texts):
@@ -134,7 +134,7 @@ def check_like_the_book(content, **options):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("sparse", [None, False, True])
-def test_letor_files_are_read_as_by_the_book(buffers, n_jobs, sparse):
+def test_letor_files_are_read_as_by_the_book(small_buffers, n_jobs, sparse):
     @given(letor_lines())
     @example("1 qid:1 3:1 2:0.30000000000000004 1:1e-310\n0 qid:1 2:0.1234567890123456789")
     @example("0")
@@ -144,7 +144,7 @@ def test_letor_files_are_read_as_by_the_book(buffers, n_jobs, sparse):
     check()
 
 
-def test_what_the_book_refuses_is_refused(buffers):
+def test_what_the_book_refuses_is_refused(small_buffers):
     @given(letor_lines(st.one_of(GOOD, ODD)))
     @example("1 qid:1 1:1\n1 1:1")
     @example("1 1:1\n1 qid:2 1:1")
@@ -194,12 +194,12 @@ def test_any_bytes_are_read_or_refused(content):
         ("1 qid:1 1:1\n" * 9 + "0 1:1", 10, "qid"),
     ],
 )
-def test_errors_name_the_file_the_line_and_the_word(content, line, word, buffers):
+def test_errors_name_the_file_the_line_and_the_word(content, line, word, small_buffers):
     with pytest.raises(ValueError, match=rf"x\.txt, line {line}: .*{word}"):
         letor(content)
 
 
-def test_a_byte_order_mark_is_passed_over(buffers):
+def test_a_byte_order_mark_is_passed_over(small_buffers):
     assert letor(b"\xef\xbb\xbf1 1:2\n").X.tolist() == [[2.0]]
 
 
@@ -210,7 +210,7 @@ def test_a_matrix_is_sparse_when_it_is_large_and_empty():
     assert not scipy.sparse.issparse(letor("1 1000000:1").X)
 
 
-def test_threads_leave_no_trace(buffers):
+def test_threads_leave_no_trace(small_buffers):
     rng = np.random.default_rng(0)
     lines = [
         f"{rng.integers(3)} qid:{row // 7} "

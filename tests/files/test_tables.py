@@ -164,7 +164,7 @@ INDEX = {
 @pytest.mark.parametrize(("suffix", "save", "name"), INDEX.values(), ids=list(INDEX))
 def test_the_index_of_a_data_frame_is_no_feature(tmp_path, monkeypatch, suffix, save, name):
     """Rows sorted by grade would make it the best of all features."""
-    monkeypatch.setattr("precede.files.arrow.CELLS", 4)  # a block of a parquet file is a row
+    monkeypatch.setattr("precede.files.arrow.BLOCK_CELLS", 4)  # a block of a parquet file is a row
     frame = pd.DataFrame({"grade": [1.0, 0.0, 2.0], "a": [1.0, 2.0, 3.0]}, index=[5, 7, 9])
     path = tmp_path / f"t{suffix}"
     save(frame, path)

@@ -25,7 +25,7 @@ from precede.engine.arrays import Integers
 from precede.engine.parameters import AUTO, pluralize
 from precede.estimator import BaseRanker
 from precede.estimator.base import unknown_parameter
-from precede.files.blocks import table_of_file
+from precede.files.blocks import write_table_of_file
 from precede.files.streams import STANDARD
 from precede.files.tables import Data
 from precede.inference import compare
@@ -246,7 +246,7 @@ def fit_from_disk(
         raise ValueError("--out-of-core needs files; name DATA and the model (-o)")
     bar = on_screen() and model.get_params(deep=False).get("verbose") == 0
     with _room_beside(Path(output).resolve()) as room:
-        table, names = table_of_file(
+        table, names = write_table_of_file(
             room / "table",
             path,
             max_bins=model.max_bins,

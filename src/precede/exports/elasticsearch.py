@@ -1,6 +1,6 @@
 """Models and features as requests to search engines, one file for the body of each.
 
-Elasticsearch has learning to rank of its own (from 8.12 on): trees are a *trained model*, and each
+Elasticsearch has built-in learning to rank (from 8.12 on): trees are a *trained model*, and each
 feature is the score of a query, a *feature extractor*. The plugins of Elasticsearch and OpenSearch
 keep features in a *feature set* and models apart. Solr keeps features in a *feature store*.
 """
@@ -28,7 +28,7 @@ LAMBDAS = {"toJson", "join", "url"}
 
 
 def _queries(features: Any, names: tuple[str, ...], what: str) -> dict[str, Any]:
-    """What was given for each feature, in the order of the model."""
+    """Return the query given for each feature, in the order of the model."""
     if not isinstance(features, Mapping):
         raise ValueError(
             f"give features=, a dict with {what} for each feature of the model: {', '.join(names)}"
@@ -58,10 +58,10 @@ def _query(name: str, query: Any) -> dict[str, Any]:
 
 
 def elasticsearch_text(parts: Parts, *, features: Any = None) -> str:
-    """Body of ``PUT _ml/trained_models/MODEL``: trees and feature extractors.
+    """Return the body of ``PUT _ml/trained_models/MODEL``: trees and feature extractors.
 
     Elasticsearch compares and adds in double precision and rounds the score to float32. A document
-    that a feature's query does not match has no value there, which is a missing value of the model
+    that a feature's query does not match has no value, which is a missing value of the model
     and goes where the model sends it.
     """
     parts.refuse_lines("Elasticsearch")
@@ -120,7 +120,7 @@ def _tree(nodes: Nodes, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def ltr_features_text(parts: Parts, *, features: Any = None) -> str:
-    """Body of ``POST _ltr/_featureset/SET``: the features of the model, in its order."""
+    """Return the body of ``POST _ltr/_featureset/SET``: the features of the model, in its order."""
     queries = _queries(features, parts.names, "a query")
     listed = [
         {
@@ -135,7 +135,7 @@ def ltr_features_text(parts: Parts, *, features: Any = None) -> str:
 
 
 def _parameters(query: Any) -> list[str]:
-    """Names of the parameters that a template asks for."""
+    """Return the names of the parameters of a template."""
     found = []
     for tags in TAG.findall(json.dumps(query)):
         name = next(filter(None, tags)).split(".")[0]
@@ -147,7 +147,7 @@ def _parameters(query: Any) -> list[str]:
 def ltr_model_text(
     parts: Parts, *, name: str = "precede", type: str = "xgboost+json", missing: str = "refuse"
 ) -> str:
-    """Body of ``POST _ltr/_featureset/SET/_createmodel``.
+    """Return the body of ``POST _ltr/_featureset/SET/_createmodel``.
 
     The model is ``model/xgboost+json``, which knows features by name, or with ``type="ranklib"``
     ``model/ranklib``, which knows them by their position in the set. Columns alone become a
@@ -173,7 +173,7 @@ def ltr_model_text(
 def solr_features_text(
     parts: Parts, *, features: Any = None, store: str = "_DEFAULT_", missing: str = "refuse"
 ) -> str:
-    """Body of ``PUT schema/feature-store``: a list of features.
+    """Return the body of ``PUT schema/feature-store``: a list of features.
 
     A feature is given as the text of a query (`SolrFeature`), as ``{"field": name}``
     (`FieldValueFeature`), or in full, with ``"class"`` and ``"params"``. A field that a document

@@ -1,4 +1,4 @@
-"""A model as a graph of ONNX."""
+"""Export a model as an ONNX graph."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ LESS_OR_EQUAL = 0  # of the modes of a node of TreeEnsemble
 
 
 def onnx_bytes(parts: Parts, *, dtype: str = "float32") -> bytes:
-    """The graph as bytes of a file."""
+    """Return the graph as the bytes of a file."""
     return onnx_model(parts, dtype=dtype).SerializeToString()
 
 
 def onnx_model(parts: Parts, *, dtype: str = "float32") -> Any:
-    """A graph with an input ``X`` of shape (rows, features) and an output ``score`` (rows,).
+    """Return a graph with an input ``X`` of shape (rows, features) and an output ``score`` (rows,).
 
     NaN in X is a missing value and goes where the model sends it. With ``dtype="float32"``
     trees are a `TreeEnsembleRegressor`, which every runtime knows: thresholds are rounded
@@ -52,7 +52,7 @@ def _import_onnx() -> Any:
 
 
 class _Graph:
-    """Nodes and constants under way."""
+    """Builder of a graph."""
 
     def __init__(self, onnx: Any, dtype: np.dtype):
         self._onnx, self._dtype = onnx, dtype
@@ -93,7 +93,7 @@ class _Graph:
         return self.add("TreeEnsemble", ["X"], domain="ai.onnx.ml", gives="float64", **fields)
 
     def lines(self, parts: Parts, constant: float) -> str:
-        """Weighted sum of features and columns, as a column."""
+        """Add the weighted sum of features and columns, as a column."""
         X = self.cast("X", "float64")
         total = self.constant([[constant]], np.float64)
         scaled = [(line, w) for line, w in parts.lines if line.ends is not None]
@@ -108,7 +108,7 @@ class _Graph:
         return total
 
     def _scaled(self, x: str, ends: list[tuple[float, float]]) -> str:
-        """Features scaled to [0, 1]; 0 where missing. In halves, which cannot overflow."""
+        """Add features scaled to [0, 1], 0 if missing; halved first, to avoid overflow."""
         low, high = np.array(ends).T / 2
         width = high - low
         half = self.add("Mul", [x, self.constant(0.5, np.float64)])
@@ -146,7 +146,7 @@ class _Graph:
 
 
 def _regressor_fields(trees: list[Nodes]) -> dict[str, Any]:
-    """Attributes of TreeEnsembleRegressor, node by node."""
+    """Return the attributes of TreeEnsembleRegressor, node by node."""
     fields: dict[str, list[Any]] = {name: [] for name in (
         "nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values",
         "nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true",
@@ -174,7 +174,7 @@ def _regressor_fields(trees: list[Nodes]) -> dict[str, Any]:
 
 
 def _ensemble_fields(trees: list[Nodes], tensor: Any) -> dict[str, Any]:
-    """Attributes of TreeEnsemble, splits and leaves apart and numbered through."""
+    """Return the attributes of TreeEnsemble, with splits and leaves numbered separately."""
     roots: list[int] = []
     splits: list[tuple[Any, ...]] = []
     leaves: list[float] = []

@@ -1,4 +1,4 @@
-"""A fitted model as the parts that serving formats know: trees, straight lines, a constant."""
+"""Decompose a fitted model into the parts of serving formats: trees, lines, a constant."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Parts:
 
     @classmethod
     def of(cls, model: BaseRanker) -> Parts:
-        """Take a fitted model apart; rankers of a stranger's kind are refused."""
+        """Decompose a fitted model; refuse user-defined weak rankers."""
         ensemble: Ensemble = model.ensemble_
         trees = [*_of_stumps(ensemble)]
         lines: dict[LinearWeakRanker, float] = {}
@@ -70,12 +70,12 @@ class Parts:
         )
 
     def all_trees(self) -> list[Nodes]:
-        """The trees, and a leaf for the constant; there is always one at least."""
+        """Return the trees, with a leaf for the constant if needed; at least one."""
         leaf = _leaf(self.constant)
         return [*self.trees, leaf] if self.constant != 0 or not self.trees else [*self.trees]
 
     def is_linear(self) -> bool:
-        """Whether the score is a weighted sum of features as they stand, and nothing else."""
+        """Return whether the score is a weighted sum of raw features, and nothing else."""
         columns = [line.ends is None for line, _ in self.lines]
         return bool(columns) and all(columns) and not self.trees and self.constant == 0
 
@@ -90,7 +90,7 @@ class Parts:
 
 
 def probability_of(model: BaseRanker) -> str:
-    """Formula that turns scores into probabilities, for the end of a title; empty without one."""
+    """Return the formula of probabilities for the end of a title; empty without one."""
     if getattr(model, "link_", None) is None:
         return ""
     formula = f"1 / (1 + exp(-{model.link_!r} * (score + {model.intercept_!r})))"
@@ -108,7 +108,7 @@ def _unknown(weak_ranker: WeakRanker) -> ValueError:
 def refuse_other_missing(
     trees: Iterable[Nodes], names: tuple[str, ...], reader: str, among: Container[str] | None = None
 ) -> None:
-    """Refuse trees that send missing values elsewhere than zeros, for readers that take 0.
+    """Refuse trees that treat missing values and zeros differently, for formats that do not.
 
     With `among`, only those features are read as 0.
     """
@@ -143,7 +143,7 @@ def refuse_categories(nodes: Nodes, format_: str) -> None:
 
 
 def _of_stumps(ensemble: Ensemble) -> list[Nodes]:
-    """Two trees for each feature at most: missing values below all thresholds, or above."""
+    """Return at most two trees for each feature: missing values below all thresholds or above."""
     jumps: dict[tuple[int, int], dict[float, list[float]]] = {}
     for stump, weight in ensemble.stumps():
         at = jumps.setdefault((stump.feature, stump.missing), {})
@@ -159,7 +159,7 @@ def _of_stumps(ensemble: Ensemble) -> list[Nodes]:
 def steps_tree(
     feature: int, thresholds: list[float], values: list[float], missing_left: bool
 ) -> Nodes:
-    """A balanced tree of a step function: value j where j thresholds lie below."""
+    """Return a step function as a balanced tree: value j where j thresholds are below."""
     rows: list[list[Any]] = []
 
     def grow(first: int, last: int) -> int:
@@ -184,9 +184,10 @@ def _leaf(value: float) -> Nodes:
 
 
 def term_nodes(term: Term) -> Nodes:
-    """A term as a tree: its first feature is asked first, missing values before all others.
+    """Return a term as a tree that splits on its first feature first.
 
-    Where a missing value counts as a 0 does, it is sent along with it.
+    Missing values are split off before all others, unless they have the value of 0: then they go
+    where 0 goes.
     """
     tree = _TermTree(term)
     tree.grow(term.table, 0)
@@ -197,70 +198,74 @@ def term_nodes(term: Term) -> Nodes:
 
 
 class _TermTree:
-    """The nodes of a term under way: each method adds a subtree and gives the index of its root."""
+    """Builder of the tree of a term; each method adds a subtree and returns its root's index."""
 
     def __init__(self, term: Term):
         self._term = term
         self.rows: list[list[Any]] = []
 
     def grow(self, table: NDArray[Any], axis: int) -> int:
-        """Cells of the features from one on."""
+        """Add the subtree over the cells of the features from `axis` on."""
         term = self._term
-        if (found := self._leaf(table)) is not None:
-            return found
+        if (leaf := self._add_leaf(table)) is not None:
+            return leaf
         if term.categorical[axis]:
-            return self._named(table, axis, list(range(len(table) - 1)), other=True)
+            return self._add_category_bins(table, axis, list(range(len(table) - 1)), other=True)
         at_zero = int(term.bins(axis, np.zeros(1))[0])
         if np.array_equal(table[-1], table[at_zero]):
-            return self._ordered(table, axis, 0, len(table) - 2, zero=True)
-        index = self._node(axis, math.inf)
-        self.rows[index][2] = self._ordered(table, axis, 0, len(table) - 2, zero=False)
+            return self._add_ordered_bins(table, axis, 0, len(table) - 2, zero=True)
+        index = self._add_split(axis, math.inf)
+        self.rows[index][2] = self._add_ordered_bins(table, axis, 0, len(table) - 2, zero=False)
         self.rows[index][3] = self.grow(table[-1], axis + 1)
         return index
 
-    def _leaf(self, table: NDArray[Any]) -> int | None:
-        """A leaf for cells that all have one value."""
+    def _add_leaf(self, table: NDArray[Any]) -> int | None:
+        """Add a leaf if all cells share one value, else return None."""
         if np.min(table) != np.max(table):
             return None
         self.rows.append([-1, 0.0, -1, -1, False, float(np.ravel(table)[0]), ()])
         return len(self.rows) - 1
 
-    def _node(
+    def _add_split(
         self, axis: int, cut: float, missing_left: bool = False, categories: tuple[int, ...] = ()
     ) -> int:
         self.rows.append([self._term.features[axis], cut, -1, -1, missing_left, 0.0, categories])
         return len(self.rows) - 1
 
-    def _ordered(self, table: NDArray[Any], axis: int, first: int, last: int, *, zero: bool) -> int:
-        """Bins first..last of a feature; with `zero` missing values go where a 0 goes."""
-        if (found := self._leaf(table[first : last + 1])) is not None:
-            return found
+    def _add_ordered_bins(
+        self, table: NDArray[Any], axis: int, first: int, last: int, *, zero: bool
+    ) -> int:
+        """Add bins first..last of a feature; with `zero`, missing values go where 0 goes."""
+        if (leaf := self._add_leaf(table[first : last + 1])) is not None:
+            return leaf
         if first == last:
             return self.grow(table[first], axis + 1)
         middle = (first + last) // 2
         cut = self._term.cuts[axis][middle]
-        index = self._node(axis, cut, zero and cut >= 0)
-        self.rows[index][2] = self._ordered(table, axis, first, middle, zero=zero)
-        self.rows[index][3] = self._ordered(table, axis, middle + 1, last, zero=zero)
+        index = self._add_split(axis, cut, zero and cut >= 0)
+        self.rows[index][2] = self._add_ordered_bins(table, axis, first, middle, zero=zero)
+        self.rows[index][3] = self._add_ordered_bins(table, axis, middle + 1, last, zero=zero)
         return index
 
-    def _named(self, table: NDArray[Any], axis: int, bins: list[int], *, other: bool) -> int:
-        """Bins of categories, and perhaps that of any other value."""
-        here = [*bins, *([len(table) - 1] if other else [])]
-        if (found := self._leaf(table[here])) is not None:
-            return found
-        if len(here) == 1:
-            return self.grow(table[here[0]], axis + 1)
+    def _add_category_bins(
+        self, table: NDArray[Any], axis: int, bins: list[int], *, other: bool
+    ) -> int:
+        """Add the bins of categories, and that of other values if present."""
+        used = [*bins, *([len(table) - 1] if other else [])]
+        if (leaf := self._add_leaf(table[used])) is not None:
+            return leaf
+        if len(used) == 1:
+            return self.grow(table[used[0]], axis + 1)
         half = max(1, len(bins) // 2)
         categories = tuple(int(self._term.cuts[axis][b]) for b in bins[:half])
-        index = self._node(axis, 0.0, categories=categories)
-        self.rows[index][2] = self._named(table, axis, bins[:half], other=False)
-        self.rows[index][3] = self._named(table, axis, bins[half:], other=other)
+        index = self._add_split(axis, 0.0, categories=categories)
+        self.rows[index][2] = self._add_category_bins(table, axis, bins[:half], other=False)
+        self.rows[index][3] = self._add_category_bins(table, axis, bins[half:], other=other)
         return index
 
 
 def side_by_side(nodes: Nodes) -> Nodes:
-    """The tree with its nodes level by level, so that siblings follow each other.
+    """Return the tree with its nodes in breadth-first order, so that siblings are adjacent.
 
     XGBoost takes the node after the left child for the right one, whatever the file says.
     """
@@ -287,7 +292,7 @@ def side_by_side(nodes: Nodes) -> Nodes:
 
 
 def as_single(value: float) -> float:
-    """A number that is the same read in single or in double precision, in few digits.
+    """Return a float32 in few digits that read back equal in single and double precision.
 
     >>> as_single(1 / 3)
     0.33333334
@@ -296,10 +301,10 @@ def as_single(value: float) -> float:
 
 
 def at_most(threshold: float) -> np.float32:
-    """The largest float32 t with ``x <= t`` just when ``x <= threshold``, for float32 x.
+    """Return the largest float32 t with ``x <= t`` exactly if ``x <= threshold``, for float32 x.
 
     Rounding to nearest could move the threshold across a value. Infinite thresholds become
-    the largest numbers there are; so -3.4028235e38 itself counts as missing.
+    the largest finite numbers; so -3.4028235e38 itself counts as missing.
 
     >>> bool(float(at_most(0.1)) <= 0.1 < float(np.nextafter(at_most(0.1), np.float32(1))))
     True
@@ -312,7 +317,7 @@ def at_most(threshold: float) -> np.float32:
 
 
 def above(threshold: float) -> np.float32:
-    """The float32 t with ``x < t`` just when ``x <= threshold``, for float32 x.
+    """Return the float32 t with ``x < t`` exactly if ``x <= threshold``, for float32 x.
 
     Never a subnormal number, which some machines take for 0: positive values below 1.2e-38
     count as 0.
@@ -320,7 +325,7 @@ def above(threshold: float) -> np.float32:
     >>> float(above(1.0))
     1.0000001192092896
     """
-    with np.errstate(over="ignore"):  # beyond the largest number there is infinity
+    with np.errstate(over="ignore"):  # overflows to infinity
         after = np.nextafter(at_most(threshold), np.float32(np.inf))
     if 0 < after < SMALLEST:
         return SMALLEST

@@ -41,7 +41,7 @@ def _trees_for(parts: Parts, format_: str, missing: str, reader: str) -> list[No
 
 
 def ranklib_text(parts: Parts, *, missing: str = "refuse") -> str:
-    """The text of a LambdaMART model of RankLib, as ``model/ranklib`` of the search plugins.
+    """Return the text of a LambdaMART model of RankLib, ``model/ranklib`` of the search plugins.
 
     ``x <= threshold`` goes left; features are numbered from 1; a feature that is not given
     is 0. RankLib joins the lines without a gap and reads each tree's first child, so nothing
@@ -82,11 +82,11 @@ def _ranklib_lines(nodes: Nodes, node: int) -> list[str]:
 
 
 def xgboost_dump_text(parts: Parts, *, missing: str = "refuse") -> str:
-    """A list of trees as ``Booster.get_dump(dump_format="json")`` gives it.
+    """Return a list of trees in the format of ``Booster.get_dump(dump_format="json")``.
 
     This is ``model/xgboost+json`` of the search plugins, and what Vespa imports.
     ``x < split_condition`` goes to `yes`. The node for missing values is written, but many
-    versions of the plugins do not read it: there a feature that is not given is 0.
+    versions of the plugins ignore it: for them an absent feature is 0.
     """
     trees = _trees_for(parts, "the dump of XGBoost", missing, "the plugin")
     return (
@@ -117,7 +117,7 @@ def _dump_of(nodes: Nodes, names: tuple[str, ...], node: int = 0, depth: int = 0
 def solr_text(
     parts: Parts, *, missing: str = "refuse", name: str = "precede", store: str | None = None
 ) -> str:
-    """A model of Solr's learning-to-rank module.
+    """Return a model of Solr's learning-to-rank module.
 
     Trees become a `MultipleAdditiveTreesModel`, in which ``x <= threshold + 1e-6`` goes left
     (the threshold written is that much smaller) and, from Solr 9.2 on, a missing value goes
@@ -174,13 +174,13 @@ def _solr_node(
 
 
 def _before_slack(threshold: np.float32) -> np.float32:
-    """The number that becomes the threshold when Solr adds its slack, in single precision.
+    """Return the float32 that becomes the threshold when Solr adds its slack.
 
-    Below 1e-6 in size there may be none; the nearest is then off by 1e-13 at most.
+    Below 1e-6 in size it may not exist; the nearest is then off by 1e-13 at most.
     """
     first = np.float32(threshold - SOLR_SLACK)
     near = [first]
-    with np.errstate(over="ignore"):  # beyond the largest number there is infinity
+    with np.errstate(over="ignore"):  # overflows to infinity
         for towards in (np.float32(-np.inf), np.float32(np.inf)):
             step = first
             for _ in range(2):

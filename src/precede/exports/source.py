@@ -1,7 +1,6 @@
-"""A model as a Python module or a C function that need nothing but their language.
+"""Export a model as a Python module or a C function without dependencies.
 
-Both add in the order in which `predict` adds, in double precision, so that they give its
-scores to the last bit.
+Both add in the order of `predict`, in double precision, so that scores are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is added up, in this order: step functions, trees and terms, and the other rankers."""
+    """The summands of a score, in order: step functions, trees and terms, other weak rankers."""
 
     title: str
     names: list[str]
@@ -35,7 +34,7 @@ class Plan:
 
     @classmethod
     def of(cls, model: BaseRanker) -> Plan:
-        """Take a fitted model apart; rankers of a stranger's kind are refused."""
+        """Decompose a fitted model; refuse user-defined weak rankers."""
         ensemble: Ensemble = model.ensemble_
         tables = ensemble._tables
         steps = []
@@ -145,7 +144,7 @@ def scores(rows):
 
 
 def python_text(model: BaseRanker) -> str:
-    """Source of a module with ``score(row)``, ``scores(rows)`` and ``NAMES``."""
+    """Return the source of a module with ``score(row)``, ``scores(rows)`` and ``NAMES``."""
     plan = Plan.of(model)
     steps = [f"({f}, {_tuple(t)}, {_tuple(v)}, {m!r})" for f, t, v, m in plan.steps]
     trees = [python_tree(nodes) for nodes in plan.trees]
@@ -165,12 +164,12 @@ def python_text(model: BaseRanker) -> str:
 
 
 def python_tree(nodes: Nodes) -> str:
-    """A tree as a list of nodes, as ``leaf`` of the module reads it."""
+    """Return a tree as a list of nodes, in the format of ``leaf`` of the module."""
     return _list([_python_node(nodes, j) for j in range(len(nodes.feature))], 4)
 
 
 def _texts(names: list[str], categories: dict[str, list[Any]]) -> dict[int, dict[str, float]]:
-    """Number of each text, by the number of its column; numbers stay as they are."""
+    """Return the category number of each text, by column; numeric categories are left out."""
     found = {}
     for name, known in categories.items():
         texts = {each: float(code) for code, each in enumerate(known) if isinstance(each, str)}
@@ -190,9 +189,9 @@ def _python_node(nodes: Nodes, node: int) -> str:
 
 
 def line_of(other: tuple[LinearWeakRanker | None, float]) -> tuple[Any, Any, Any, float, float]:
-    """Feature, low, width, factor and weight of a line; as `Feature` computes it.
+    """Return the feature, low, width, factor and weight of a line, as `Feature` computes it.
 
-    The feature is None for the constant, and the width for a column as it stands.
+    The feature is None for the constant, and the width is None for a raw column.
     """
     line, weight = other
     if line is None or line.ends is None:
@@ -308,7 +307,7 @@ double {name}(const double *x)
 
 
 def c_text(model: BaseRanker, *, name: str = "precede_score") -> str:
-    """Source of ``double name(const double *x)`` in C99."""
+    """Return the source of ``double name(const double *x)`` in C99."""
     if not name.isidentifier() or not name.isascii():
         raise ValueError(f"name={name!r} is not a valid function name in C")
     plan = Plan.of(model)
@@ -340,7 +339,7 @@ def c_text(model: BaseRanker, *, name: str = "precede_score") -> str:
 
 
 def _c_trees(trees: list[Nodes]) -> dict[str, str]:
-    """All trees in one row of nodes."""
+    """Return all trees in one array of nodes."""
     rows: list[tuple[Any, ...]] = []
     roots, words, sets = [], [0], []
     for nodes in trees:
@@ -366,7 +365,7 @@ def _c_trees(trees: list[Nodes]) -> dict[str, str]:
 
 
 def _bits(categories: tuple[int, ...]) -> list[int]:
-    """A set of categories as words of 32 bits."""
+    """Return a set of categories as words of 32 bits."""
     words = [0] * (max(categories, default=-1) // 32 + 1)
     for category in categories:
         words[category // 32] |= 1 << (category % 32)
@@ -374,7 +373,7 @@ def _bits(categories: tuple[int, ...]) -> list[int]:
 
 
 def _array(values: list[Any]) -> str:
-    """An initializer; C has no empty arrays, so an empty one holds a 0 that nobody reads."""
+    """Return an array definition; C has no empty arrays, so these hold an unused 0."""
     shown = [_c_number(value) for value in values] or ["0"]
     lines = [", ".join(shown[j : j + 8]) for j in range(0, len(shown), 8)]
     return "{\n    " + ",\n    ".join(lines) + "\n}" if len(lines) > 1 else f"{{ {lines[0]} }}"
@@ -387,5 +386,5 @@ def _c_number(value: Any) -> str:
 
 
 def _comment(text: str) -> str:
-    """Text that cannot end a comment."""
+    """Return text that cannot end a comment."""
     return _one_line(text).replace("*/", "* /")

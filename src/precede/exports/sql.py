@@ -1,4 +1,4 @@
-"""A model as one SELECT statement.
+"""Export a model as one SELECT statement.
 
 The sum of `predict` is written as a sum of CASE expressions, in its order. Databases limit how
 deep an expression may be (SQLite and DuckDB: 1000 levels; SQLite's parser far less for nested
@@ -48,13 +48,13 @@ class Dialect:
     materialized: bool = True
 
     def identifier(self, name: str) -> str:
-        """A name as it stands in a statement."""
+        """Return a quoted name."""
         if not isinstance(name, str) or not name or "\x00" in name:
             raise ValueError(f"{name!r} is not a valid name of a table or column")
         return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
 
     def literal(self, value: Any) -> str:
-        """A category as it stands in a statement."""
+        """Return a category as a literal."""
         if isinstance(value, str):
             if "\x00" in value:
                 raise ValueError(f"the category {value!r} cannot be written in SQL")
@@ -89,7 +89,7 @@ def _escaped_text(text: str) -> str:
 
 
 # MySQL and MariaDB read backslashes and quotes as the mode of the server says, but hexadecimal
-# digits always alike. Bytes are compared: equal text may differ in case and blanks there.
+# digits are unambiguous. Bytes are compared, as their text comparison ignores case and blanks.
 _MYSQL = Dialect(
     "`", "DOUBLE", lambda text: f"X'{text.encode().hex()}'",
     "CAST(CONVERT({} USING utf8mb4) AS BINARY)", materialized=False,
@@ -114,13 +114,13 @@ def sql_text(
     name: str = "score",
     materialized: bool = False,
 ) -> str:
-    """A SELECT statement that gives each row of a table its score.
+    """Return a SELECT statement that computes the score of each row of a table.
 
     NULL is a missing value, and so is NaN in databases that have it. Columns of categories that
     were text in the fit are read as that text; text that the fit did not see is a missing value.
-    A model of columns as they stand, which refuses missing values, gives NULL for them.
+    A model of raw columns, which refuses missing values, returns NULL for them.
     Numbers are written so that they are read back as the same doubles, and are added in the order
-    of `predict`: a database that computes in double precision gives its scores to the last bit.
+    of `predict`: a database that computes in double precision returns its scores to the last bit.
     """
     if dialect not in DIALECTS:
         raise ValueError(f"dialect={dialect!r}; choose one of {', '.join(DIALECTS)}")
@@ -158,7 +158,7 @@ def sql_text(
 
 
 def _refuse_clashes(names: list[str], kept: list[str], name: str) -> None:
-    """Databases take names that differ in case alone for one."""
+    """Refuse names that differ only in case, which databases do not distinguish."""
     for what, listed in (("features", names), ("the key and the score", [*kept, name])):
         lower = [each.lower() for each in listed]
         twice = [each for each in listed if lower.count(each.lower()) > 1]
@@ -175,7 +175,7 @@ def _refuse_clashes(names: list[str], kept: list[str], name: str) -> None:
 
 
 def number(value: float) -> str:
-    """A literal of double precision that is read back as the same number.
+    """Return a literal of double precision that is read back as the same number.
 
     Some databases round decimals with an error near half a unit in the last place. So digits are
     added until the decimal lies within 0.45 of a unit of the number.
@@ -190,7 +190,7 @@ def number(value: float) -> str:
 
 
 def _given(name: str, categories: list[Any] | None, dialect: Dialect) -> str:
-    """A column as a number; NaN becomes NULL.
+    """Return the expression of a column as a number, with NULL for NaN.
 
     NaN differs from itself in some databases and is larger than infinity, whose reciprocal is 0,
     in others.
@@ -218,7 +218,7 @@ def _cell(feature: int) -> str:
 
 
 def _summands(plan: Plan) -> list[tuple[tuple[int, ...], str]]:
-    """The features that each summand reads, and its text, in the order of `predict`."""
+    """Return the features and the text of each summand, in the order of `predict`."""
     found: list[tuple[tuple[int, ...], str]] = []
     for feature, thresholds, values, missing in plan.steps:
         x = _cell(feature)
@@ -238,7 +238,7 @@ def _summands(plan: Plan) -> list[tuple[tuple[int, ...], str]]:
 
 
 def _scaled(x: str, low: float, width: float, factor: float, weight: float) -> str:
-    """A feature scaled to [0, 1], 0 if missing."""
+    """Return the expression of a feature scaled to [0, 1], 0 if missing."""
     if factor != 1.0:
         x = f"{x} * {number(factor)}"
     scaled = f"({x} - {number(low)}) / {number(width)}"
@@ -256,9 +256,9 @@ def tree_case(
     cell: Callable[[int], str],
     value: Callable[[float], str] = number,
 ) -> str:
-    """A tree as a CASE expression, nested near its root and flat below.
+    """Return a tree as a CASE expression, nested near its root and flat below.
 
-    `cell` gives the column of a feature, and `value` the text of a leaf. A comparison with NULL
+    `cell` returns the column of a feature, and `value` the text of a leaf. A comparison with NULL
     is not true, so a missing value goes to ELSE.
     """
 
@@ -274,7 +274,7 @@ def tree_case(
         return f"CASE WHEN {_goes_left(nodes, node, cell)} THEN {left} ELSE {right} END"
 
     def flat(root: int) -> str:
-        """Leaves from left to right: the first whose turns to the left are all true."""
+        """Return the leaves from left to right, with the conditions of the left branches."""
         found: list[tuple[tuple[str, ...], str]] = []
         waiting: list[tuple[int, tuple[str, ...]]] = [(root, ())]
         while waiting:
@@ -310,7 +310,7 @@ def _above(nodes: Nodes, node: int, cell: Callable[[int], str]) -> str:
 
 
 def _is_one_of(x: str, categories: Sequence[int]) -> str:
-    """Whether a value is in a set of categories, by ranges; 2.5 is in category 2."""
+    """Return the condition that a value is in a set of categories; 2.5 is in category 2."""
     ordered = sorted(categories)
     starts = [ordered[0], *(b for a, b in pairwise(ordered) if b > a + 1)]
     ends = [*(a for a, b in pairwise(ordered) if b > a + 1), ordered[-1]]
@@ -319,7 +319,7 @@ def _is_one_of(x: str, categories: Sequence[int]) -> str:
 
 
 def _any_of(conditions: list[str]) -> str:
-    """One of them, in halves, so that a long list is not a deep expression."""
+    """Join conditions by OR as a balanced expression, whose depth is logarithmic."""
     if len(conditions) <= 2:
         return conditions[0] if len(conditions) == 1 else f"({' OR '.join(conditions)})"
     half = len(conditions) // 2

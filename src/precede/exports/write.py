@@ -1,4 +1,4 @@
-"""Write a fitted model in the format of somebody else's server."""
+"""Write a fitted model in the format of a serving system."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
 def export(
     model: BaseRanker, path: str | os.PathLike[str], format: str | None = None, **options: Any
 ) -> None:
-    """Write a fitted model for serving, atomically; the file gives the scores of `predict`.
+    """Write a fitted model for serving, atomically; its scores are those of `predict`.
 
     ================= ======================================= =============== ===========
     format            read by                                 missing values  numbers
@@ -107,7 +107,7 @@ def export(
     missing : {"refuse", "zero"}
         For ``ranklib``, ``xgboost-dump``, ``ltr-model``, ``solr`` and ``solr-features``. These
         readers take a missing value for 0. "refuse" refuses a model that does not; "zero" writes
-        it all the same, for when no feature is ever missing or 0 is what you mean. Solr 9.2 can
+        it anyway, for when no feature is ever missing or 0 is what you mean. Solr 9.2 can
         keep the rule for fields (not for queries) and does, unless "zero" asks for a file for
         older versions.
     dtype : {"float32", "float64"}
@@ -117,7 +117,7 @@ def export(
         ``sql`` that of the column of scores ("score").
     features : dict
         For ``elasticsearch``, ``ltr-features`` and ``solr-features``: for each feature the query
-        that gives its value, with ``{{parameter}}`` for what the search fills in.
+        that returns its value, with ``{{parameter}}`` for what the search fills in.
     type : {"xgboost+json", "ranklib"}
         For ``ltr-model``: how the trees are written.
     store : str

@@ -1,4 +1,4 @@
-"""A model file that XGBoost itself loads, predicts with and saves again."""
+"""Export a model as a file that XGBoost loads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_PARENT = 2147483647
 
 
 def xgboost_text(parts: Parts) -> str:
-    """XGBoost's own JSON, with the objective ``rank:pairwise``, which leaves scores alone.
+    """Return XGBoost's JSON, with the objective ``rank:pairwise``, which leaves scores alone.
 
     ``x < split_condition`` goes left and a missing value where `default_left` says, so the
     rule for missing values is kept. Numbers are float32: thresholds are written so that

@@ -1,8 +1,7 @@
-"""CSV, TSV and parquet by pyarrow, a block of rows at a time.
+"""Read CSV, TSV and parquet files by pyarrow, a block of rows at a time.
 
-pyarrow splits the text into cells and reads the numbers (rounded as Python's `float` rounds
-them). What is ours: which words mean that a value is missing, and errors that name the file, the
-row and the column.
+pyarrow splits the text into cells and parses the numbers (rounded like Python's `float`). This
+module defines the words for missing values and the errors, which name file, row and column.
 """
 
 from __future__ import annotations
@@ -20,19 +19,18 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Floats
 
-# Bytes of text, and cells of a parquet file, read at a time.
-BLOCK = 1 << 20
-CELLS = 1 << 22
-# Words for a value that is not there, in any case; so is a cell without a word.
-MISSING = ("", "na", "nan", "none", "null")
+MIN_BLOCK_BYTES = 1 << 20  # of text, read at a time
+BLOCK_CELLS = 1 << 22  # of a parquet file, read at a time
+# Words for a missing value, in any case.
+MISSING_WORDS = ("", "na", "nan", "none", "null")
 _BLANKS = " \t\r"
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 class Block(NamedTuple):
-    """Some rows of a table: their numbers as a matrix, and their columns of text."""
+    """Some rows of a table: a matrix of the numeric columns, and the text columns."""
 
-    before: int  # rows that came before
+    first_row: int
     numbers: Floats
     texts: dict[str, NDArray[np.object_]]
 
@@ -47,20 +45,20 @@ def delimited_blocks(
     texts: Sequence[str],
     roles: Mapping[str, str] | None = None,
     size: int | None = None,
-    begun: bytes = b"",
+    prefix: bytes = b"",
 ) -> Iterator[Block]:
     r"""Read a CSV or TSV file in blocks.
 
     Parameters
     ----------
     stream : bytes after the header
-    path : how errors call the file
-    delimiter, names : what separates the cells, and the name of every column
-    numbers, texts : columns to read as numbers (NaN is missing) and as text without the blanks
-        around it; the other columns are skipped
-    roles : columns that are labels or weights, by name, for messages
-    size : bytes of text of a block; no line may be longer
-    begun : the beginning of the text, where it is no longer in the stream
+    path : name of the file for error messages
+    delimiter, names : separator of the cells, and the name of every column
+    numbers, texts : columns to read as numbers (NaN is missing) and as stripped text; the other
+        columns are skipped
+    roles : role ("label", "weight", ...) of columns by name, for error messages
+    size : bytes of text in a block; no line may be longer
+    prefix : beginning of the text, if it was read from the stream before
 
     Examples
     --------
@@ -73,14 +71,14 @@ def delimited_blocks(
            [-2. ,  3. ]]), {'name': array(['a', 'b,c'], dtype=object)})
     """
     csv = _pyarrow(path, "pyarrow.csv")
-    # The names are long where the lines are long.
-    size = size or BLOCK + 64 * sum(len(name) + 1 for name in names)
-    rows = _Rows(path, delimiter, len(names), roles or {})
-    before = 0
+    # Tables with many columns have long lines.
+    size = size or MIN_BLOCK_BYTES + 64 * sum(len(name) + 1 for name in names)
+    rows = _RowErrors(path, delimiter, len(names), roles or {})
+    first_row = 0
     try:
         reader = csv.open_csv(
-            _Marked(begun, stream, rows),
-            # One thread: only then does arrow tell which row is wrong.
+            _StreamWithEndMark(prefix, stream, rows),
+            # Only with one thread does arrow report the number of an invalid row.
             csv.ReadOptions(use_threads=False, block_size=size, column_names=list(names)),
             csv.ParseOptions(
                 delimiter=delimiter, newlines_in_values=True, invalid_row_handler=rows.refuse
@@ -92,8 +90,8 @@ def delimited_blocks(
         )  # fmt: skip
         for batch in reader:
             if batch.num_rows:
-                yield _block(batch, rows, before, numbers, texts)
-            before += batch.num_rows
+                yield _block(batch, rows, first_row, numbers, texts)
+            first_row += batch.num_rows
     except _pyarrow(path, "pyarrow").ArrowInvalid as error:
         rows.explain(error, size)
     if not rows.ended:
@@ -101,16 +99,16 @@ def delimited_blocks(
 
 
 def parquet_batches(source: Any, path: str) -> Iterator[Any]:
-    """Read some rows of a parquet file at a time, as arrow tables."""
+    """Yield the rows of a parquet file as arrow tables of about `BLOCK_CELLS` cells."""
     arrow = _pyarrow(path, "pyarrow")
     parquet = _pyarrow(path, "pyarrow.parquet")
     try:
         with parquet.ParquetFile(source) as file:
             width = max(1, len(file.schema_arrow.names))
-            for batch in file.iter_batches(max(1, min(1 << 16, CELLS // width))):
+            for batch in file.iter_batches(max(1, min(1 << 16, BLOCK_CELLS // width))):
                 if batch.num_rows:
                     yield arrow.Table.from_batches([batch])
-    except Exception as error:  # arrow has many kinds
+    except Exception as error:  # pyarrow raises many types
         raise ValueError(f"{path} is not a parquet file: {error}") from error
 
 
@@ -124,16 +122,16 @@ def _pyarrow(path: str, module: str) -> Any:
     return import_module(module)
 
 
-class _Marked:
-    """A stream of UTF-8 that ends in a line of its own, which an open quotation mark hides."""
+class _StreamWithEndMark:
+    """A UTF-8 stream with a marker line appended, which an unclosed quotation mark swallows."""
 
     closed = False
 
-    def __init__(self, begun: bytes, stream: BufferedReader, rows: _Rows):
-        self._begun, self._stream, self._path = begun, stream, rows.path
+    def __init__(self, prefix: bytes, stream: BufferedReader, rows: _RowErrors):
+        self._begun, self._stream, self._path = prefix, stream, rows.path
         self._mark, self._waiting = f"\n{rows.mark}\n".encode(), b""
         self._decoder = getincrementaldecoder("utf-8")()
-        self._line = 1 if begun else 2
+        self._line = 1 if prefix else 2
 
     def read(self, size: int) -> bytes:
         if not self._waiting:
@@ -145,7 +143,7 @@ class _Marked:
         return part
 
     def _check(self, part: bytes) -> None:
-        """Refuse other encodings here, where the line is known (arrow checks some only)."""
+        """Refuse other encodings, naming the line (arrow checks only some columns)."""
         try:
             self._decoder.decode(part, final=not part)
         except UnicodeDecodeError as error:
@@ -159,36 +157,36 @@ class _Marked:
         self.closed = True
 
 
-class _Rows:
-    """What the lines of one file are, and the words for what is wrong with them."""
+class _RowErrors:
+    """Handler of invalid rows of one file, and its error messages."""
 
     def __init__(self, path: str, delimiter: str, width: int, roles: Mapping[str, str]):
         self.path, self.roles, self.ended = path, roles, False
-        self.word = os.urandom(8).hex()  # that no file holds
-        # A line of the wrong length, which arrow hands to `refuse`.
+        self.word = os.urandom(8).hex()  # occurs in no file
+        # A line with a wrong number of cells, which arrow passes to `refuse`.
         self.mark = self.word if width > 1 else f"{self.word}{delimiter}{self.word}"
-        self._passed = 0
+        self._skipped = 0
         self._wrong: Any = None
 
     def refuse(self, row: Any) -> str:
-        """Say what to do with a line of too few or too many cells."""
+        """Return "skip" or "error" for a line with too few or too many cells."""
         if row.text == self.mark:
             self.ended = True
         elif row.text.strip():
             self._wrong = row
             return "error"
-        self._passed += 1
+        self._skipped += 1
         return "skip"
 
     def explain(self, error: Exception, size: int) -> NoReturn:
-        """Raise what arrow refused in our words."""
+        """Raise a ValueError that explains an error of arrow."""
         message = str(error)
         if self._wrong is not None:
             row = self._wrong
-            self._refuse_open(row.number - self._passed, row.text, error)
+            self._refuse_open_quote(row.number - self._skipped, row.text, error)
             few = row.actual_columns < row.expected_columns
             raise ValueError(
-                f"{self.path}, row {row.number - self._passed}: the line has "
+                f"{self.path}, row {row.number - self._skipped}: the line has "
                 f"{'fewer' if few else 'more'} cells than there are columns, {row.actual_columns} "
                 f"for {row.expected_columns}; quote a delimiter inside a text"
             ) from error
@@ -199,8 +197,8 @@ class _Rows:
             ) from error
         raise ValueError(f"{self.path} cannot be read: {message[:300]}") from error
 
-    def not_a_number(self, row: int, name: str, text: str) -> NoReturn:
-        self._refuse_open(row + 1, text)
+    def refuse_number(self, row: int, name: str, text: str) -> NoReturn:
+        self._refuse_open_quote(row + 1, text)
         found = text if len(text) <= 40 else f"{text[:40]}..."
         remedy = {
             "label": "labels are numbers, of which a larger one ranks higher: encode them, such as "
@@ -216,61 +214,61 @@ class _Rows:
             f"{remedy}"
         )
 
-    def _refuse_open(self, row: int, text: str, error: Exception | None = None) -> None:
-        """Refuse a row that holds the mark after the last line."""
+    def _refuse_open_quote(self, row: int, text: str, error: Exception | None = None) -> None:
+        """Refuse a row that contains the end marker, as its quotation mark is not closed."""
         if self.word in text:
             raise ValueError(f"{self.path}, row {row}: a quotation mark is never closed") from error
 
 
 def _block(
-    batch: Any, rows: _Rows, before: int, numbers: Sequence[str], texts: Sequence[str]
+    batch: Any, rows: _RowErrors, first_row: int, numbers: Sequence[str], texts: Sequence[str]
 ) -> Block:
     matrix = np.empty((batch.num_rows, len(numbers)))
     for index, name in enumerate(numbers):
-        matrix[:, index] = _numbers(batch.column(index), rows, before, name)
+        matrix[:, index] = _numbers(batch.column(index), rows, first_row, name)
     columns = {name: _texts(batch.column(len(numbers) + index)) for index, name in enumerate(texts)}
-    return Block(before, matrix, columns)
+    return Block(first_row, matrix, columns)
 
 
-def _numbers(column: Any, rows: _Rows, before: int, name: str) -> Floats:
-    import pyarrow as pa  # noqa: PLC0415  (only for such files)
+def _numbers(column: Any, rows: _RowErrors, first_row: int, name: str) -> Floats:
+    import pyarrow as pa  # noqa: PLC0415  (optional)
     import pyarrow.compute as pc  # noqa: PLC0415
 
     try:
         values = pc.cast(column, pa.float64())
-    except pa.ArrowInvalid:  # blanks and words are rare: a second look at this column alone
-        column = _plain(column)
+    except pa.ArrowInvalid:  # blanks and words are rare: convert this column only
+        column = _normalize_cells(column)
         try:
             values = pc.cast(column, pa.float64())
         except pa.ArrowInvalid:
             for row, text in enumerate(column.to_pylist()):
                 if text is not None and not _NUMBER.fullmatch(text):
-                    rows.not_a_number(before + row, name, text)
+                    rows.refuse_number(first_row + row, name, text)
             raise
     found = values.to_numpy(zero_copy_only=False)
     infinite = np.isinf(found)
     if infinite.any():
         row = int(infinite.argmax())
-        rows.not_a_number(before + row, name, column[row].as_py())
+        rows.refuse_number(first_row + row, name, column[row].as_py())
     return found
 
 
-def _plain(column: Any) -> Any:
-    """Numbers without blanks around them; nothing where one is missing, 1 and 0 for truth."""
-    import pyarrow as pa  # noqa: PLC0415  (only for such files)
+def _normalize_cells(column: Any) -> Any:
+    """Strip blanks; replace words for missing values by null, true by 1 and false by 0."""
+    import pyarrow as pa  # noqa: PLC0415  (optional)
     import pyarrow.compute as pc  # noqa: PLC0415
 
     text = pc.ascii_trim(column, _BLANKS)
     word = pc.ascii_lower(text)
-    for values, meaning in ((MISSING, None), (("true",), "1"), (("false",), "0")):
+    for values, meaning in ((MISSING_WORDS, None), (("true",), "1"), (("false",), "0")):
         known = pc.fill_null(pc.is_in(word, pa.array(values)), False)
         text = pc.if_else(known, pa.scalar(meaning, pa.string()), text)
     return text
 
 
 def _texts(column: Any) -> NDArray[np.object_]:
-    """Texts as objects, of which equal ones are one: a query has many rows."""
-    import pyarrow.compute as pc  # noqa: PLC0415  (only for such files)
+    """Return stripped texts as an object array in which equal texts share one object."""
+    import pyarrow.compute as pc  # noqa: PLC0415  (optional)
 
     coded = pc.ascii_trim(pc.fill_null(column, ""), _BLANKS).dictionary_encode()
     distinct = np.empty(len(coded.dictionary), object)

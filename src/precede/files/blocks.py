@@ -1,4 +1,4 @@
-"""Files read a block at a time, for tables that memory does not hold (see `precede.files.disk`)."""
+"""Read files in blocks of rows, for data larger than memory (see `precede.files.disk`)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from precede.files.disk import DiskTable, Padded, write_table
-from precede.files.letor import MOST_FEATURES, Lines, read_letor
-from precede.files.pages import Numbered
+from precede.files.buffers import NumberedNames
+from precede.files.disk import DiskTable, PaddedBlock, write_table
+from precede.files.letor import MAX_FEATURES, LetorRows, read_letor
 from precede.files.streams import opened
 from precede.files.tables import (
     Data,
-    Layout,
+    DelimitedFormat,
     Roles,
     format_of,
-    parquet_parts,
+    parquet_blocks,
     read_numbers,
     read_sizes,
     side_file,
@@ -31,13 +31,11 @@ from precede.files.tables import (
 
 Name = str | os.PathLike[str]
 
-# Bytes of text of a LETOR file read at a time.
-BLOCK = 1 << 24
-# A block of more numbers than this is refused.
-MOST_CELLS = 1 << 30
+LETOR_BLOCK_BYTES = 1 << 24  # of text, read at a time
+MAX_BLOCK_CELLS = 1 << 30
 
 
-def table_of_file(
+def write_table_of_file(
     target: Name,
     path: Name,
     *,
@@ -46,7 +44,7 @@ def table_of_file(
     n_jobs: int | None = None,
     **reading: Any,
 ) -> tuple[DiskTable, Data]:
-    r"""Write the rows of a file as a table on disk, without ever holding all of them.
+    r"""Write the rows of a file as a table on disk, holding one block of them in memory.
 
     Parameters
     ----------
@@ -57,7 +55,7 @@ def table_of_file(
 
     Returns
     -------
-    The table, and data without rows that know the names of the features.
+    The table, and a `Data` without rows that has the names of the features.
 
     Examples
     --------
@@ -65,12 +63,11 @@ def table_of_file(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     name = pathlib.Path(folder, "train.txt")
     ...     _ = name.write_text("1 qid:3 1:0.5\n0 qid:3 2:2\n")
-    ...     table_of_file(pathlib.Path(folder, "train.table"), name)[0]
+    ...     write_table_of_file(pathlib.Path(folder, "train.table"), name)[0]
     DiskTable(2 rows, 2 features, 2 rows compared)
     """
-    # How many features a LETOR file has is known at its end only. `write_table` puts the raw
-    # values into a temporary file in any case, and can leave the columns that a block lacks out
-    # of it, so the text is parsed once.
+    # The number of features of a LETOR file is known only at its end. `write_table` spools the
+    # raw values anyway and fills in columns that a block lacks, so the text is parsed once.
     blocks = _blocks(path, n_jobs=n_jobs, padded=True, **reading)
     first = next(blocks)
     names = first.feature_names
@@ -78,7 +75,7 @@ def table_of_file(
     def rows() -> Iterator[tuple[Any, ...]]:
         nonlocal names
         for each in chain([first], blocks):
-            if isinstance(names, Numbered) and isinstance(each.feature_names, Numbered):
+            if isinstance(names, NumberedNames) and isinstance(each.feature_names, NumberedNames):
                 names = names | each.feature_names
             yield each.X, each.y, each.qid, each.weight
 
@@ -106,16 +103,16 @@ def read_blocks(
     Parameters
     ----------
     path : name of a file, plain or gzip; not standard input
-    size : bytes of text of a block; 16 MiB of LETOR, 1 MiB and more of CSV and TSV, of which no
-        line may be longer; parquet files are read in blocks of 4 million cells
+    size : bytes of text in a block; by default 16 MiB for LETOR, and at least 1 MiB for CSV and
+        TSV, whose lines may not be longer; parquet files are read in blocks of 4 million cells
     format, roles, header, groups, weights, n_jobs : as for `precede.files.read`
-    pairs : refused, also if there is a file of pairs: they may join rows of any blocks
+    pairs : refused, as is a file of pairs beside the data: a pair may join rows of two blocks
 
     Notes
     -----
-    O(bytes) time. A LETOR file is read twice, as how many features it has is known at its end
-    only (`table_of_file` reads it once). A block takes some times `size` of memory; sizes of
-    queries and weights that stand in files of their own take eight bytes a row.
+    O(bytes) time. A LETOR file is read twice, as its number of features is known only at its
+    end. A block takes a small multiple of `size` in memory; query sizes and weights in side files
+    take eight bytes a row.
 
     Examples
     --------
@@ -137,7 +134,7 @@ def _blocks(
     groups: Name | None = None, weights: Name | None = None, pairs: Name | None = None,
     format: str | None = None, roles: Roles | None = None, header: bool = True,
 ) -> Iterator[Data]:  # fmt: skip
-    """Carry out `read_blocks`; if `padded`, the X of LETOR files are `Padded`."""
+    """Yield the blocks of a file; if `padded`, X of a LETOR file is a `PaddedBlock`."""
     if side_file(pairs, path, ".pairs") is not None:
         raise ValueError(
             f"{path} comes with listed pairs, which may join rows of any blocks; read it as a "
@@ -146,76 +143,80 @@ def _blocks(
     with opened(path) as stream:
         known = format_of(format, path, stream)
     if known == "letor":
-        blocks = (_padded if padded else _letor)(path, size or BLOCK, n_jobs)
+        blocks = (_padded_letor if padded else _whole_letor)(
+            path, size or LETOR_BLOCK_BYTES, n_jobs
+        )
     elif known == "parquet":
         blocks = _parquet(path, roles or Roles())
     else:
-        blocks = _cells(path, size, Layout(known, roles or Roles(), header))
-    yield from _with_sides(blocks, path, groups, weights)
+        blocks = _delimited(path, size, DelimitedFormat(known, roles or Roles(), header))
+    yield from _with_side_files(blocks, path, groups, weights)
 
 
-def _lines(path: Name, size: int, n_jobs: int | None) -> Iterator[tuple[Lines, int, int]]:
-    """Blocks of a LETOR file, and the first and the end of the features known so far."""
-    before = rows = last = 0
-    first = MOST_FEATURES
+def _letor_chunks(
+    path: Name, size: int, n_jobs: int | None
+) -> Iterator[tuple[LetorRows, int, int]]:
+    """Yield blocks of a LETOR file, with the range of the feature numbers found so far."""
+    lines_before = rows = last = 0
+    first = MAX_FEATURES
     with opened(path) as stream:
         while lines := stream.readlines(size):
             if any(line.split() and line.lstrip()[:1] != b"#" for line in lines):
                 text: Any = io.BufferedReader(io.BytesIO(b"".join(lines)))
-                part = read_letor(text, str(path), line=before, n_jobs=n_jobs)
+                part = read_letor(text, str(path), line=lines_before, n_jobs=n_jobs)
                 first, last = min(first, part.first), max(last, part.first + part.X.shape[1])
                 rows = max(rows, part.grade.size)
-                if rows * (last - first) > MOST_CELLS:
+                if rows * (last - first) > MAX_BLOCK_CELLS:
                     raise ValueError(
                         f"{path} has {last - first} features, too many for blocks without gaps; "
                         "read it as a whole, which leaves zeros out"
                     )
                 yield part, first, last
-            before += len(lines)
+            lines_before += len(lines)
     if not rows:
         raise ValueError(f"{path} holds no line of data")
 
 
-def _padded(path: Name, size: int, n_jobs: int | None) -> Iterator[Data]:
-    """Blocks of a LETOR file, each with the features that it has."""
-    for part, _, _ in _lines(path, size, n_jobs):
+def _padded_letor(path: Name, size: int, n_jobs: int | None) -> Iterator[Data]:
+    """Yield blocks of a LETOR file, each with the features that occur in it."""
+    for part, _, _ in _letor_chunks(path, size, n_jobs):
         X = part.X.toarray() if scipy.sparse.issparse(part.X) else part.X
-        names = Numbered(part.first, part.first + X.shape[1])
-        yield Data(Padded(X, part.first), y=part.grade, qid=part.qid, feature_names=names,
+        names = NumberedNames(part.first, part.first + X.shape[1])
+        yield Data(PaddedBlock(X, part.first), y=part.grade, qid=part.qid, feature_names=names,
                    zeros=True)  # fmt: skip
 
 
-def _letor(path: Name, size: int, n_jobs: int | None) -> Iterator[Data]:
-    """Blocks of a LETOR file, all with the features of the whole file."""
-    first, last = [(first, last) for _, first, last in _lines(path, size, n_jobs)][-1]
-    names = Numbered(first, last)
-    for data in _padded(path, size, n_jobs):
+def _whole_letor(path: Name, size: int, n_jobs: int | None) -> Iterator[Data]:
+    """Yield blocks of a LETOR file, all with the features of the whole file."""
+    first, last = [(first, last) for _, first, last in _letor_chunks(path, size, n_jobs)][-1]
+    names = NumberedNames(first, last)
+    for data in _padded_letor(path, size, n_jobs):
         X = np.zeros((len(data), last - first))
         begin = data.X.first - first
         X[:, begin : begin + data.X.shape[1]] = data.X.values
         yield replace(data, X=X, feature_names=names)
 
 
-def _cells(path: Name, size: int | None, layout: Layout) -> Iterator[Data]:
+def _delimited(path: Name, size: int | None, layout: DelimitedFormat) -> Iterator[Data]:
     with opened(path) as stream:
-        for part in layout.named(stream, str(path)).parts(stream, size):
+        for part in layout.read_header(stream, str(path)).blocks(stream, size):
             yield replace(part.data(str(path)), docid=None)
 
 
 def _parquet(path: Name, roles: Roles) -> Iterator[Data]:
     with opened(path) as stream:
-        for part in parquet_parts(stream, path, roles, blocks=True):
+        for part in parquet_blocks(stream, path, roles, blocks=True):
             yield replace(part.data(str(path)), docid=None)
 
 
-def _with_sides(
+def _with_side_files(
     blocks: Iterator[Data], path: Name, groups: Name | None, weights: Name | None
 ) -> Iterator[Data]:
-    """Add queries and weights that stand in files of their own."""
+    """Add queries and weights from side files."""
     first = next(blocks, None)
     if first is None:
         raise ValueError(f"{path} holds no line of data")
-    known_rows: dict[str, int] = {}  # how many rows the files know of
+    known_rows: dict[str, int] = {}  # rows that each side file covers
     columns: dict[str, Callable[[NDArray[np.int64]], Any]] = {}
     if first.qid is None and (name := side_file(groups, path, ".query", ".group")) is not None:
         ends = np.cumsum(read_sizes(name))
@@ -227,12 +228,12 @@ def _with_sides(
         columns["weight"] = weight.take
     rows = 0
     for block in chain([first], blocks):
-        here = np.arange(rows, rows + len(block))
+        row_numbers = np.arange(rows, rows + len(block))
         rows += len(block)
         for name, known in known_rows.items():
             if known < rows:
                 raise ValueError(f"{path} has more rows than the file of its {name} covers")
-        parts: dict[str, Any] = {name: column(here) for name, column in columns.items()}
+        parts: dict[str, Any] = {name: column(row_numbers) for name, column in columns.items()}
         yield replace(block, **parts)
     for name, known in known_rows.items():
         if known != rows:

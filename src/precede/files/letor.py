@@ -1,9 +1,9 @@
-"""LETOR (SVMlight) lines to numbers, chunk by chunk.
+"""Read LETOR (SVMlight) files.
 
-The kernels read bytes. A number is rounded as Python's `float` rounds it: by one exact
-multiplication where that is possible, else by the algorithm of Eisel and Lemire, and the few
-that neither settles are handed to `float` itself. Arrays grow in place, so that what is read
-stands in memory once.
+Kernels parse the bytes. A number is rounded like Python's `float`: by one exact multiplication
+or division where that is possible, else by the algorithm of Eisel and Lemire; the few numbers
+that neither decides are parsed by `float` itself. Arrays grow in place, so that the data are in
+memory once.
 
 References
 ----------
@@ -25,38 +25,49 @@ from numpy.typing import NDArray
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER
 from precede.engine.execution import Context
-from precede.files.pages import Growing, Pages
+from precede.files.buffers import GrowingArray, LineBuffer
 
-SMALL = 1 << 20  # fewer bytes are not shared between threads
-MOST_FEATURES = 1 << 24  # a larger index is taken for a mistake
-DENSE_SHARE, DENSE_CELLS = 1 / 3, 1 << 22  # a matrix this full or this small is kept dense
+MIN_PARALLEL_BYTES = 1 << 20  # shorter texts are parsed by one thread
+MAX_FEATURES = 1 << 24  # a larger feature number is rejected as a mistake
+MIN_DENSE_SHARE, MAX_DENSE_CELLS = 1 / 3, 1 << 22  # fuller or smaller matrices are dense
 
 _NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON = 10, 32, 9, 13, 35, 58
 _MINUS, _PLUS, _POINT, _ZERO, _EQUALS = 45, 43, 46, 48, 61
-_EXACT, _HARD, _BAD = 0, 1, 2
-# What a kernel counts in its `state`: an error, where; rows, cells, numbers left to `float`.
-_STATUS, _WHERE, _ROWS, _CELLS, _HARDS, _QUERIES, _UNSORTED = range(7)
-_FINE, _NOT_GRADE, _NOT_FEATURE, _NOT_VALUE, _TWICE, _NOT_QID, _MIXED, _LARGE = range(8)
+_EXACT, _INEXACT, _BAD = 0, 1, 2
+# Entries of a kernel's `state`: the error and its position; rows, cells and numbers deferred to
+# `float` so far; whether lines have a qid, and whether features of a line are out of order.
+_STATUS, _POSITION, _N_ROWS, _N_CELLS, _N_INEXACT, _HAS_QID, _UNSORTED = range(7)
+(
+    _OK,
+    _NOT_GRADE,
+    _NOT_FEATURE,
+    _NOT_VALUE,
+    _DUPLICATE_FEATURE,
+    _NOT_QID,
+    _SOME_QIDS,
+    _FEATURE_TOO_LARGE,
+) = range(8)
 _NOT_NUMBER = 8
 
-_REMEDIES = {
+_MESSAGES = {
     _NOT_GRADE: "{found} is not a grade; a line is 'grade qid:1 1:0.5 2:0.1 # docid'",
     _NOT_FEATURE: "{found} is not a feature; write index:value, such as 3:0.5",
     _NOT_VALUE: "{found} is not the value of a feature; write a finite number or nan",
-    _TWICE: "a feature is given twice; give each feature once",
+    _DUPLICATE_FEATURE: "a feature is given twice; give each feature once",
     _NOT_QID: "{found} is not a query identifier; write qid: and a whole number, before the "
     "features (CSV files may hold text)",
-    _MIXED: "some lines have a qid and others have none; give every line one, or none",
-    _LARGE: f"{{found}} has a feature number above {MOST_FEATURES - 1}; number features from 1",
+    _SOME_QIDS: "some lines have a qid and others have none; give every line one, or none",
+    _FEATURE_TOO_LARGE: f"{{found}} has a feature number above {MAX_FEATURES - 1}; number features "
+    "from 1",
     _NOT_NUMBER: "{found} is not a finite number; write one, or nan where a value is missing",
 }
 
 
 @dataclass(frozen=True, eq=False)
-class Lines:
-    """What a LETOR file holds: one entry of `grade`, `qid` and `docid` for every row of X.
+class LetorRows:
+    """The contents of a LETOR file: one entry of `grade`, `qid` and `docid` for every row of X.
 
-    `first` is the number the file gives to column 0 of X: 1, or 0 if that occurs in it.
+    `first` is the feature number of column 0 of X: 0 if the file has a feature 0, else 1.
     """
 
     X: Any
@@ -74,21 +85,21 @@ def read_letor(
     size: int = 0,
     sparse: bool | None = None,
     n_jobs: int | None = None,
-) -> Lines:
-    r"""Read lines ``grade qid:1 1:0.5 2:0.1 # docid``; what is not written is 0.
+) -> LetorRows:
+    r"""Read lines ``grade qid:1 1:0.5 2:0.1 # docid``; absent features are 0.
 
     Parameters
     ----------
     stream : a buffered stream of bytes
-    name, line : how errors call it, and the number of lines that came before
-    size : bytes to come, where known; then memory is not taken in advance
-    sparse : whether X is a CSR matrix; None decides by how full it is
+    name, line : name of the file for error messages, and the number of lines before the stream
+    size : bytes in the stream, or 0 if unknown; used to reserve memory
+    sparse : whether X is a CSR matrix; None decides by the share of cells present
     n_jobs : threads
 
     Notes
     -----
-    One pass, O(bytes). Values take 12 bytes each while reading and 8 after, a chunk of text
-    is held besides: about 1.6 times a dense result at most (measured).
+    One pass, O(bytes). A value takes 12 bytes during reading and 8 afterwards, besides a buffer
+    of text: at most about 1.6 times the memory of a dense result (measured).
 
     Examples
     --------
@@ -101,44 +112,46 @@ def read_letor(
     >>> lines.grade, lines.qid, lines.docid
     (array([2., 0.]), array([7, 7]), array(['a', 'b'], dtype=object))
     """
-    pages, rows = Pages(stream, name, line), _LetorRows(size)
+    buffer, rows = LineBuffer(stream, name, line), _LetorBuilder(size)
     with Context(n_jobs) as context:
-        while pages.fill():
-            small, lines = pages.whole < SMALL, 0
-            for part in context.run(_letor_lines, pages.whole, pages.text, small=small):
-                _check(part[0], pages)
-                rows.add(part, pages)
+        while buffer.read_lines():
+            small, lines = buffer.whole < MIN_PARALLEL_BYTES, 0
+            for part in context.run(_parse_lines, buffer.whole, buffer.text, small=small):
+                _raise_if_failed(part[0], buffer)
+                rows.add(part, buffer)
                 lines += part[2].size
-            pages.release(pages.whole, lines)
-    return rows.finished(name, sparse)
+            buffer.release(buffer.whole, lines)
+    return rows.to_lines(name, sparse)
 
 
-class _LetorRows:
-    """The rows of a LETOR file, gathered part by part."""
+class _LetorBuilder:
+    """Collects the parsed chunks of a LETOR file."""
 
     def __init__(self, size: int):
         self._size, self._bytes = size, 0
-        self._index, self._value = Growing(np.int32), Growing(np.float64)
-        self._length, self._grade = Growing(np.int64), Growing(np.float64)
-        self._qid, self._docid = Growing(np.int64), Growing(object)
+        self._index, self._value = GrowingArray(np.int32), GrowingArray(np.float64)
+        self._length, self._grade = GrowingArray(np.int64), GrowingArray(np.float64)
+        self._qid, self._docid = GrowingArray(np.int64), GrowingArray(object)
         self._has_qid: bool | None = None
         self._has_docid = False
-        self._least, self._most = MOST_FEATURES, 0
+        self._least, self._most = MAX_FEATURES, 0
 
-    def add(self, part: tuple[Any, ...], pages: Pages) -> None:
-        state, size, grade, qid, length, index, value, positions, hard = part
-        rows, cells = int(state[_ROWS]), int(state[_CELLS])
+    def add(self, part: tuple[Any, ...], buffer: LineBuffer) -> None:
+        state, size, grade, qid, length, index, value, positions, inexact = part
+        rows, cells = int(state[_N_ROWS]), int(state[_N_CELLS])
         if not rows:
             return
-        given = bool(state[_QUERIES])
+        given = bool(state[_HAS_QID])
         if self._has_qid not in (None, given):
-            pages.refuse(_REMEDIES[_MIXED], int(positions[0, 0]))
+            buffer.refuse(_MESSAGES[_SOME_QIDS], int(positions[0, 0]))
         self._has_qid = given
-        _settle(value, grade, hard[: state[_HARDS]], pages)
+        _parse_inexact(value, grade, inexact[: state[_N_INEXACT]], buffer)
         if state[_UNSORTED]:
-            index, value = _sorted(index[:cells], value[:cells], length[:rows], positions, pages)
+            index, value = _sort_cells(
+                index[:cells], value[:cells], length[:rows], positions, buffer
+            )
         self._bytes += int(size)
-        # A little more than in proportion: the next parts then fit without another move.
+        # Extrapolate with a margin of 2 %, so that later chunks fit without moving the array.
         expected = int(1.02 * (self._value.used + cells) * self._size / self._bytes)
         self._value.add(value[:cells], expected)
         self._index.add(index[:cells], expected)
@@ -146,19 +159,19 @@ class _LetorRows:
         self._grade.add(grade[:rows])
         if given:
             self._qid.add(qid[:rows])
-        self._docid.add(self._documents(positions[:rows, 1:], pages))
+        self._docid.add(self._documents(positions[:rows, 1:], buffer))
         if cells:
             self._least = min(self._least, int(index[:cells].min()))
             self._most = max(self._most, int(index[:cells].max()))
 
-    def _documents(self, spans: NDArray[np.int64], pages: Pages) -> NDArray[np.object_]:
+    def _documents(self, spans: NDArray[np.int64], buffer: LineBuffer) -> NDArray[np.object_]:
         documents = np.full(len(spans), "", object)
         if spans.any():
             self._has_docid = True
-            documents[:] = pages.words(spans)
+            documents[:] = buffer.words(spans)
         return documents
 
-    def finished(self, name: str, sparse: bool | None) -> Lines:
+    def to_lines(self, name: str, sparse: bool | None) -> LetorRows:
         if not self._grade.used:
             raise ValueError(f"{name} holds no line of data")
         rows, cells = self._grade.used, self._value.used
@@ -166,11 +179,11 @@ class _LetorRows:
         width = max(1, self._most + 1 - first)
         if sparse is None:
             full = rows * width
-            sparse = cells < DENSE_SHARE * full and full > DENSE_CELLS
+            sparse = cells < MIN_DENSE_SHARE * full and full > MAX_DENSE_CELLS
         elif not sparse and rows * width > 1 << 40:
             raise ValueError(f"{name} has {rows} rows and {width} columns; read it as sparse")
         X = self._sparse(rows, width, first) if sparse else self._dense(rows, width, first)
-        return Lines(
+        return LetorRows(
             X,
             self._grade.trimmed(),
             self._qid.trimmed() if self._has_qid else None,
@@ -188,35 +201,43 @@ class _LetorRows:
         cells = self._value.used
         value = self._value.trimmed(rows * width)
         if cells < rows * width:
-            _spread(value, self._index.trimmed(), self._length.trimmed(), cells, width, first)
+            _scatter_cells(
+                value, self._index.trimmed(), self._length.trimmed(), cells, width, first
+            )
         return value.reshape(rows, width)
 
 
-def _check(state: NDArray[np.int64], pages: Pages) -> None:
-    """Raise if a kernel met something that is not what it should be."""
-    if state[_STATUS] != _FINE:
-        pages.refuse(_REMEDIES[int(state[_STATUS])], int(state[_WHERE]))
+def _raise_if_failed(state: NDArray[np.int64], buffer: LineBuffer) -> None:
+    """Raise the ValueError for an error that a kernel reported."""
+    if state[_STATUS] != _OK:
+        buffer.refuse(_MESSAGES[int(state[_STATUS])], int(state[_POSITION]))
 
 
-def _sorted(
-    index: NDArray[np.int32], value: Floats, length: Integers, positions: Integers, pages: Pages
+def _sort_cells(
+    index: NDArray[np.int32],
+    value: Floats,
+    length: Integers,
+    positions: Integers,
+    buffer: LineBuffer,
 ) -> tuple[NDArray[np.int32], Floats]:
-    """The cells of every row in the order of their features."""
+    """Sort the cells of every row by feature number; refuse duplicates."""
     row = np.repeat(np.arange(length.size), length)
     order = np.lexsort((index, row))
     index, value = index[order], value[order]
     twice = (np.diff(index) == 0) & (np.diff(row) == 0)
     if twice.any():
-        pages.refuse(_REMEDIES[_TWICE], int(positions[row[np.argmax(twice)], 0]))
+        buffer.refuse(_MESSAGES[_DUPLICATE_FEATURE], int(positions[row[np.argmax(twice)], 0]))
     return index, value
 
 
-def _settle(value: Floats, grade: Floats, hard: NDArray[np.int64], pages: Pages) -> None:
-    """Let `float` read the numbers that the kernels left; a negative position is a grade."""
-    for position, begin, end in hard.tolist():
-        number = float(pages.word(begin, end))
+def _parse_inexact(
+    value: Floats, grade: Floats, inexact: NDArray[np.int64], buffer: LineBuffer
+) -> None:
+    """Parse the deferred numbers by `float`; position ``~row`` is the grade of a row."""
+    for position, begin, end in inexact.tolist():
+        number = float(buffer.word(begin, end))
         if not np.isfinite(number):
-            pages.refuse(_REMEDIES[_NOT_NUMBER], begin)
+            buffer.refuse(_MESSAGES[_NOT_NUMBER], begin)
         if position < 0:
             grade[~position] = number
         else:
@@ -224,7 +245,7 @@ def _settle(value: Floats, grade: Floats, hard: NDArray[np.int64], pages: Pages)
 
 
 def _powers_of_five() -> NDArray[np.uint64]:
-    """The 128 leading bits of 5^q for q = -342, ..., 308: rounded down, but up for q < 0."""
+    """Return the 128 leading bits of 5^q, q = -342, ..., 308, rounded down, or up for q < 0."""
     table = []
     for q in range(-342, 309):
         if q >= 0:
@@ -237,35 +258,35 @@ def _powers_of_five() -> NDArray[np.uint64]:
     return np.array(table, np.uint64)
 
 
-_FIVES = _powers_of_five()
+_POWERS_OF_FIVE = _powers_of_five()
 _DOCID = np.frombuffer(b"docid", np.uint8)
-_TENS = np.array([10.0**power for power in range(23)])
+_POWERS_OF_TEN = np.array([10.0**power for power in range(23)])
 _WORDS = np.array(["nan", "na", "null", "none", "true", "false"], "S8").view(np.uint8).reshape(6, 8)
 _MEANINGS = np.array([np.nan, np.nan, np.nan, np.nan, 1.0, 0.0])
 
 
-# -- kernels: every text they read ends with a newline, which ends every loop ------------------
+# -- kernels: every text ends with a newline, which ends every loop ----------------------------
 
 
 @njit(cache=True, nogil=True)
-def _round(mantissa: np.uint64, exponent: int) -> tuple[int, float]:
-    """``mantissa * 10**exponent`` as the nearest double; not exact (1) where in doubt."""
+def _eisel_lemire(mantissa: np.uint64, exponent: int) -> tuple[int, float]:
+    """Return ``mantissa * 10**exponent`` as the nearest double, or `_INEXACT` if undecided."""
     if exponent < -342 or exponent > 308:
-        return _HARD, 0.0
+        return _INEXACT, 0.0
     zeros, step = np.int64(0), np.uint64(32)
-    while step > np.uint64(0):  # move the leading bit to the top
+    while step > np.uint64(0):  # shift the leading bit to the top
         if mantissa >> (np.uint64(64) - step) == np.uint64(0):
             mantissa <<= step
             zeros += np.int64(step)
         step >>= np.uint64(1)
-    high, low = _product(mantissa, _FIVES[exponent + 342, 0])
+    high, low = _multiply_128(mantissa, _POWERS_OF_FIVE[exponent + 342, 0])
     if high & np.uint64(0x1FF) == np.uint64(0x1FF):
-        more, _ = _product(mantissa, _FIVES[exponent + 342, 1])
+        more, _ = _multiply_128(mantissa, _POWERS_OF_FIVE[exponent + 342, 1])
         low += more
         high += np.uint64(low < more)
     if low + np.uint64(1) < np.uint64(3):
-        # A tie, or a last bit that the truncated table does not settle.
-        return _HARD, 0.0
+        # A tie, or a last bit that the truncated table does not determine.
+        return _INEXACT, 0.0
     top = high >> np.uint64(63)
     found = high >> (top + np.uint64(9))
     found = (found + (found & np.uint64(1))) >> np.uint64(1)
@@ -274,22 +295,22 @@ def _round(mantissa: np.uint64, exponent: int) -> tuple[int, float]:
         found >>= np.uint64(1)
         power += 1
     if power <= 0 or power >= 2047:
-        return _HARD, 0.0
+        return _INEXACT, 0.0
     found &= (np.uint64(1) << np.uint64(52)) - np.uint64(1)
     return _EXACT, np.uint64(found | np.uint64(power) << np.uint64(52)).view(np.float64)
 
 
 @njit(**INNER)
 def _decimal(mantissa: np.uint64, decimals: int) -> tuple[int, float]:
-    """``mantissa / 10**decimals``, of at most 19 digits."""
+    """Return ``mantissa / 10**decimals`` for a number of at most 19 digits."""
     if mantissa <= np.uint64(1) << np.uint64(53):
-        return _EXACT, np.float64(np.int64(mantissa)) / _TENS[decimals]
-    return _round(mantissa, -decimals)
+        return _EXACT, np.float64(np.int64(mantissa)) / _POWERS_OF_TEN[decimals]
+    return _eisel_lemire(mantissa, -decimals)
 
 
 @njit(**INNER)
-def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """High and low half of the product of two 64-bit numbers."""
+def _multiply_128(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Return the high and the low 64 bits of the product of two 64-bit numbers."""
     half, mask = np.uint64(32), np.uint64(0xFFFFFFFF)
     low = (a & mask) * (b & mask)
     one = (a >> half) * (b & mask) + (low >> half)
@@ -299,41 +320,49 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
 
 
 @njit(cache=True, nogil=True)
-def _number(text: Bytes, at: int) -> tuple[int, float, int]:
-    """Read a number: whether exact, its value, and the position after it."""
+def _parse_number(text: Bytes, at: int) -> tuple[int, float, int]:
+    """Parse a number; return its kind (`_EXACT`, ...), its value and the position after it."""
     negative = text[at] == _MINUS
     at += negative or text[at] == _PLUS
     begin = at
-    at, mantissa, digits, dropped, lost = _digits(text, at, np.uint64(0), 0)
+    at, mantissa, digits, dropped, lost = _parse_digits(text, at, np.uint64(0), 0)
     seen, exponent = at - begin, dropped
     if text[at] == _POINT:
         begin = at + 1
-        at, mantissa, digits, dropped, more = _digits(text, begin, mantissa, digits)
+        at, mantissa, digits, dropped, more = _parse_digits(text, begin, mantissa, digits)
         seen += at - begin
         exponent -= at - begin - dropped
         lost |= more
     if seen == 0:
-        return _meaning(text, at)
+        return _parse_word(text, at)
     if text[at] | 32 == 101:  # e
-        power, at = _power(text, at + 1)
+        power, at = _parse_exponent(text, at + 1)
         exponent += power
         if power > 99999:
             return _BAD, 0.0, at
-    kind, value = _HARD if lost else _EXACT, 0.0
+    kind, value = _INEXACT if lost else _EXACT, 0.0
     if mantissa > np.uint64(0) and not lost:
         if mantissa <= np.uint64(1) << np.uint64(53) and -22 <= exponent <= 22:
             value = np.float64(mantissa)
-            value = value * _TENS[exponent] if exponent >= 0 else value / _TENS[-exponent]
+            value = (
+                value * _POWERS_OF_TEN[exponent]
+                if exponent >= 0
+                else value / _POWERS_OF_TEN[-exponent]
+            )
         else:
-            kind, value = _round(mantissa, exponent)
+            kind, value = _eisel_lemire(mantissa, exponent)
     return kind, -value if negative else value, at
 
 
 @njit(**INNER)
-def _digits(
+def _parse_digits(
     text: Bytes, at: int, mantissa: np.uint64, digits: Integer
 ) -> tuple[int, np.uint64, Integer, int, bool]:
-    """Read digits, of which 19 that count are kept: how many were not, and if not all 0."""
+    """Parse digits into a mantissa of at most 19 significant ones.
+
+    Returns the position, the mantissa, its number of digits, the number of digits dropped and
+    whether one of these was not 0.
+    """
     dropped, lost = 0, False
     digit = np.int64(text[at]) - _ZERO
     while 0 <= digit <= 9:
@@ -349,8 +378,8 @@ def _digits(
 
 
 @njit(cache=True, nogil=True)
-def _power(text: Bytes, at: int) -> tuple[Integer, int]:
-    """The exponent after an e; more than 99999 if there is none."""
+def _parse_exponent(text: Bytes, at: int) -> tuple[Integer, int]:
+    """Parse the exponent after an e; return more than 99999 if it has no digits."""
     sign = -1 if text[at] == _MINUS else 1
     at += text[at] == _MINUS or text[at] == _PLUS
     power, begin = np.int64(0), at
@@ -361,8 +390,8 @@ def _power(text: Bytes, at: int) -> tuple[Integer, int]:
 
 
 @njit(**INNER)
-def _meaning(text: Bytes, at: int) -> tuple[int, float, int]:
-    """Words that stand for numbers: nan, na, null, none, true, false, in any case."""
+def _parse_word(text: Bytes, at: int) -> tuple[int, float, int]:
+    """Parse a word that stands for a number: nan, na, null, none, true, false, in any case."""
     for word in range(_WORDS.shape[0]):
         length = 0
         while _WORDS[word, length] > 0 and text[at + length] | 32 == _WORDS[word, length]:
@@ -386,12 +415,12 @@ def _line_end(text: Bytes, at: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _letor_lines(
+def _parse_lines(
     low: int, high: int, text: Bytes
 ) -> tuple[
     Integers, int, Floats, Integers, Integers, NDArray[np.int32], Floats, Integers, Integers
 ]:
-    """Read the lines that begin in ``text[low:high]``."""
+    """Parse the lines that begin in ``text[low:high]``."""
     begin = low if low == 0 else _line_end(text, low - 1) + 1
     end = begin if begin >= high else _line_end(text, high - 1) + 1
     rows, cells = 0, 0
@@ -402,75 +431,77 @@ def _letor_lines(
     grade, qid = np.empty(rows), np.zeros(rows, np.int64)
     length, positions = np.empty(rows, np.int64), np.zeros((rows, 3), np.int64)
     index, value = np.empty(cells, np.int32), np.empty(cells)
-    hard = np.empty((rows + cells, 3), np.int64)
+    inexact = np.empty((rows + cells, 3), np.int64)
     at = begin
     while at < end:
         while _is_blank(text[at]):
             at += 1
         if text[at] != _NEWLINE and text[at] != _HASH:
-            row, before = state[_ROWS], state[_CELLS]
-            at = _letor_row(text, at, state, grade, qid, index, value, positions[row], hard)
-            if state[_STATUS] != _FINE:
-                state[_WHERE] = at
+            row, before = state[_N_ROWS], state[_N_CELLS]
+            at = _parse_row(text, at, state, grade, qid, index, value, positions[row], inexact)
+            if state[_STATUS] != _OK:
+                state[_POSITION] = at
                 break
-            state[_ROWS] += 1
-            length[row] = state[_CELLS] - before
+            state[_N_ROWS] += 1
+            length[row] = state[_N_CELLS] - before
         at = _line_end(text, at) + 1
-    return state, end - begin, grade, qid, length, index, value, positions, hard
+    return state, end - begin, grade, qid, length, index, value, positions, inexact
 
 
 @njit(**INNER)
-def _letor_row(
+def _parse_row(
     text: Bytes, at: int, state: Integers, grade: Floats, qid: Integers, index: NDArray[np.int32],
-    value: Floats, position: Integers, hard: Integers,
+    value: Floats, position: Integers, inexact: Integers,
 ) -> int:  # fmt: skip
-    """Read one line from its grade on; gives the position where reading ended.
+    """Parse one line, beginning at its grade; return the position where parsing ended.
 
-    `position` gets the position of the line and those of the document's name.
+    Writes the begin of the line and the span of the document's name to `position`.
     """
-    row, first, start, position[0] = state[_ROWS], state[_CELLS], at, at
-    kind, number, at = _number(text, at)
+    row, first, start, position[0] = state[_N_ROWS], state[_N_CELLS], at, at
+    kind, number, at = _parse_number(text, at)
     if kind == _BAD or np.isnan(number) or not (_is_blank(text[at]) or text[at] == _NEWLINE):
         state[_STATUS] = _NOT_GRADE
         return start
     grade[row] = number
-    if kind == _HARD:
-        _leave(hard, state, ~row, start, at)
+    if kind == _INEXACT:
+        _defer(inexact, state, ~row, start, at)
     last, has_qid = -1, False
     while True:
-        at, last, state[_CELLS] = _plain_cells(text, at, last, state[_CELLS], index, value)
+        at, last, state[_N_CELLS] = _parse_plain_cells(
+            text, at, last, state[_N_CELLS], index, value
+        )
         while _is_blank(text[at]):
             at += 1
         start = at
         if text[at] == _NEWLINE or text[at] == _HASH:
             break
-        if text[at] == 113 and state[_CELLS] == first and not has_qid:  # q
+        if text[at] == 113 and state[_N_CELLS] == first and not has_qid:  # q
             has_qid = True
-            at = _letor_qid(text, at, state, qid)
+            at = _parse_qid(text, at, state, qid)
         else:
-            at = _letor_cell(text, at, state, index, value, hard)
-            feature = -1 if state[_STATUS] != _FINE else index[state[_CELLS] - 1]
+            at = _parse_cell(text, at, state, index, value, inexact)
+            feature = -1 if state[_STATUS] != _OK else index[state[_N_CELLS] - 1]
             state[_UNSORTED] |= feature <= last
             last = feature
-        if state[_STATUS] != _FINE:
+        if state[_STATUS] != _OK:
             return start
-    if has_qid != (state[_QUERIES] > 0) and row > 0:
-        state[_STATUS] = _MIXED
+    if has_qid != (state[_HAS_QID] > 0) and row > 0:
+        state[_STATUS] = _SOME_QIDS
         return start
-    state[_QUERIES] = has_qid
+    state[_HAS_QID] = has_qid
     if text[at] == _HASH:
-        at = _letor_docid(text, at + 1, position)
+        at = _parse_docid(text, at + 1, position)
     return at
 
 
 @njit(**INNER)
-def _plain_cells(
+def _parse_plain_cells(
     text: Bytes, at: int, last: Integer, cell: int, index: NDArray[np.int32], value: Floats
 ) -> tuple[int, Integer, int]:
-    """Read cells in rising order as long as their numbers are short and plain.
+    """Parse cells with increasing feature numbers and short decimal numbers: the fast path.
 
-    Nearly every cell of a real file is read here; the first that is not is left, whole, to
-    those who know the rest of the grammar.
+    Nearly every cell of a real file is of this kind. Stops before the first other cell, which
+    the caller parses.
     """
     ten, zero = np.uint64(10), np.uint64(_ZERO)
     while True:
@@ -515,43 +546,52 @@ def _plain_cells(
 
 
 @njit(**INNER)
-def _leave(hard: Integers, state: Integers, position: int, begin: int, end: int) -> None:
-    """Leave a number to Python's `float`."""
-    hard[state[_HARDS], 0], hard[state[_HARDS], 1], hard[state[_HARDS], 2] = position, begin, end
-    state[_HARDS] += 1
+def _defer(inexact: Integers, state: Integers, position: int, begin: int, end: int) -> None:
+    """Record the span of a number to be parsed by Python's `float`."""
+    inexact[state[_N_INEXACT], 0], inexact[state[_N_INEXACT], 1], inexact[state[_N_INEXACT], 2] = (
+        position,
+        begin,
+        end,
+    )
+    state[_N_INEXACT] += 1
 
 
 @njit(**INNER)
-def _letor_cell(
-    text: Bytes, at: int, state: Integers, index: NDArray[np.int32], value: Floats, hard: Integers
+def _parse_cell(
+    text: Bytes,
+    at: int,
+    state: Integers,
+    index: NDArray[np.int32],
+    value: Floats,
+    inexact: Integers,
 ) -> int:
-    """Read ``index:value``."""
+    """Parse ``index:value``."""
     feature, start = np.int64(0), at
     while _ZERO <= text[at] <= _ZERO + 9:
-        feature = min(10 * feature + np.int64(text[at]) - _ZERO, np.int64(MOST_FEATURES))
+        feature = min(10 * feature + np.int64(text[at]) - _ZERO, np.int64(MAX_FEATURES))
         at += 1
     if at == start or text[at] != _COLON:
         state[_STATUS] = _NOT_FEATURE
         return at
-    if feature >= MOST_FEATURES:
-        state[_STATUS] = _LARGE
+    if feature >= MAX_FEATURES:
+        state[_STATUS] = _FEATURE_TOO_LARGE
         return at
     start = at + 1
-    kind, number, at = _number(text, start)
+    kind, number, at = _parse_number(text, start)
     if kind == _BAD or not (_is_blank(text[at]) or text[at] == _NEWLINE or text[at] == _HASH):
         state[_STATUS] = _NOT_VALUE
         return at
-    cell = state[_CELLS]
-    if kind == _HARD:
-        _leave(hard, state, cell, start, at)
+    cell = state[_N_CELLS]
+    if kind == _INEXACT:
+        _defer(inexact, state, cell, start, at)
     index[cell], value[cell] = feature, number
-    state[_CELLS] += 1
+    state[_N_CELLS] += 1
     return at
 
 
 @njit(**INNER)
-def _letor_qid(text: Bytes, at: int, state: Integers, qid: Integers) -> int:
-    """Read ``qid:`` and a whole number of at most 18 digits."""
+def _parse_qid(text: Bytes, at: int, state: Integers, qid: Integers) -> int:
+    """Parse ``qid:`` and a whole number of at most 18 digits."""
     good = text[at + 1] == 105 and text[at + 2] == 100 and text[at + 3] == _COLON  # i, d
     at += 4 if good else 1
     negative = good and text[at] == _MINUS
@@ -564,13 +604,13 @@ def _letor_qid(text: Bytes, at: int, state: Integers, qid: Integers) -> int:
     if not good or not blank or not 1 <= at - start <= 18:
         state[_STATUS] = _NOT_QID
         return at
-    qid[state[_ROWS]] = -number if negative else number
+    qid[state[_N_ROWS]] = -number if negative else number
     return at
 
 
 @njit(**INNER)
-def _letor_docid(text: Bytes, at: int, position: Integers) -> int:
-    """The word after ``docid =`` where a comment begins so, else its first word."""
+def _parse_docid(text: Bytes, at: int, position: Integers) -> int:
+    """Find the word after ``docid =`` if a comment begins so, else its first word."""
     for turn in range(2):
         while _is_blank(text[at]):
             at += 1
@@ -593,13 +633,13 @@ def _letor_docid(text: Bytes, at: int, position: Integers) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _spread(
+def _scatter_cells(
     value: Floats, index: NDArray[np.int32], length: Integers, cells: int, width: int, first: int
 ) -> None:
-    """Move the cells of all rows to their columns, in place, from the last to the first.
+    """Expand the cells of all rows to dense rows, in place, from the last cell to the first.
 
-    A cell never moves forward past one that is still to be moved: rows and columns are in
-    order, so its new position is at least its old one.
+    Rows and columns are in order, so the new position of a cell is at or after its old one,
+    and no cell is overwritten before it has moved.
     """
     at = cells - 1
     for row in range(length.size - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Bytes in and out: files, gzip, standard streams, and writes that are whole or not at all."""
+"""Open files, gzip files and standard streams for reading, and write files atomically."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, cast
 
-STANDARD = "-"  # the name of standard input and standard output
+STANDARD = "-"  # names standard input and standard output
 _GZIP = b"\x1f\x8b"
-_OTHER_ARCHIVES = {
+_UNSUPPORTED_ARCHIVES = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"BZh": "compressed with bzip2",
     b"\xfd7zXZ\x00": "compressed with xz",
@@ -28,9 +28,9 @@ _OTHER_ARCHIVES = {
 
 @contextlib.contextmanager
 def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
-    """Open a file for reading bytes; ``-`` is standard input, gzip is seen by its first bytes.
+    """Open a file for reading bytes; ``-`` is standard input, gzip is detected and unpacked.
 
-    A gzip file that is cut short or damaged is a ValueError that names it.
+    A truncated or damaged gzip file raises a ValueError that names it.
 
     >>> import gzip, os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -46,11 +46,11 @@ def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
             raw = cast(Any, sys.stdin.buffer)
             if not hasattr(raw, "peek"):
                 raw = io.BufferedReader(raw)
-                stack.callback(raw.detach)  # the stream stays open, whoever owns it
+                stack.callback(raw.detach)  # do not close a stream that we did not open
         else:
             raw = stack.enter_context(open(path, "rb"))
         beginning = raw.peek(6)[:6]
-        for signature, what in _OTHER_ARCHIVES.items():
+        for signature, what in _UNSUPPORTED_ARCHIVES.items():
             if beginning.startswith(signature):
                 raise ValueError(f"{path} is {what}; extract it first, or compress it with gzip")
         if beginning[:2] != _GZIP:
@@ -66,7 +66,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
 
 
 def size_of(path: str | os.PathLike[str]) -> int:
-    """Bytes in a plain file; 0 where nobody knows (standard input, pipes, gzip)."""
+    """Return the bytes of a plain file; 0 if unknown (standard input, pipes, gzip)."""
     if not is_plain(path):
         return 0
     with open(path, "rb") as file:
@@ -74,7 +74,7 @@ def size_of(path: str | os.PathLike[str]) -> int:
 
 
 def is_plain(path: str | os.PathLike[str]) -> bool:
-    """Whether a file can be opened again; what is read from a pipe is gone.
+    """Return whether a path is a regular file, which can be read more than once.
 
     >>> is_plain("-"), is_plain(os.devnull)
     (False, False)
@@ -83,7 +83,7 @@ def is_plain(path: str | os.PathLike[str]) -> bool:
 
 
 def require_folder(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that cannot be written because its folder is missing.
+    """Raise FileNotFoundError if the folder of a file to be written does not exist.
 
     >>> require_folder("model.json")
     """
@@ -93,7 +93,7 @@ def require_folder(path: str | os.PathLike[str]) -> None:
 
 
 def suffix_of(path: str | os.PathLike[str]) -> str:
-    """Return the suffix of a file name in lower case, without that of compression.
+    """Return the suffix of a file name in lower case, ignoring ``.gz``.
 
     >>> suffix_of("Report.HTML"), suffix_of("model.json.gz"), suffix_of("-")
     ('.html', '.json', '')
@@ -107,8 +107,8 @@ def suffix_of(path: str | os.PathLike[str]) -> str:
 def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file that appears under its name only when it is complete.
 
-    ``-`` is standard output; a name that ends in ``.gz`` is compressed. After an error the
-    file is what it was before, or absent. A file that is replaced keeps its mode.
+    ``-`` is standard output; a name that ends in ``.gz`` is compressed. After an error an
+    existing file is unchanged. A file that is replaced keeps its mode.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +126,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     require_folder(path)
-    target = Path(path).resolve()  # a link stays a link
+    target = Path(path).resolve()  # write through a symbolic link
     if target.exists() and not target.is_file():  # a device or a pipe is written to, not replaced
         with open(target, "wb") as device:
             yield device
@@ -136,7 +136,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with open(temporary, "xb") as file:
             if target.exists() and os.name == "posix":  # a private file stays private
                 os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
-            with _packed(file, target.suffix == ".gz") as out:
+            with _compressed(file, target.suffix == ".gz") as out:
                 yield out
             file.flush()
             os.fsync(file.fileno())
@@ -147,7 +147,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 class _Terminal(io.BufferedIOBase):
-    """Writes to a terminal, with the characters that it would obey written out."""
+    """A stream to a terminal that escapes control characters."""
 
     _CONTROL = re.compile(
         rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xd8\x9c"
@@ -169,8 +169,8 @@ class _Terminal(io.BufferedIOBase):
 
 
 @contextlib.contextmanager
-def _packed(file: BinaryIO, pack: bool) -> Iterator[BinaryIO]:
-    """Compress what is written; without name and time, so that equal data give equal files."""
+def _compressed(file: BinaryIO, pack: bool) -> Iterator[BinaryIO]:
+    """Compress a file without name and time stamp, so that equal data make equal files."""
     if not pack:
         yield file
         return

@@ -1,9 +1,8 @@
-"""Data in files: LETOR, CSV, TSV, parquet, and the side files of LightGBM and CatBoost.
+"""Read and write LETOR, CSV, TSV and parquet files, and the side files of LightGBM and CatBoost.
 
-`read` gives a `Data`: features, what is known about their order, and their names. It looks at
-the first bytes where the name of a file does not say what it is, opens gzip by itself, and
-takes ``-`` for standard input. `write` goes the other way; a file appears only when it is whole.
-TREC's qrels and runs are in `precede.files.trec`.
+`read` returns a `Data`: features, their names, and judgments. The format is taken from the suffix
+or the first bytes of a file, gzip is detected, and ``-`` is standard input. `write` is the inverse
+and atomic. TREC's qrels and runs are in `precede.files.trec`.
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ from precede.engine.arrays import Array
 from precede.engine.execution import warn_caller
 from precede.engine.parameters import pluralize
 from precede.files.arrow import delimited_blocks, parquet_batches
-from precede.files.letor import MOST_FEATURES, read_letor
-from precede.files.pages import Growing, Numbered
+from precede.files.buffers import GrowingArray, NumberedNames
+from precede.files.letor import MAX_FEATURES, read_letor
 from precede.files.streams import STANDARD, opened, size_of, writing
-from precede.files.words import NUMBER, read_words
+from precede.files.text_columns import NUMBER, read_text_columns
 from precede.judgments import Judgments, check_column, check_labels, number_queries
 
 Name = str | os.PathLike[str]
@@ -41,12 +40,12 @@ _SUFFIXES = {
     ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet",
     ".letor": "letor", ".svm": "letor", ".svmlight": "letor", ".libsvm": "letor",
 }  # fmt: skip
-# The index of a data frame, as pandas names it in files.
+# Names that pandas gives to the index of a data frame in files.
 _INDEX = re.compile(r"|__index_level_[0-9]+__|Unnamed: 0(\.[0-9]+)*")
-# Names of columns that are queries, and of some that may be: lower case, letters only.
+# Names of columns that are, or may be, the query; lower case, letters only.
 _QUERY_WORDS = frozenset({"qid", "queryid", "query"})
-_PERHAPS_QUERY = frozenset({"group", "groupid", "listid", "searchid", "sessionid", "srchid"})
-_BLANKS = " \t\r"  # which readers of CSV and TSV files strip
+_POSSIBLE_QUERY_WORDS = frozenset({"group", "groupid", "listid", "searchid", "sessionid", "srchid"})
+_BLANKS = " \t\r"  # stripped by the readers of CSV and TSV files
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _FRAMES: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars", "pyarrow")
 
@@ -55,16 +54,20 @@ _FRAMES: tuple[Literal["pandas", "polars", "pyarrow"], ...] = ("pandas", "polars
 class Roles:
     """Which columns of a table are not features.
 
-    Each of `label`, `qid`, `docid` and `weight` is the name of a column; None takes the usual
-    names (see `USUAL`) where exactly one of them is there. Without any of those for the query, a
-    column called "query", or "qid" and "query_id" in other spellings, is taken with a warning, and
-    one whose name may mean it ("group", "session_id") stays a feature with a warning. `drop` are
-    columns to leave out,
-    `features` the only columns to keep as features, `labels` columns of 0 and 1 where an item
-    has several labels to rank. The index of a data frame (``__index_level_0__`` in parquet, a first
-    column without a name or ``Unnamed: 0`` in CSV) is left out with a warning, unless it is named
-    in one of these or `keep_index` is true. `remembered` are pairs of a role and the name that its
-    column had when a model was fitted; it is taken where the table has it.
+    Parameters
+    ----------
+    label, qid, docid, weight : names of columns
+        None takes the column with one of the usual names (see `USUAL`). Without such a column for
+        the query, one called "query", or "qid" or "query_id" in another spelling, is used with a
+        warning; one that may be the query ("group", "session_id") stays a feature, with a warning.
+    drop : columns to leave out
+    features : the only columns to use as features
+    labels : columns of 0 and 1, if items have several labels to rank
+    keep_index : whether to keep the index of a data frame (``__index_level_0__`` in parquet, a
+        first column without a name or ``Unnamed: 0`` in CSV), which is otherwise left out with a
+        warning unless another parameter names it
+    remembered : pairs of a role and the name of its column when a model was fitted; used if the
+        table has that column
 
     >>> Roles(label="clicks").find(["clicks", "qid", "price"])
     {'label': 'clicks', 'qid': 'qid'}
@@ -82,7 +85,7 @@ class Roles:
     keep_index: bool = False
     remembered: tuple[tuple[str, str], ...] = ()
 
-    USUAL = {  # noqa: RUF012  (a constant beside the fields it speaks of)
+    USUAL = {  # noqa: RUF012  (a constant)
         "label": ("grade", "label", "relevance", "rel", "y"),
         "qid": ("qid", "query_id"),
         "docid": ("docid", "docno", "doc_id"),
@@ -90,37 +93,37 @@ class Roles:
     }
 
     def find(self, names: Sequence[str], where: str = "the table") -> dict[str, str]:
-        """The column of every role that is there."""
+        """Return the column of every role that the table has."""
         for wanted in (*self.drop, *(self.features or ()), *self.labels):
             if wanted not in names:
-                raise ValueError(f"{where} has no column {wanted!r}; it has {_listed(names)}")
+                raise ValueError(f"{where} has no column {wanted!r}; it has {_quoted(names)}")
         found: dict[str, str] = {}
         kept = [name for name in names if name not in (*self.drop, *self.labels)]
         for role, usual in self.USUAL.items():
             given = getattr(self, role)
             if given is None:
                 given = next((n for r, n in self.remembered if r == role and n in kept), None)
-            there = [name for name in usual if name in kept] if given is None else [given]
+            candidates = [name for name in usual if name in kept] if given is None else [given]
             if given is not None and given not in names:
                 raise ValueError(
-                    f"{where} has no column {given!r} for {role}; it has {_listed(names)}"
+                    f"{where} has no column {given!r} for {role}; it has {_quoted(names)}"
                 )
-            if len(there) > 1:
+            if len(candidates) > 1:
                 raise ValueError(
-                    f"columns {_listed(there)} of {where} could all be the {role}; "
+                    f"columns {_quoted(candidates)} of {where} could all be the {role}; "
                     f"name one, and drop the others if they are no features"
                 )
-            if role == "qid" and not there and not self.remembered:
-                there = self._queries(names, _QUERY_WORDS)
-                there = there if len(there) == 1 else []  # of several none is the usual one
-            if there:
-                found[role] = there[0]
+            if role == "qid" and not candidates and not self.remembered:
+                candidates = self._columns_named(names, _QUERY_WORDS)
+                candidates = candidates if len(candidates) == 1 else []
+            if candidates:
+                found[role] = candidates[0]
         if len(set(found.values())) < len(found):
             raise ValueError(f"{where}: one column cannot have two roles ({found})")
         return found
 
-    def doubts(self, names: Sequence[str], found: dict[str, str]) -> str | None:
-        """What to tell about the query: that it was guessed, or which column may be one."""
+    def query_warning(self, names: Sequence[str], found: dict[str, str]) -> str | None:
+        """Return a warning if the query was guessed or another column may be it, else None."""
         if self.qid is not None or self.features is not None or self.remembered:
             return None
         taken = found.get("qid")
@@ -129,27 +132,27 @@ class Roles:
                 f"column {taken!r} is taken for the query; say so with qid={taken!r} "
                 f"(--qid {taken}), or rename it if it is a feature"
             )
-        alike = [] if taken else self._queries(names, _QUERY_WORDS | _PERHAPS_QUERY)
+        alike = [] if taken else self._columns_named(names, _QUERY_WORDS | _POSSIBLE_QUERY_WORDS)
         if not alike:
             return None
         return (
-            f"column {_listed(alike)} is read as a feature, and all rows as one list; if it says "
+            f"column {_quoted(alike)} is read as a feature, and all rows as one list; if it says "
             f"which rows belong together, use qid={alike[0]!r} (--qid {alike[0]}), otherwise "
             "rename it"
         )
 
-    def _queries(self, names: Sequence[str], words: frozenset[str]) -> list[str]:
-        """Columns without another role whose names are among the words, however spelled."""
+    def _columns_named(self, names: Sequence[str], words: frozenset[str]) -> list[str]:
+        """Return the columns without another role whose names are among the words."""
         others = {self.label, self.docid, self.weight, *self.drop, *self.labels}
         return [
             name for name in names
             if name not in others and re.sub("[^a-z]", "", name.lower()) in words
         ]  # fmt: skip
 
-    def kept(
+    def feature_columns(
         self, names: Sequence[str], found: dict[str, str], *, unnamed: bool = False
     ) -> tuple[list[str], list[str]]:
-        """Names of the features, in the order of the table or as listed, and of an index left out.
+        """Return the names of the features and of index columns that are left out.
 
         `unnamed` says that the first column has no name in the file.
         """
@@ -168,18 +171,18 @@ class Roles:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows to rank: features, what is known about their order, names.
+    """Rows to rank: features, their names, and judgments.
 
     Attributes
     ----------
     X : array or CSR matrix of shape (n, features); NaN is missing
-    y : grades, or None where there are none
+    y : grades, or None
     qid : query identifiers, whole numbers or text, or None for a single list
     docid : names of the documents, or None
     weight, pairs, pair_weight : as in `Judgments`, or None
-    feature_names : one name a column; those of a LETOR file are the numbers in the file
-    labels, label_names : a column of 0 and 1 for each label, where items have several
-    zeros : whether a feature that is not there is 0 (LETOR) or an error (tables)
+    feature_names : one name for each column; for a LETOR file the feature numbers
+    labels, label_names : a column of 0 and 1 for each label, if items have several
+    zeros : whether an absent feature is 0 (LETOR) or an error (tables)
 
     Examples
     --------
@@ -216,7 +219,7 @@ class Data:
 
     @property
     def judgments(self) -> Judgments:
-        """What is known about the order of the rows, for `fit` and the metrics."""
+        """Judgments of the rows, for `fit` and the metrics."""
         if self.y is None and self.pairs is None:
             raise ValueError(
                 "the data have no grades and no pairs; name the column that holds the grades "
@@ -228,24 +231,24 @@ class Data:
         )  # fmt: skip
 
     def __getitem__(self, rows: Any) -> Data:
-        """Some of the rows; a pair is kept when both its rows are."""
+        """Return some of the rows; a pair is kept if both its rows are."""
         index = np.arange(len(self))[rows]
-        known = Judgments(
+        judgments = Judgments(
             self.y, self.qid, pairs=self.pairs, pair_weight=self.pair_weight,
             weight=self.weight, n=len(self),
         )[index]  # fmt: skip
         return replace(
-            self, X=self.X[index], y=known.grade, qid=known.qid, weight=known.weight,
-            pairs=known.pairs, pair_weight=known.pair_weight,
+            self, X=self.X[index], y=judgments.grade, qid=judgments.qid, weight=judgments.weight,
+            pairs=judgments.pairs, pair_weight=judgments.pair_weight,
             docid=None if self.docid is None else self.docid[index],
             labels=None if self.labels is None else self.labels[index],
         )  # fmt: skip
 
     def with_features(self, names: Sequence[str]) -> Data:
-        """The columns with these names, in this order.
+        """Return the columns with these names, in this order.
 
-        A column that is not there is 0 in data from a LETOR file, which leaves zeros out, and
-        an error in data from a table. Other columns are left out.
+        An absent column is 0 in data from a LETOR file, which leaves zeros out, and an error in
+        data from a table.
         """
         names = [str(name) for name in names]
         if len(names) == len(self.feature_names) and names == list(self.feature_names):
@@ -254,22 +257,22 @@ class Data:
         missing = [name for name in names if name not in column_of]
         if missing and not (self.zeros and len(missing) < len(names)):
             raise ValueError(
-                f"the data have no column {_listed(missing)}, which the model knows; "
-                f"they have {_listed(self.feature_names)}"
+                f"the data have no column {_quoted(missing)}, which the model knows; "
+                f"they have {_quoted(self.feature_names)}"
             )
-        there = [(new, column_of[name]) for new, name in enumerate(names) if name in column_of]
-        to, of = (list(each) for each in zip(*there, strict=True))
+        moves = [(column_of[name], new) for new, name in enumerate(names) if name in column_of]
+        old, new = (list(each) for each in zip(*moves, strict=True))
         if scipy.sparse.issparse(self.X):
             chosen = scipy.sparse.csr_matrix(
-                (np.ones(len(to)), (of, to)), shape=(self.X.shape[1], len(names))
+                (np.ones(len(new)), (old, new)), shape=(self.X.shape[1], len(names))
             )
             return replace(self, X=(self.X @ chosen).tocsr(), feature_names=names)
         X = np.zeros((len(self), len(names)))
-        X[:, to] = self.X[:, of]
+        X[:, new] = self.X[:, old]
         return replace(self, X=X, feature_names=names)
 
     def frame(self) -> Any:
-        """The features as a data frame of pandas, polars or arrow, whichever is installed."""
+        """Return the features as a data frame of pandas, polars or pyarrow, if one is installed."""
         X = self.X.toarray() if scipy.sparse.issparse(self.X) else self.X
         return _frame({name: X[:, c] for c, name in enumerate(self.feature_names)})
 
@@ -293,21 +296,21 @@ def read(
     Parameters
     ----------
     path : name of a file, plain or gzip; ``-`` is standard input
-    format : "letor", "csv", "tsv" or "parquet"; None looks at the name and the first bytes
+    format : "letor", "csv", "tsv" or "parquet"; None detects it by the name or the first bytes
     roles : which columns of a table are not features
     header : whether the first line of a CSV or TSV file names the columns; without one they
         are called 1, 2, ...
     groups : file with the size of each query on a line (LightGBM's ``.query``, XGBoost's
-        ``.group``); None takes ``path.query`` or ``path.group`` where the data have no qid
-    weights : file with one weight on a line; None takes ``path.weight`` where it is there
+        ``.group``); None takes ``path.query`` or ``path.group`` if the data have no qid
+    weights : file with one weight on a line; None takes ``path.weight`` if it exists
     pairs : file of lines ``winner loser weight``, rows from 0 and the weight optional
-        (CatBoost); None takes ``path.pairs`` where it is there
+        (CatBoost); None takes ``path.pairs`` if it exists
     n_jobs : threads for LETOR files
 
     Notes
     -----
-    O(bytes) time. A LETOR file of a gigabyte takes some seconds on one core and about 1.6
-    times the memory of its result (``benchmarks/results/readers.md``).
+    O(bytes) time. Reading a LETOR file of a gigabyte takes a few seconds on one core and about
+    1.6 times the memory of its result (``benchmarks/results/readers.md``).
 
     Examples
     --------
@@ -320,21 +323,21 @@ def read(
     """
     roles = roles or Roles()
     with opened(path) as stream:
-        known = format_of(format, path, stream)
-        if known == "letor":
+        format_name = format_of(format, path, stream)
+        if format_name == "letor":
             data = _read_letor(stream, path, n_jobs)
-        elif known == "parquet":
-            data = gathered(parquet_parts(stream, path, roles), str(path))
+        elif format_name == "parquet":
+            data = concatenate_blocks(parquet_blocks(stream, path, roles), str(path))
         else:
-            columns = Layout(known, roles, header).named(stream, str(path))
-            data = gathered(columns.parts(stream), str(path))
+            columns = DelimitedFormat(format_name, roles, header).read_header(stream, str(path))
+            data = concatenate_blocks(columns.blocks(stream), str(path))
     if roles.labels:
         data = _with_labels(data, roles.labels, str(path))
     return _with_side_files(data, path, groups, weights, pairs)
 
 
 def read_numbers(path: Name, what: str, *, columns: tuple[int, ...] = (1,)) -> NDArray[np.float64]:
-    r"""Read a file of lines of numbers, all of the same length, which is one of `columns`.
+    r"""Read lines of numbers; `columns` are the permitted numbers of columns.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -352,7 +355,7 @@ def read_numbers(path: Name, what: str, *, columns: tuple[int, ...] = (1,)) -> N
             raise ValueError(
                 f"{path}, line 1: {what} are lines of {wanted} numbers, this one has {width} words"
             )
-        numbers = read_words(stream, str(path), [NUMBER] * width).numbers
+        numbers = read_text_columns(stream, str(path), [NUMBER] * width).numbers
     if np.isnan(numbers).any():
         row = int(np.flatnonzero(np.isnan(numbers).any(axis=1))[0])
         raise ValueError(f"{path}: entry {row + 1} of {what} is missing; give a number on each")
@@ -360,7 +363,7 @@ def read_numbers(path: Name, what: str, *, columns: tuple[int, ...] = (1,)) -> N
 
 
 def read_groups(path: Name, rows: int) -> NDArray[np.int64]:
-    """Query numbers from a file with the size of each query (LightGBM, XGBoost)."""
+    """Return the query number of each row from a file of query sizes (LightGBM, XGBoost)."""
     sizes = read_sizes(path)
     if sizes.sum() != rows:
         raise ValueError(
@@ -370,7 +373,7 @@ def read_groups(path: Name, rows: int) -> NDArray[np.int64]:
 
 
 def read_sizes(path: Name) -> NDArray[np.int64]:
-    """Sizes of queries from a file with one on a line, of less than 2^53 rows in all."""
+    """Read the sizes of queries, one on a line; their sum must be less than 2^53."""
     sizes = read_numbers(path, "sizes of queries")[:, 0]
     too_large = sizes.max(initial=0) >= 2**53 or sizes.sum() >= 2**53
     if too_large or (sizes < 0).any() or (sizes != np.floor(sizes)).any():
@@ -381,7 +384,7 @@ def read_sizes(path: Name) -> NDArray[np.int64]:
 
 
 def read_pairs(path: Name, rows: int) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
-    """Rows (winner, loser) from a file of pairs, and their weights (CatBoost)."""
+    """Read pairs of rows (winner, loser), and their weights if present (CatBoost)."""
     numbers = read_numbers(path, "pairs", columns=(2, 3))
     whole = numbers[:, :2]
     bad = (whole != np.floor(whole)) | (whole < 0) | (whole >= rows)
@@ -395,7 +398,7 @@ def read_pairs(path: Name, rows: int) -> tuple[NDArray[np.int64], NDArray[np.flo
 
 
 def identifiers(texts: list[str]) -> Array:
-    """Identifiers as whole numbers where every one is written like one, else as text.
+    """Return identifiers as integers if all are written as such, else as text.
 
     >>> identifiers(["7", "12"]), identifiers(["7", "q12"])
     (array([ 7, 12]), array(['7', 'q12'], dtype=object))
@@ -404,13 +407,11 @@ def identifiers(texts: list[str]) -> Array:
     if all(re.fullmatch(r"0|-?[1-9][0-9]{0,17}", text) for text in distinct):
         return np.array([int(text) for text in texts], np.int64)
     same = {text: text for text in distinct}  # one object for all rows of a query
-    array = np.empty(len(texts), object)
-    array[:] = [same[text] for text in texts]
-    return array
+    return _objects(same[text] for text in texts)
 
 
 def format_of_name(path: Name) -> str | None:
-    """The format given by the suffix of a file, if any.
+    """Return the format indicated by the suffix of a file, or None.
 
     >>> format_of_name("train.csv.gz"), format_of_name("train.txt")
     ('csv', None)
@@ -421,12 +422,12 @@ def format_of_name(path: Name) -> str | None:
 
 
 def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
-    """The given format, or the one detected from the name or the first bytes."""
+    """Return the given format, or the one detected from the name or the first bytes."""
     if format is not None and format not in FORMATS:
-        raise ValueError(f"format={format!r} is unknown; use {_listed(FORMATS)}")
-    known = format or format_of_name(path)
-    if known is not None:
-        return known
+        raise ValueError(f"format={format!r} is unknown; use {_quoted(FORMATS)}")
+    format_name = format or format_of_name(path)
+    if format_name is not None:
+        return format_name
     beginning = stream.peek(1 << 16)
     _refuse_json(beginning, path)
     if beginning.startswith(b"PAR1"):
@@ -436,15 +437,15 @@ def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
         raise ValueError(f"{path} holds no line of data")
     if any(re.match(rb"\s*\S+\s+(qid|[0-9]+):", line) for line in lines[:5]):
         return "letor"
-    for known, delimiter in (("tsv", b"\t"), ("csv", b",")):
+    for format_name, delimiter in (("tsv", b"\t"), ("csv", b",")):
         if delimiter in lines[0]:
-            return known
+            return format_name
     _refuse_delimiter(lines[0].decode("utf-8", "replace"), path)
-    raise ValueError(f"{path} is of no known format; say which one it is: {_listed(FORMATS)}")
+    raise ValueError(f"{path} is of no known format; say which one it is: {_quoted(FORMATS)}")
 
 
 def _refuse_json(beginning: bytes, path: Name) -> None:
-    """Refuse JSON, such as a model where the data should be."""
+    """Refuse JSON, such as a model given in place of data."""
     if not re.match(rb"\s*(\{\s*\"|\[\s*[\[{])", beginning):
         return
     if b'"precede"' in beginning:
@@ -457,18 +458,18 @@ def _refuse_json(beginning: bytes, path: Name) -> None:
 
 def _read_letor(stream: io.BufferedReader, path: Name, n_jobs: int | None) -> Data:
     lines = read_letor(stream, str(path), size=size_of(path), n_jobs=n_jobs)
-    names = Numbered(lines.first, lines.first + lines.X.shape[1])
+    names = NumberedNames(lines.first, lines.first + lines.X.shape[1])
     return Data(
         lines.X, y=lines.grade, qid=lines.qid, docid=lines.docid, feature_names=names, zeros=True
     )
 
 
 @dataclass(frozen=True)
-class Layout:
-    r"""How to read a delimited file: format, roles of the columns, header or none.
+class DelimitedFormat:
+    r"""Options for reading a delimited file: format, roles of the columns, header or none.
 
     >>> stream = io.BufferedReader(io.BytesIO(b"label,price\n1,2.5\n"))
-    >>> next(Layout("csv", Roles(), header=True).named(stream, "-").parts(stream)).X
+    >>> next(DelimitedFormat("csv", Roles(), header=True).read_header(stream, "-").blocks(stream)).X
     array([[2.5]])
     """
 
@@ -476,25 +477,25 @@ class Layout:
     roles: Roles
     header: bool
 
-    def named(self, stream: io.BufferedReader, path: str) -> Columns:
-        """Read the names of the columns."""
+    def read_header(self, stream: io.BufferedReader, path: str) -> Columns:
+        """Read the header and find the role of each column."""
         delimiter = _DELIMITERS[self.format]
         first = stream.readline()
         names, unnamed = _header(first, path, delimiter, self.header)
         found = self.roles.find(names, path)
-        features, index = self.roles.kept(names, found, unnamed=unnamed)
-        _tell_index(path, index)
-        _tell_doubts(path, self.roles.doubts(names, found))
+        features, index = self.roles.feature_columns(names, found, unnamed=unnamed)
+        _warn_of_index(path, index)
+        _warn_of_query(path, self.roles.query_warning(names, found))
         if not features:
-            raise ValueError(f"{path} has no column of features; it has {_listed(names)}")
+            raise ValueError(f"{path} has no column of features; it has {_quoted(names)}")
         return Columns(path, delimiter, names, found, features, b"" if self.header else first)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of one delimited file: their names, roles (role to name) and features.
+    """Columns of one delimited file: all names, roles (`found`: role to name) and features.
 
-    `begun` is what has been read of the data already.
+    `prefix` holds the bytes of data that were read together with the header.
     """
 
     path: str
@@ -502,47 +503,47 @@ class Columns:
     names: list[str]
     found: dict[str, str]
     features: list[str]
-    begun: bytes
+    prefix: bytes
 
-    def parts(self, stream: io.BufferedReader, size: int | None = None) -> Iterator[Part]:
-        """Read the lines of a stream in blocks of about `size` bytes."""
+    def blocks(self, stream: io.BufferedReader, size: int | None = None) -> Iterator[RowBlock]:
+        """Yield the rows of a stream in blocks of about `size` bytes."""
         texts = [self.found[role] for role in ("qid", "docid") if role in self.found]
         roles = [self.found[role] for role in ("label", "weight") if role in self.found]
         width = len(self.features)
         numbers = [*self.features, *(name for name in roles if name not in self.features)]
         for block in delimited_blocks(
             stream, self.path, self.delimiter, self.names,
-            numbers=numbers, texts=texts, size=size, begun=self.begun,
+            numbers=numbers, texts=texts, size=size, prefix=self.prefix,
             roles={name: role for role, name in self.found.items()},
         ):  # fmt: skip
             by_name: dict[str, Array] = dict(block.texts)
             by_name |= {name: block.numbers[:, numbers.index(name)].copy() for name in roles}
             X = block.numbers if width == len(numbers) else block.numbers[:, :width].copy()
             columns = {role: by_name[name] for role, name in self.found.items()}
-            yield Part(block.before, X, columns, self.features)
+            yield RowBlock(block.first_row, X, columns, self.features)
 
 
-class Part(NamedTuple):
-    """Some rows of a table: features, and the columns of the roles, identifiers as text."""
+class RowBlock(NamedTuple):
+    """Some rows of a table: features, and columns by role, with identifiers as text."""
 
-    before: int  # rows that came before
+    first_row: int
     X: NDArray[np.float64]
     columns: dict[str, Array]
     features: list[str]
 
     def data(self, path: str) -> Data:
-        """These rows; identifiers stay text, as those of other parts may be no numbers."""
+        """Return a `Data`; identifiers stay text, as other blocks may have non-numeric ones."""
         columns = self.columns
         for role in ("label", "weight"):
             missing = np.flatnonzero(~np.isfinite(columns.get(role, np.zeros(0))))
             if missing.size:
                 raise ValueError(
-                    f"{path}: the {role} of row {self.before + missing[0] + 1} is missing or "
+                    f"{path}: the {role} of row {self.first_row + missing[0] + 1} is missing or "
                     "infinite; give a number, or leave the row out"
                 )
         missing = np.flatnonzero(columns.get("qid", np.zeros(0, object)) == "")
         if missing.size:
-            row = self.before + missing[0] + 1
+            row = self.first_row + missing[0] + 1
             raise ValueError(f"{path}: row {row} has no qid; give it one")
         return Data(
             self.X, y=columns.get("label"), qid=columns.get("qid"), docid=columns.get("docid"),
@@ -550,16 +551,16 @@ class Part(NamedTuple):
         )  # fmt: skip
 
 
-def gathered(parts: Iterator[Part], path: str) -> Data:
-    """All rows of a table as one `Data`; the numbers stand in memory once."""
-    arrays: dict[str, Growing] = {}
+def concatenate_blocks(parts: Iterator[RowBlock], path: str) -> Data:
+    """Concatenate all blocks of a table in arrays that grow in place."""
+    arrays: dict[str, GrowingArray] = {}
     data = None
     for part in parts:
         data = part.data(path)
         for name in ("X", "y", "qid", "docid", "weight"):
             values = getattr(data, name)
             if values is not None:
-                arrays.setdefault(name, Growing(values.dtype)).add(values.ravel())
+                arrays.setdefault(name, GrowingArray(values.dtype)).add(values.ravel())
     if data is None:
         raise ValueError(f"{path} holds no line of data")
     whole: dict[str, Any] = {name: array.trimmed() for name, array in arrays.items()}
@@ -570,7 +571,7 @@ def gathered(parts: Iterator[Part], path: str) -> Data:
 
 
 def _header(line: bytes, path: str, delimiter: str, header: bool) -> tuple[list[str], bool]:
-    """Names of the columns, from the first line or by number; whether the first has none."""
+    """Return the names of the columns, and whether the first one has no name in the file."""
     text = line.decode("utf-8-sig", "replace").strip("\r\n")
     try:
         cells = next(csv.reader([text], delimiter=delimiter, strict=True), [])
@@ -590,12 +591,12 @@ def _header(line: bytes, path: str, delimiter: str, header: bool) -> tuple[list[
     names = [cell.strip() or f"column {c + 1}" for c, cell in enumerate(cells)]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(names) < 9999 else []
     if len(set(names)) < len(names):
-        raise ValueError(f"{path}, line 1 names {_listed(twice) or 'a column'} twice; rename one")
+        raise ValueError(f"{path}, line 1 names {_quoted(twice) or 'a column'} twice; rename one")
     return names, not cells[0].strip()
 
 
 def _refuse_delimiter(line: str, path: Name) -> None:
-    """Name the delimiter of a line that has neither commas nor tabs."""
+    """Raise a ValueError that names the delimiter if it is a wrong one."""
     for delimiter, what in ((";", "semicolons"), ("|", "vertical bars"), ("\t", "tabs")):
         if line.count(delimiter) > 0:
             remedy = "name it .tsv or give the format tsv" if delimiter == "\t" else (
@@ -606,19 +607,19 @@ def _refuse_delimiter(line: str, path: Name) -> None:
             raise ValueError(f"{path}: columns are separated by {what}; {remedy}")
 
 
-def _tell_index(path: str, index: list[str]) -> None:
-    """Warn that columns were left out because they look like the index of a data frame."""
+def _warn_of_index(path: str, index: list[str]) -> None:
+    """Warn that columns that look like the index of a data frame were left out."""
     if index:
         warn_caller(
-            f"{path}: {_listed(index)} looks like the index of a data frame and is left out; "
+            f"{path}: {_quoted(index)} looks like the index of a data frame and is left out; "
             "keep_index=True (--keep-index) makes it a feature"
         )
 
 
-def _tell_doubts(path: str, doubts: str | None) -> None:
-    """Warn about a column that was, or perhaps should have been, taken for the query."""
-    if doubts is not None:
-        warn_caller(f"{path}: {doubts}")
+def _warn_of_query(path: str, query_warning: str | None) -> None:
+    """Emit the warning of `Roles.query_warning`, if any."""
+    if query_warning is not None:
+        warn_caller(f"{path}: {query_warning}")
 
 
 def _is_number(cell: str) -> bool:
@@ -629,17 +630,17 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def parquet_parts(
+def parquet_blocks(
     stream: io.BufferedReader, path: Name, roles: Roles, *, blocks: bool = False
-) -> Iterator[Part]:
-    """Read a parquet file in blocks by pyarrow, or at once by another library that is there."""
-    # A file of its own is not read as a whole; what is packed or comes from a pipe is.
+) -> Iterator[RowBlock]:
+    """Read a parquet file in blocks by pyarrow, or as a whole by another installed library."""
+    # Compressed files and pipes cannot be read by position, so they are read into memory.
     source = Path(path) if size_of(path) else io.BytesIO(stream.read())
-    before = 0
+    first_row = 0
     for frame in _parquet_frames(source, str(path), blocks):
-        part = _frame_part(frame, roles, str(path), before)
+        part = _frame_part(frame, roles, str(path), first_row)
         yield part
-        before += len(part.X)
+        first_row += len(part.X)
 
 
 def _parquet_frames(source: Any, path: str, blocks: bool) -> Iterator[Any]:
@@ -649,7 +650,7 @@ def _parquet_frames(source: Any, path: str, blocks: bool) -> Iterator[Any]:
     elif others:
         try:
             yield import_module(others[0]).read_parquet(source)
-        except Exception as error:  # each library has its own kinds
+        except Exception as error:  # each library raises its own types
             raise ValueError(f"{path} is not a parquet file: {error}") from error
     else:
         raise ImportError(
@@ -657,15 +658,15 @@ def _parquet_frames(source: Any, path: str, blocks: bool) -> Iterator[Any]:
         )
 
 
-def _frame_part(frame: Any, roles: Roles, path: str, before: int = 0) -> Part:
-    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+def _frame_part(frame: Any, roles: Roles, path: str, first_row: int = 0) -> RowBlock:
+    import narwhals as nw  # noqa: PLC0415  (needed for frames only)
 
     table = nw.from_native(frame, eager_only=True)
     found = roles.find(table.columns, path)
-    features, index = roles.kept(table.columns, found)
-    if before == 0:
-        _tell_index(path, index)
-        _tell_doubts(path, roles.doubts(table.columns, found))
+    features, index = roles.feature_columns(table.columns, found)
+    if first_row == 0:
+        _warn_of_index(path, index)
+        _warn_of_query(path, roles.query_warning(table.columns, found))
     if not features or not len(table):
         raise ValueError(f"{path} has no {'rows' if features else 'column of features'}")
     for name in (*features, *(found[role] for role in ("label", "weight") if role in found)):
@@ -683,7 +684,7 @@ def _frame_part(frame: Any, roles: Roles, path: str, before: int = 0) -> Part:
         else _objects("" if value is None else str(value) for value in table[name].to_list())
         for role, name in found.items()
     }
-    return Part(before, X, columns, features)
+    return RowBlock(first_row, X, columns, features)
 
 
 def _objects(values: Iterable[Any]) -> NDArray[np.object_]:
@@ -705,7 +706,7 @@ def _with_labels(data: Data, names: tuple[str, ...], path: str) -> Data:
 def _with_side_files(
     data: Data, path: Name, groups: Name | None, weights: Name | None, pairs: Name | None
 ) -> Data:
-    """Add what stands in files beside the data."""
+    """Add queries, weights and pairs from side files."""
     if groups is not None and data.qid is not None:
         raise ValueError(f"{path} has query identifiers of its own; leave out {groups}")
     if data.qid is None:
@@ -729,7 +730,7 @@ def _with_side_files(
 
 
 def side_file(given: Name | None, path: Name, *suffixes: str) -> Name | None:
-    """The side file that was named, or one that is there: the name of the data with a suffix."""
+    """Return the side file given, or an existing file named like the data plus a suffix."""
     if given is not None:
         return given
     if str(path) == STANDARD:
@@ -744,37 +745,37 @@ def side_file(given: Name | None, path: Name, *suffixes: str) -> Name | None:
 
 
 def write(path: Name, data: Data, *, format: str | None = None) -> None:
-    """Write data to a file; read back, they are equal to the bit.
+    """Write data to a file; reading it back returns equal bits.
 
-    What could not be read back is a ValueError: columns of different lengths, names that occur
-    twice or stand for something else in a file ("qid"), identifiers that the format changes.
+    Data that could not be read back raise a ValueError: columns of different lengths, duplicate
+    names, names with another meaning in a file ("qid"), identifiers that the format changes.
 
     Parameters
     ----------
     path : name of the file, compressed if it ends in ``.gz``; ``-`` is standard output
-    data : what to write; pairs, and for LETOR weights, need files of their own
-        (`write_pairs`, `write_weights`). Features without any names are called 1, 2, ...
-    format : "letor", "csv", "tsv" or "parquet"; None goes by the suffix, LETOR if that is not known
+    data : `Data` to write; pairs, and for LETOR weights, need separate files (`write_pairs`,
+        `write_weights`). Features without names are called 1, 2, ...
+    format : "letor", "csv", "tsv" or "parquet"; None goes by the suffix, with LETOR as default
 
     Notes
     -----
-    LETOR has whole numbers for queries and features. Queries that are none are numbered from 1 in
-    the order in which they first occur, and features in the order of the columns unless all
-    their names are numbers. In all formats identifiers come back as numbers if each is a
-    whole number of at most 18 digits, and as text otherwise.
+    LETOR identifies queries and features by whole numbers. Other query identifiers are numbered
+    from 1 in order of first occurrence, and features in the order of the columns unless all their
+    names are numbers. In all formats identifiers are read back as integers if each is a whole
+    number of at most 18 digits, and as text otherwise.
     """
-    known = format or format_of_name(path) or "letor"
-    if known not in FORMATS:
-        raise ValueError(f"format={format!r} is unknown; use {_listed(FORMATS)}")
-    data = _writable(data, known)
+    format_name = format or format_of_name(path) or "letor"
+    if format_name not in FORMATS:
+        raise ValueError(f"format={format!r} is unknown; use {_quoted(FORMATS)}")
+    data = _checked(data, format_name)
     with writing(path) as file:
-        if known == "letor":
+        if format_name == "letor":
             for text in _letor_lines(data):
                 file.write(text.encode())
-        elif known == "parquet":
+        elif format_name == "parquet":
             _write_parquet(file, data)
         else:
-            _write_table(file, data, _DELIMITERS[known])
+            _write_table(file, data, _DELIMITERS[format_name])
 
 
 def write_groups(path: Name, data: Data) -> None:
@@ -792,7 +793,7 @@ def write_groups(path: Name, data: Data) -> None:
 
 
 def write_pairs(path: Name, data: Data) -> None:
-    """Write the listed pairs as CatBoost reads them: winner, loser and weight."""
+    """Write the explicit pairs in CatBoost's format: winner, loser and weight."""
     if data.pairs is None:
         raise ValueError("the data have no listed pairs")
     weight = np.ones(len(data.pairs)) if data.pair_weight is None else data.pair_weight
@@ -811,7 +812,7 @@ def write_weights(path: Name, data: Data) -> None:
 
 
 def plain_number(value: float) -> str:
-    """The shortest text that reads back as the same number.
+    """Return the shortest text that reads back as the same number.
 
     >>> plain_number(3.0), plain_number(0.1), plain_number(-0.0), plain_number(float("nan"))
     ('3', '0.1', '-0.0', 'nan')
@@ -820,8 +821,8 @@ def plain_number(value: float) -> str:
     return text[:-2] if text.endswith(".0") and text != "-0.0" else text
 
 
-def _writable(data: Data, known: str) -> Data:
-    """The data as they are written, or a ValueError: reading would give something else."""
+def _checked(data: Data, format_name: str) -> Data:
+    """Return the data in the types to write; raise a ValueError if they would not read back."""
     X: Any = data.X.tocsr(copy=True) if scipy.sparse.issparse(data.X) else np.asarray(data.X)
     if scipy.sparse.issparse(X):
         X.sum_duplicates()
@@ -830,32 +831,36 @@ def _writable(data: Data, known: str) -> Data:
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X holds {X.dtype}, not numbers; encode it first")
     X = X.astype(np.float64, copy=False)
-    if known != "parquet" and np.isinf(X.data if scipy.sparse.issparse(X) else X).any():
-        raise ValueError(f"X holds infinities, which {known} files cannot; use NaN, or parquet")
+    if format_name != "parquet" and np.isinf(X.data if scipy.sparse.issparse(X) else X).any():
+        raise ValueError(
+            f"X holds infinities, which {format_name} files cannot; use NaN, or parquet"
+        )
     if data.pairs is not None or data.labels is not None:
         raise ValueError(
-            f"a {known} file cannot hold pairs or several labels; write pairs separately with "
-            "write_pairs and labels as features (Roles(labels=...) reads them), the rest without"
+            f"a {format_name} file cannot hold pairs or several labels; write pairs separately "
+            "with write_pairs and labels as features (Roles(labels=...) reads them), the rest "
+            "without"
         )
     rows, columns = X.shape
     names = data.feature_names
-    if not isinstance(names, Numbered):
+    if not isinstance(names, NumberedNames):
         names = [str(name) for name in names] or [str(column + 1) for column in range(columns)]
     if len(names) != columns:
         raise ValueError(f"{len(names)} feature names for {columns} columns; name every column")
-    twice = [] if isinstance(names, Numbered) else _repeated(names)
+    twice = [] if isinstance(names, NumberedNames) else _repeated(names)
     if twice:
-        raise ValueError(f"{_listed(twice)} is the name of two features; rename one")
+        raise ValueError(f"{_quoted(twice)} is the name of two features; rename one")
     made = Data(
         X, feature_names=names, zeros=data.zeros,
         y=None if data.y is None else check_column(data.y, "y", rows),
         weight=None if data.weight is None else check_column(data.weight, "weight", rows),
-        qid=_queries_of_rows(data.qid, rows, known), docid=_documents(data.docid, rows, known),
+        qid=_queries_of_rows(data.qid, rows, format_name),
+        docid=_documents(data.docid, rows, format_name),
     )  # fmt: skip
-    if known == "letor":
+    if format_name == "letor":
         _check_letor(made)
     else:
-        _check_header(made, _DELIMITERS.get(known))
+        _check_header(made, _DELIMITERS.get(format_name))
     return made
 
 
@@ -863,8 +868,8 @@ def _repeated(names: Sequence[str]) -> list[str]:
     return sorted(name for name, times in Counter(names).items() if times > 1)
 
 
-def _queries_of_rows(qid: Any, rows: int, known: str) -> Array | None:
-    """Identifiers of queries: whole numbers, or texts that stay apart in a file."""
+def _queries_of_rows(qid: Any, rows: int, format_name: str) -> Array | None:
+    """Return query identifiers as integers, or as texts that stay distinct in a file."""
     if qid is None:
         return None
     number, distinct = number_queries(qid, rows)
@@ -872,35 +877,36 @@ def _queries_of_rows(qid: Any, rows: int, known: str) -> Array | None:
     if whole and all(abs(int(each)) < 10**18 for each in distinct.tolist()):
         return np.array([int(each) for each in distinct.tolist()], np.int64)[number]
     texts = [_cell(each) for each in distinct.tolist()]
-    if known != "letor":
-        _check_texts(texts, "qid", known)
+    if format_name != "letor":
+        _check_texts(texts, "qid", format_name)
     if len(set(texts)) < len(texts):
-        raise ValueError(f"qid: {_listed(_repeated(texts))} stands for two queries; rename one")
+        raise ValueError(f"qid: {_quoted(_repeated(texts))} stands for two queries; rename one")
     return _objects(texts)[number]
 
 
-def _documents(docid: Any, rows: int, known: str) -> Array | None:
+def _documents(docid: Any, rows: int, format_name: str) -> Array | None:
     if docid is None:
         return None
     texts = [_cell(each) for each in check_labels(docid, "docid", rows).tolist()]
-    if known != "letor":
-        _check_texts([text for text in texts if text], "docid", known)
+    if format_name != "letor":
+        _check_texts([text for text in texts if text], "docid", format_name)
     return _objects(texts)
 
 
-def _check_texts(texts: list[str], name: str, known: str) -> None:
-    """Refuse identifiers that come back changed: blanks around them are stripped."""
+def _check_texts(texts: list[str], name: str, format_name: str) -> None:
+    """Refuse identifiers that change when read back, as blanks around them are stripped."""
     for text in texts:
         changed = text != text.strip(_BLANKS) or "\n" in text or "\r" in text
-        if not text or (changed and known != "parquet"):
+        if not text or (changed and format_name != "parquet"):
+            remedy = "change it" if format_name == "parquet" else "change it, or write parquet"
             raise ValueError(
                 f"{name} {text!r} is empty, or has line breaks or blanks around it, which are lost "
-                f"in a {known} file; change it{'' if known == 'parquet' else ', or write parquet'}"
+                f"in a {format_name} file; {remedy}"
             )
 
 
 def _check_header(data: Data, delimiter: str | None) -> None:
-    """Refuse names of features that are read as something else, or not at all."""
+    """Refuse feature names that would be read back as a role, an index or another name."""
     roles = {"grade": "label", "qid": "qid", "docid": "docid", "weight": "weight"}
     columns, names = _columns(data), list(data.feature_names)
     header, usual = [*columns, *names], Roles()
@@ -916,13 +922,13 @@ def _check_header(data: Data, delimiter: str | None) -> None:
         read_back, _ = _header(line.getvalue().encode(), "the header", delimiter, header=True)
         if read_back != header:
             wrong = [name for name in names if name not in read_back]
-            raise ValueError(f"the feature name {_listed(wrong)} does not come back; rename it")
-    special = [name for name in names if usual.find([name]) or usual.kept([name], {})[1]]
+            raise ValueError(f"the feature name {_quoted(wrong)} does not come back; rename it")
+    special = [name for name in names if usual.find([name]) or usual.feature_columns([name], {})[1]]
     found = {} if special else usual.find(header)
     special = special or [name for name in found.values() if name in names]
     if special:
         raise ValueError(
-            f"a feature is called {_listed(special)}, which means something else in a file; "
+            f"a feature is called {_quoted(special)}, which means something else in a file; "
             "rename it"
         )
     assert found == {roles[name]: name for name in columns}
@@ -947,7 +953,7 @@ def _letor_lines(data: Data) -> Iterator[str]:
     marks = [f" {number}:" for number in numbers]
     sparse = scipy.sparse.issparse(data.X)
     cells: Iterable[tuple[int, float]]
-    # The least and the greatest number say which features there are.
+    # Write the smallest and the largest feature number, so that empty end columns are read back.
     ends = sorted({numbers.index(min(numbers)), numbers.index(max(numbers))}) if sparse else []
     ends = [column for column in ends if not (data.X.indices == column).any()]
     for row, grade in enumerate(data.y.tolist()):
@@ -964,15 +970,15 @@ def _letor_lines(data: Data) -> Iterator[str]:
 
 
 def _comment(docid: str) -> str:
-    """The name of a document, so that it is not taken for what comes before one."""
+    """Return the comment for a document; a name that begins with "docid=" needs a prefix."""
     return f"docid = {docid}" if docid.startswith("docid=") else docid
 
 
 def _feature_numbers(names: Sequence[str]) -> list[int]:
-    """Numbers of features: their names where all are numbers, else from 1."""
+    """Return the feature numbers: the names if all are numbers, else 1, 2, ..."""
     if all(re.fullmatch("0|[1-9][0-9]{0,7}", name) for name in names):
         numbers = [int(name) for name in names]
-        if max(numbers) < MOST_FEATURES:
+        if max(numbers) < MAX_FEATURES:
             return numbers
     return list(range(1, len(names) + 1))
 
@@ -985,13 +991,13 @@ def _whole_numbers(qid: Array | None) -> list[int] | None:
 
 
 def _columns(data: Data) -> dict[str, Any]:
-    """What stands before the features in a table, under its usual names."""
+    """Return the columns before the features of a table, by their usual names."""
     columns = {"grade": data.y, "qid": data.qid, "docid": data.docid, "weight": data.weight}
-    there = {name: column for name, column in columns.items() if column is not None}
-    clash = set(there) & set(data.feature_names)
+    present = {name: column for name, column in columns.items() if column is not None}
+    clash = set(present) & set(data.feature_names)
     if clash:
-        raise ValueError(f"a feature is called {_listed(sorted(clash))} too; rename it")
-    return there
+        raise ValueError(f"a feature is called {_quoted(sorted(clash))} too; rename it")
+    return present
 
 
 def _write_table(file: BinaryIO, data: Data, delimiter: str) -> None:
@@ -1001,9 +1007,9 @@ def _write_table(file: BinaryIO, data: Data, delimiter: str) -> None:
     out.writerow([*columns, *data.feature_names])
     lists = [column.tolist() for column in columns.values()]
     for row in range(len(data)):
-        known = [_cell(values[row]) for values in lists]
+        cells = [_cell(values[row]) for values in lists]
         X = data.X[row].toarray()[0] if scipy.sparse.issparse(data.X) else data.X[row]
-        out.writerow([*known, *map(_cell, X.tolist())])
+        out.writerow([*cells, *map(_cell, X.tolist())])
     text.detach()
 
 
@@ -1014,7 +1020,7 @@ def _cell(value: Any) -> str:
 
 
 def _write_parquet(file: BinaryIO, data: Data) -> None:
-    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+    import narwhals as nw  # noqa: PLC0415  (needed for frames only)
 
     X = data.X.toarray() if scipy.sparse.issparse(data.X) else data.X
     columns = _columns(data)
@@ -1025,8 +1031,8 @@ def _write_parquet(file: BinaryIO, data: Data) -> None:
 
 
 def _frame(columns: dict[str, Any]) -> Any:
-    """A data frame of whichever library is installed."""
-    import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+    """Return a data frame of the first installed library."""
+    import narwhals as nw  # noqa: PLC0415  (needed for frames only)
 
     for library in _FRAMES:
         if find_spec(library) is not None:
@@ -1035,6 +1041,6 @@ def _frame(columns: dict[str, Any]) -> Any:
     raise ImportError(f"a data frame needs {', '.join(_FRAMES)}; install one of them")
 
 
-def _listed(names: Sequence[Any]) -> str:
+def _quoted(names: Sequence[Any]) -> str:
     shown = ", ".join(repr(str(name)) for name in names[:8])
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

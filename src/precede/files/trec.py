@@ -1,4 +1,4 @@
-"""TREC's files: qrels (what is relevant) and runs (how a system ranked), in and out."""
+"""Read and write TREC files: qrels (relevance judgments) and runs (ranked results)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from precede.engine.arrays import Array, Floats, Objects
 from precede.files.streams import opened, writing
 from precede.files.tables import identifiers
-from precede.files.words import NUMBER, SKIP, TEXT, read_words
+from precede.files.text_columns import NUMBER, SKIP, TEXT, read_text_columns
 from precede.judgments import check_column, check_labels
 
 Name = str | os.PathLike[str]
@@ -20,7 +20,7 @@ Name = str | os.PathLike[str]
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Documents of queries and their grades, as a qrels file lists them."""
+    """Grades of the documents of queries, as in a qrels file."""
 
     qid: Array
     docid: NDArray[np.object_]
@@ -29,7 +29,7 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Documents of queries and the scores that a system gave them."""
+    """Scores of the documents of queries, as in a run file."""
 
     qid: Array
     docid: NDArray[np.object_]
@@ -48,12 +48,12 @@ def read_qrels(path: Name) -> Judged:
     """
     (qid, docid), grade = _read(path, [TEXT, SKIP, TEXT, NUMBER], "query 0 document grade")
     judged = Judged(identifiers(qid), _objects(docid), grade)
-    _refuse_twice(judged.qid, docid, path)
+    _refuse_duplicates(judged.qid, docid, path)
     return judged
 
 
 def read_run(path: Name) -> Run:
-    """Read lines ``query Q0 document rank score tag``; ranks are not looked at.
+    """Read lines ``query Q0 document rank score tag``; ranks are ignored.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -67,7 +67,7 @@ def read_run(path: Name) -> Run:
     kinds = [TEXT, SKIP, TEXT, SKIP, NUMBER, SKIP]
     (qid, docid), score = _read(path, kinds, "query Q0 document rank score tag")
     run = Run(identifiers(qid), _objects(docid), score)
-    _refuse_twice(run.qid, docid, path)
+    _refuse_duplicates(run.qid, docid, path)
     return run
 
 
@@ -76,7 +76,7 @@ def write_qrels(path: Name, grade: ArrayLike, *, qid: ArrayLike | None, docid: A
     grades = check_column(grade, "grade", empty=True)
     if (grades != np.floor(grades)).any():
         raise ValueError("a qrels file holds whole grades; these have fractions")
-    queries, documents = _names(grades.size, qid, docid)
+    queries, documents = _check_names(grades.size, qid, docid)
     with writing(path) as file:
         for query, document, each in zip(queries, documents, grades.tolist(), strict=True):
             file.write(f"{query} 0 {document} {each:.0f}\n".encode())
@@ -95,7 +95,7 @@ def write_run(
     Queries come in the order of their first row; equal scores in the order of the rows.
     """
     values = check_column(scores, "scores", infinite=True, empty=True)
-    queries, documents = _names(values.size, qid, docid)
+    queries, documents = _check_names(values.size, qid, docid)
     first: dict[str, int] = {}
     number = np.array([first.setdefault(query, len(first)) for query in queries], np.int64)
     rank, last = 0, -1
@@ -110,19 +110,19 @@ def write_run(
 def joined(run: Run, judged: Judged) -> tuple[Floats, Floats, Array, dict[str, int]]:
     """Return grades, scores and query ids of all documents of the judged queries, and counts.
 
-    A document that the run does not have gets the score −inf, which `precede.evaluate` reads as
-    not returned; one without a judgment has grade 0. A judged query of which the run has nothing
-    is kept, and counts 0 (trec_eval does so with ``-c``); queries of the run without a judgment are
-    left out. Documents of a query come in falling order of their names, so that ``ties="order"``
-    is the order of trec_eval. The last answer says how many there are of each.
+    A judged document missing from the run gets the score −inf, which `precede.evaluate` treats as
+    not returned; a document without a judgment has grade 0. A judged query without results is
+    kept and counts 0 (``trec_eval -c``); queries of the run without a judgment are left out.
+    Documents of a query are in descending order of their names, so that ``ties="order"`` is the
+    order of trec_eval. The counts are of documents and queries missing on either side.
 
     >>> run = Run(np.array([1, 1]), np.array(["a", "b"], object), np.array([2.0, 3.0]))
     >>> judged = Judged(np.array([1, 1]), np.array(["b", "c"], object), np.array([1.0, 2.0]))
     >>> joined(run, judged)[:2]
     (array([2., 1., 0.]), array([-inf,   3.,   2.]))
     """
-    score = _by_name(run.qid, run.docid, run.score)
-    grade = _by_name(judged.qid, judged.docid, judged.grade)
+    score = _by_query_and_document(run.qid, run.docid, run.score)
+    grade = _by_query_and_document(judged.qid, judged.docid, judged.grade)
     number = {query: at for at, query in enumerate(dict.fromkeys(q for q, _ in grade))}
     unjudged = [key for key in score if key[0] in number and key not in grade]
     keys = sorted([*grade, *unjudged], key=lambda key: key[1].encode(), reverse=True)
@@ -139,7 +139,9 @@ def joined(run: Run, judged: Judged) -> tuple[Floats, Floats, Array, dict[str, i
     return np.array(grades), np.array(scores), identifiers([query for query, _ in keys]), counts
 
 
-def _by_name(qid: Array, docid: Objects, value: Floats) -> dict[tuple[str, str], float]:
+def _by_query_and_document(
+    qid: Array, docid: Objects, value: Floats
+) -> dict[tuple[str, str], float]:
     queries = map(str, qid.tolist())
     return dict(zip(zip(queries, docid.tolist(), strict=True), value.tolist(), strict=True))
 
@@ -147,7 +149,7 @@ def _by_name(qid: Array, docid: Objects, value: Floats) -> dict[tuple[str, str],
 def _read(path: Name, kinds: list[int], wanted: str) -> tuple[list[list[str]], Floats]:
     with opened(path) as stream:
         try:
-            cells = read_words(stream, str(path), kinds)
+            cells = read_text_columns(stream, str(path), kinds)
         except ValueError as error:
             raise ValueError(f"{error} (a line is '{wanted}')") from error
     numbers = cells.numbers[:, 0]
@@ -159,7 +161,7 @@ def _read(path: Name, kinds: list[int], wanted: str) -> tuple[list[list[str]], F
     return cells.texts, numbers
 
 
-def _refuse_twice(qid: Array, docid: list[str], path: Name) -> None:
+def _refuse_duplicates(qid: Array, docid: list[str], path: Name) -> None:
     seen: set[tuple[Any, str]] = set()
     for key in zip(qid.tolist(), docid, strict=True):
         if key in seen:
@@ -167,8 +169,8 @@ def _refuse_twice(qid: Array, docid: list[str], path: Name) -> None:
         seen.add(key)
 
 
-def _names(n: int, qid: Any, docid: Any) -> tuple[list[str], list[str]]:
-    """Queries and documents as words; rows are numbered where there is no name."""
+def _check_names(n: int, qid: Any, docid: Any) -> tuple[list[str], list[str]]:
+    """Return the names of queries and documents; without any, rows are numbered."""
     queries = ["1"] * n
     if qid is not None:
         queries = [str(each) for each in check_labels(qid, "qid", n).tolist()]

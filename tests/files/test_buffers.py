@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precede.files import pages
-from precede.files.pages import Growing, Numbered, Pages
+from precede.files import buffers
+from precede.files.buffers import GrowingArray, LineBuffer, NumberedNames
 
 
 def read(content, chunk):
-    """The texts of all pages, read with buffers of a size."""
+    """The texts of all buffers, read with buffers of `chunk` bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pages, "CHUNK", chunk)
-        reader, found = Pages(io.BufferedReader(io.BytesIO(content)), "here"), []
-        while reader.fill():
+        patch.setattr(buffers, "BUFFER_BYTES", chunk)
+        reader, found = LineBuffer(io.BufferedReader(io.BytesIO(content)), "here"), []
+        while reader.read_lines():
             found.append(reader.text.tobytes())
             reader.release(reader.whole, reader.text.tobytes().count(b"\n"))
         return found
@@ -35,23 +35,23 @@ def test_a_byte_order_mark_is_passed_over():
 
 
 def test_refusals_count_lines_from_the_beginning_of_the_file():
-    reader = Pages(io.BufferedReader(io.BytesIO(b"one\ntwo\nthree,4\n")), "here.txt")
-    reader.fill()
+    reader = LineBuffer(io.BufferedReader(io.BytesIO(b"one\ntwo\nthree,4\n")), "here.txt")
+    reader.read_lines()
     reader.release(4, lines=1)
-    reader.fill()
+    reader.read_lines()
     with pytest.raises(ValueError, match=r"here.txt, line 3: 'three' is odd"):
         reader.refuse("{found} is odd", where=4)
 
 
 def test_words_at_places():
-    reader = Pages(io.BufferedReader(io.BytesIO(b"ab,cd\n")), "here")
-    reader.fill()
+    reader = LineBuffer(io.BufferedReader(io.BytesIO(b"ab,cd\n")), "here")
+    reader.read_lines()
     assert reader.words(np.array([[0, 2], [3, 5], [2, 2]])) == ["ab", "cd", ""]
 
 
 @given(st.lists(st.lists(st.integers(-9, 9), max_size=5), max_size=8), st.integers(0, 30))
 def test_an_array_grows_to_what_was_added(parts, expected):
-    growing = Growing(np.int64)
+    growing = GrowingArray(np.int64)
     for part in parts:
         growing.add(np.array(part, np.int64), expected)
     every = [value for part in parts for value in part]
@@ -60,7 +60,7 @@ def test_an_array_grows_to_what_was_added(parts, expected):
 
 
 def test_numbered_names_are_a_sequence():
-    names = Numbered(1, 10**9)
+    names = NumberedNames(1, 10**9)
     assert (len(names), names[0], names[-1]) == (10**9 - 1, "1", "999999999")
     assert names[2:4] == ["3", "4"]
     assert names != ["1"]

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precede.files.words import NUMBER, SKIP, TEXT, read_words
+from precede.files.text_columns import NUMBER, SKIP, TEXT, read_text_columns
 
 
 def words(content, kinds):
     data = content if isinstance(content, bytes) else content.encode()
-    return read_words(io.BufferedReader(io.BytesIO(data)), "x.txt", kinds)
+    return read_text_columns(io.BufferedReader(io.BytesIO(data)), "x.txt", kinds)
 
 
 def test_words_between_blanks():

@@ -1,4 +1,4 @@
-"""A stream of text as pages of whole lines, arrays that grow as they are read, and their names."""
+"""Buffers of whole lines of a stream, arrays that grow in place, and numbered feature names."""
 
 from __future__ import annotations
 
@@ -12,27 +12,31 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Integers
 
-CHUNK = 1 << 24  # bytes read at a time
+BUFFER_BYTES = 1 << 24  # initial size of the buffer of a stream
 NEWLINE = 10
 
 
-class Pages:
-    r"""A stream as successive buffers of whole lines, and the words for what is wrong there.
+class LineBuffer:
+    r"""A buffer that reads whole lines of a stream, with errors that name the line.
 
-    ``text`` ends with a newline; what follows it in the buffer waits for the next turn.
+    ``text`` ends with a newline; an incomplete last line stays in the buffer until the next call
+    of `read_lines`. ::
+
+        0                     whole     _filled     len(_buffer)
+        | whole lines: `text` | partial | free      |
 
     >>> import io
-    >>> pages = Pages(io.BufferedReader(io.BytesIO(b"one\ntwo")), "numbers.txt")
-    >>> pages.fill(), pages.text.tobytes()
+    >>> buffer = LineBuffer(io.BufferedReader(io.BytesIO(b"one\ntwo")), "numbers.txt")
+    >>> buffer.read_lines(), buffer.text.tobytes()
     (True, b'one\ntwo\n')
-    >>> pages.refuse("{found} is no number", where=4)
+    >>> buffer.refuse("{found} is no number", where=4)
     Traceback (most recent call last):
     ValueError: numbers.txt, line 2: 'two' is no number
     """
 
     def __init__(self, stream: BufferedReader, name: str, line: int = 0):
         self._stream, self._name, self._line = stream, name, line
-        self._buffer, self._filled, self._begun = bytearray(), 0, line > 0
+        self._buffer, self._filled, self._mark_checked = bytearray(), 0, line > 0
         self.whole, self.ended = 0, False
 
     @property
@@ -40,19 +44,19 @@ class Pages:
         """The whole lines, as bytes."""
         return np.frombuffer(self._buffer, np.uint8)[: self.whole]
 
-    def fill(self) -> bool:
-        """Read until there is a whole line; False when nothing is left."""
+    def read_lines(self) -> bool:
+        """Read until the buffer is full or the stream ends; return False if no line is left."""
         while not self.ended:
             if self._filled + 1 >= len(self._buffer):
-                # One byte is kept for a last newline; a longer line gets a larger buffer.
-                longer = bytearray(max(CHUNK, 2 * len(self._buffer)))
+                # Keep one byte for a final newline; a line longer than the buffer doubles it.
+                longer = bytearray(max(BUFFER_BYTES, 2 * len(self._buffer)))
                 longer[: self._filled] = self._buffer[: self._filled]
                 self._buffer = longer
             with memoryview(self._buffer) as view:
                 count = self._stream.readinto(view[self._filled : -1])
             self._filled += count
             self.ended = count == 0
-            self._pass_over_mark()
+            self._skip_byte_order_mark()
             if self._filled + 1 < len(self._buffer) and not self.ended:
                 continue
             if self.ended and self._filled and self._buffer[self._filled - 1] != NEWLINE:
@@ -63,42 +67,42 @@ class Pages:
                 return True
         return False
 
-    def _pass_over_mark(self) -> None:
-        """Some programs begin a file with the byte order mark of UTF-8."""
-        if not self._begun and (self._filled >= 3 or self.ended):
-            self._begun = True
+    def _skip_byte_order_mark(self) -> None:
+        """Remove a UTF-8 byte order mark from the beginning of the stream."""
+        if not self._mark_checked and (self._filled >= 3 or self.ended):
+            self._mark_checked = True
             if self._buffer.startswith(b"\xef\xbb\xbf"):
                 self._buffer[: self._filled - 3] = self._buffer[3 : self._filled]
                 self._filled -= 3
 
     def release(self, used: int, lines: int) -> None:
-        """Forget the first bytes, which have been read, and how many lines they were."""
+        """Discard the first `used` bytes, which hold `lines` lines."""
         self._line += lines
         self._buffer[: self._filled - used] = self._buffer[used : self._filled]
         self._filled -= used
         self.whole = 0
 
     def word(self, begin: int, end: int) -> str:
-        """What stands between two positions."""
+        """Return the text between two positions."""
         return self._buffer[begin:end].decode("utf-8", "replace")
 
     def words(self, spans: NDArray[np.int64]) -> list[str]:
-        """Texts at positions (begin, end), none of which holds a newline."""
-        packed = _joined(self.text, spans).tobytes().decode("utf-8", "replace")
+        """Return the texts at positions (begin, end); none may contain a newline."""
+        packed = _join_words(self.text, spans).tobytes().decode("utf-8", "replace")
         return packed[:-1].split("\n")
 
     def refuse(self, remedy: str, where: int) -> NoReturn:
-        """Raise the error for a position in the buffer."""
+        """Raise a ValueError that names the line and the word at a position."""
         line = self._line + self._buffer.count(b"\n", 0, where) + 1
         rest = self._buffer[where : where + 40].decode("utf-8", "replace").split("\n")[0]
         word = (rest.replace(",", " ").split() or [""])[0]
         raise ValueError(f"{self._name}, line {line}: {remedy.format(found=repr(word))}")
 
 
-class Growing:
-    """A one-dimensional array that grows in place, so that it stands in memory once.
+class GrowingArray:
+    """A one-dimensional array that grows in place, without a second copy in memory.
 
-    >>> array = Growing(float)
+    >>> array = GrowingArray(float)
     >>> array.add(np.array([1.0, 2.0]))
     >>> array.add(np.array([3.0]))
     >>> array.trimmed()
@@ -110,25 +114,27 @@ class Growing:
         self.used = 0
 
     def add(self, values: Array, expected: int = 0) -> None:
-        """Append, making room for `expected` values in all where there is none."""
+        """Append values; if the array must grow, reserve room for `expected` values in all."""
         needed = self.used + values.size
         if needed > self._array.size:
-            # No view of the array outlives a call, so that moving it is safe.
+            # No view of the array outlives a call, so moving it is safe.
             self._array.resize(max(needed, expected, int(1.25 * self._array.size)), refcheck=False)
         self._array[self.used : needed] = values
         self.used = needed
 
     def trimmed(self, size: int | None = None) -> Array:
-        """The array at the size that is used, or another; it is given away."""
+        """Return the array, resized to `size` or to the part in use, and start an empty one."""
         array, self._array = self._array, np.empty(0, self._array.dtype)
         array.resize(self.used if size is None else size, refcheck=False)
         return array
 
 
-class Numbered(Sequence[str]):
-    """Names that are numbers, written when they are asked for: a short file may have millions.
+class NumberedNames(Sequence[str]):
+    """Feature names that are consecutive numbers, as text made on demand.
 
-    >>> names = Numbered(1, 4)
+    A short LETOR file may have millions of features.
+
+    >>> names = NumberedNames(1, 4)
     >>> names[0], list(names), len(names), names == ["1", "2", "3"]
     ('1', ['1', '2', '3'], 3, True)
     """
@@ -141,12 +147,12 @@ class Numbered(Sequence[str]):
 
     def __getitem__(self, position: Any) -> Any:
         found = self._numbers[position]
-        return str(found) if isinstance(found, int) else Numbered(found.start, found.stop)
+        return str(found) if isinstance(found, int) else NumberedNames(found.start, found.stop)
 
-    def __or__(self, other: Numbered) -> Numbered:
-        """All numbers from the least of both to the greatest."""
+    def __or__(self, other: NumberedNames) -> NumberedNames:
+        """Return the smallest range that contains both."""
         ours, theirs = self._numbers, other._numbers
-        return Numbered(min(ours.start, theirs.start), max(ours.stop, theirs.stop))
+        return NumberedNames(min(ours.start, theirs.start), max(ours.stop, theirs.stop))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or len(other) != len(self):
@@ -164,8 +170,8 @@ class Numbered(Sequence[str]):
 
 
 @njit(cache=True, nogil=True)
-def _joined(text: Bytes, spans: Integers) -> Bytes:
-    """Words one after the other, a newline after each; none of them holds a newline."""
+def _join_words(text: Bytes, spans: Integers) -> Bytes:
+    """Concatenate the spans of a text, each followed by a newline."""
     at = len(spans)
     for row in range(len(spans)):
         at += spans[row, 1] - spans[row, 0]

@@ -1,4 +1,4 @@
-"""Lines of words between blanks: TREC's files, and sizes, weights and pairs beside the data."""
+"""Columns of files of whitespace-separated words: TREC files, query sizes, weights and pairs."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-NUMBER = 0  # kinds of columns
-TEXT = 1
-SKIP = 2
+# Kinds of columns.
+NUMBER, TEXT, SKIP = range(3)
 
 _MEANINGS = {
     **dict.fromkeys((b"na", b"nan", b"none", b"null"), math.nan), b"true": 1.0, b"false": 0.0
 }  # fmt: skip
 
 
-class Words(NamedTuple):
-    """Columns of a file: numbers as one matrix, texts as lists, in file order."""
+class TextColumns(NamedTuple):
+    """Columns of a file: the numbers as one matrix, each text column as a list."""
 
     numbers: NDArray[np.float64]
     texts: list[list[str]]
 
 
-def read_words(stream: BufferedReader, path: str, kinds: list[int]) -> Words:
+def read_text_columns(stream: BufferedReader, path: str, kinds: list[int]) -> TextColumns:
     r"""Read lines of as many words as there are `kinds`: `NUMBER`, `TEXT` or `SKIP`.
 
-    Blank lines are passed over. One pass, O(bytes).
+    Blank lines are skipped. One pass, O(bytes).
 
     >>> import io
     >>> stream = io.BufferedReader(io.BytesIO(b"a  1.5\n\n\tb -2\n"))
-    >>> read_words(stream, "-", [TEXT, NUMBER])
-    Words(numbers=array([[ 1.5],
+    >>> read_text_columns(stream, "-", [TEXT, NUMBER])
+    TextColumns(numbers=array([[ 1.5],
            [-2. ]]), texts=[['a', 'b']])
     """
     width = len(kinds)
@@ -54,7 +53,7 @@ def read_words(stream: BufferedReader, path: str, kinds: list[int]) -> Words:
                 f"{len(words)} for {width}"
             )
         for position in positions[0]:
-            number = _number(words[position])
+            number = _parse_number(words[position])
             if number is None:
                 found = words[position][:40].decode("utf-8", "replace")
                 raise ValueError(f"{path}, line {line}: {found!r} is not a finite number")
@@ -62,11 +61,11 @@ def read_words(stream: BufferedReader, path: str, kinds: list[int]) -> Words:
         for column, position in zip(texts, positions[1], strict=True):
             column.append(words[position].decode("utf-8", "replace"))
     matrix = np.array(numbers, np.float64).reshape(-1, max(1, len(positions[0])))
-    return Words(matrix, texts)
+    return TextColumns(matrix, texts)
 
 
-def _number(word: bytes) -> float | None:
-    """A number as Python reads it, but without underscores; None where it is not finite."""
+def _parse_number(word: bytes) -> float | None:
+    """Parse a number like `float`, but refuse underscores; None if it is not finite."""
     meaning = _MEANINGS.get(word.lower())
     if meaning is not None:
         return meaning

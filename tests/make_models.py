@@ -70,7 +70,7 @@ RECIPES = {
         {"n_estimators": 4, "pair_estimators": 4, "interactions": [(0, 1)], "pair_bins": 3,
          "validation_fraction": 0, "min_child_samples": 5}, with_missing,
     ),
-    "ConvexRiskRanker": ({"radius": 2.0, "tolerance": 0.05, "loss": "logistic"}, with_missing),
+    "ConvexRiskRanker": ({"radius": 2.0, "tol": 0.05, "loss": "logistic"}, with_missing),
     "PushRanker": ({"n_estimators": 6}, bipartite),
     "QBRank": ({"n_estimators": 3}, with_missing),
     "RankBoost_features": ({"n_estimators": 6, "weak_rankers": "features"}, with_missing),

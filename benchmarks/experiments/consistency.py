@@ -40,7 +40,7 @@ def excess(loss, n, seed):
     model = ConvexRiskRanker(
         loss=loss,
         radius=consistent_radius(n, loss),
-        tolerance=0.1 / math.sqrt(n),
+        tol=0.1 / math.sqrt(n),
         n_estimators=5000,
     )
     model.fit(train.X, train.y)

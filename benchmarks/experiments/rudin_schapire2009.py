@@ -65,9 +65,7 @@ def theorem_6(rounds=100_000):
     qid = np.tile(np.arange(8), 2)
     best = best_margin(X, y, qid=qid, weak_rankers="columns")
     begin = time.process_time()
-    model = SmoothMarginRanker(
-        weak_rankers="columns", n_estimators=rounds, tolerance=1e-6, n_jobs=1
-    )
+    model = SmoothMarginRanker(weak_rankers="columns", n_estimators=rounds, tol=1e-6, n_jobs=1)
     model.fit(X, y, qid=qid)
     seconds = time.process_time() - begin
     stuck = RankBoost(weak_rankers="columns", n_estimators=3000, n_jobs=1).fit(X, y, qid=qid)
@@ -108,7 +106,7 @@ def averages():
     ]  # fmt: skip
     for name, (X, y, qid, weak_rankers) in problems.items():
         model = SmoothMarginRanker(
-            weak_rankers=weak_rankers, n_estimators=POWERS[-1], tolerance=1e-9, n_jobs=1
+            weak_rankers=weak_rankers, n_estimators=POWERS[-1], tol=1e-9, n_jobs=1
         )
         history = model.fit(X, y, qid=qid).history_
         plain = np.minimum.accumulate(history["best_edge"]) - history["lower"]
@@ -322,9 +320,7 @@ SPLITS, LENGTHS, CREDIT_ROWS = 30, (100, 1000), 4000
 LEARNERS = {
     "RankBoost (5)": lambda rounds: RankBoost(select="decrease", n_estimators=rounds, n_jobs=1),
     "AdaBoost": lambda rounds: AdaBoostRanker(n_estimators=rounds, n_jobs=1),
-    "smooth margin": lambda rounds: SmoothMarginRanker(
-        n_estimators=rounds, tolerance=1e-9, n_jobs=1
-    ),
+    "smooth margin": lambda rounds: SmoothMarginRanker(n_estimators=rounds, tol=1e-9, n_jobs=1),
 }
 PAIRED = (
     ("smooth margin", "RankBoost (5)"),

@@ -86,7 +86,7 @@ def least_smooth_cost(M, phi, radius):
 def test_the_gap_is_a_certificate(cost, radius, seed):
     """The mean cost is above the least by no more than the certified gap."""
     X, y = small_problem(seed)
-    model = ConvexRiskRanker(loss=cost, radius=radius, tolerance=1e-4).fit(X, y)
+    model = ConvexRiskRanker(loss=cost, radius=radius, tol=1e-4).fit(X, y)
     scores = model.predict(X)
     mean = COSTS[cost](-(scores[y == 1][:, None] - scores[y == 0][None, :])).mean()
     excess = mean - least_cost(X, y, cost, radius)
@@ -97,7 +97,7 @@ def test_the_gap_is_a_certificate(cost, radius, seed):
 @pytest.mark.parametrize("cost", COSTS)
 def test_every_gap_on_the_way_is_a_certificate(cost):
     X, y = small_problem(2)
-    model = ConvexRiskRanker(loss=cost, radius=3.0, tolerance=1e-5).fit(X, y)
+    model = ConvexRiskRanker(loss=cost, radius=3.0, tol=1e-5).fit(X, y)
     least = least_cost(X, y, cost, 3.0)
     # The gap of a row was certified before its step, for the risk of the row before.
     before = np.r_[1.0, model.history_["risk"][:-1]]
@@ -107,7 +107,7 @@ def test_every_gap_on_the_way_is_a_certificate(cost):
 @pytest.mark.parametrize("cost", COSTS)
 def test_the_ball_is_never_left(cost):
     sample = two_normals(400, random_state=1)
-    model = ConvexRiskRanker(loss=cost, radius=1.5, tolerance=1e-3).fit(sample.X, sample.y)
+    model = ConvexRiskRanker(loss=cost, radius=1.5, tol=1e-3).fit(sample.X, sample.y)
     assert sum(map(abs, model.ensemble_.weights)) <= 1.5
     assert (model.history_["norm"] <= 1.5 * (1 + 1e-12)).all()
 
@@ -115,7 +115,7 @@ def test_the_ball_is_never_left(cost):
 def test_the_cost_falls_with_the_radius_and_the_history_tells_it():
     sample = two_normals(300, random_state=0)
     costs = [
-        ConvexRiskRanker(loss="logistic", radius=r, tolerance=1e-4)
+        ConvexRiskRanker(loss="logistic", radius=r, tol=1e-4)
         .fit(sample.X, sample.y)
         .history_["risk"][-1]
         for r in (0.5, 1.0, 4.0)
@@ -126,7 +126,7 @@ def test_the_cost_falls_with_the_radius_and_the_history_tells_it():
 def test_rounds_that_do_not_suffice_are_said():
     sample = two_normals(300, random_state=0)
     with pytest.warns(ConvergenceWarning, match="raise n_estimators"):
-        model = ConvexRiskRanker(radius=8.0, tolerance=1e-9, n_estimators=3).fit(sample.X, sample.y)
+        model = ConvexRiskRanker(radius=8.0, tol=1e-9, n_estimators=3).fit(sample.X, sample.y)
     assert model.gap_ > 1e-9
 
 
@@ -135,7 +135,7 @@ def test_radius_by_cross_validation_with_queries():
 
     sample = search_results(20, features=4, informative=2, per_query=15, random_state=0)
     model = ConvexRiskRanker(
-        loss="logistic", radius="cv", radii=[0.5, 2.0, 8.0], cv=3, tolerance=5e-3, random_state=0
+        loss="logistic", radius="cv", radii=[0.5, 2.0, 8.0], cv=3, tol=5e-3, random_state=0
     ).fit(sample.X, sample.y, qid=sample.qid)
     errors = [step["error"] for step in model.path_]
     assert [step["radius"] for step in model.path_] == [0.5, 2.0, 8.0]
@@ -145,7 +145,7 @@ def test_radius_by_cross_validation_with_queries():
 
 def test_saved_and_loaded_with_its_certificate(tmp_path):
     sample = two_normals(200, random_state=0)
-    model = ConvexRiskRanker(radius=1.0, tolerance=1e-2).fit(sample.X, sample.y)
+    model = ConvexRiskRanker(radius=1.0, tol=1e-2).fit(sample.X, sample.y)
     model.save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     assert again.gap_ == model.gap_
@@ -157,9 +157,7 @@ def test_works_from_pairs_alone_and_with_real_rankers():
     X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]])
     judgments = Judgments.preferences([3, 2, 1], [2, 1, 0], n=4)
     for weak_rankers in ("stumps", "features"):
-        model = ConvexRiskRanker(radius=4.0, weak_rankers=weak_rankers, tolerance=1e-3).fit(
-            X, judgments
-        )
+        model = ConvexRiskRanker(radius=4.0, weak_rankers=weak_rankers, tol=1e-3).fit(X, judgments)
         assert model.score(X, judgments) == 1.0
 
 
@@ -172,7 +170,7 @@ def test_works_from_pairs_alone_and_with_real_rankers():
         ({"weak_rankers": "trees"}, "may miss the largest edge"),
         ({"radius": -1.0}, "radius=-1.0"),
         ({"radius": "cv", "radii": [2.0, 1.0]}, "increasing"),
-        ({"tolerance": 0}, "tolerance=0"),
+        ({"tol": 0}, "tol=0"),
         ({"radius": True}, "radius=True"),
         ({"radius": "cv", "radii": []}, "radii=\\[\\]"),
         ({"radius": "cv", "radii": "abc"}, "radii='abc'"),
@@ -196,9 +194,7 @@ def test_ctrl_c_keeps_a_certified_model():
 
     sample = two_normals(300, random_state=0)
     with pytest.warns(UserWarning, match="interrupted"):
-        model = ConvexRiskRanker(radius=4.0, tolerance=1e-6, callbacks=[stop]).fit(
-            sample.X, sample.y
-        )
+        model = ConvexRiskRanker(radius=4.0, tol=1e-6, callbacks=[stop]).fit(sample.X, sample.y)
     assert model.stop_reason_ == "interrupted"
     assert 0 < model.gap_ < 1
     assert model.score(sample.X, sample.y) > 0.6
@@ -215,7 +211,7 @@ def test_ctrl_c_keeps_a_certified_model():
 )
 def test_cross_validation_of_every_kind_of_target(judgments):
     X = np.random.default_rng(0).standard_normal((60, 2))
-    model = ConvexRiskRanker(radius="cv", radii=[0.5, 1.0], cv=2, tolerance=0.05, random_state=0)
+    model = ConvexRiskRanker(radius="cv", radii=[0.5, 1.0], cv=2, tol=0.05, random_state=0)
     assert model.fit(X, judgments).radius_ in (0.5, 1.0)
 
 
@@ -260,7 +256,7 @@ def test_no_gap_is_certified_without_an_exhaustive_search(weak_rankers):
 def test_a_family_that_declares_an_exhaustive_search_is_certified():
     """One stump is the whole family: the best weight in the ball is known in closed form."""
     X, y = small_problem()
-    model = ConvexRiskRanker(weak_rankers=Thorough(), radius=5.0, tolerance=1e-6).fit(X, y)
+    model = ConvexRiskRanker(weak_rankers=Thorough(), radius=5.0, tol=1e-6).fit(X, y)
     high = X[:, 0] > 0.5
     right = (y == 1)[:, None] & (y == 0) & high[:, None] & ~high
     wrong = (y == 1)[:, None] & (y == 0) & ~high[:, None] & high
@@ -306,7 +302,7 @@ class Quartic(PairLoss):
 @pytest.mark.parametrize("radius", [0.5, 4.0])
 def test_any_convex_loss_is_certified(loss, phi, radius):
     X, y = small_problem(3)
-    model = ConvexRiskRanker(loss=loss, radius=radius, tolerance=1e-4).fit(X, y)
+    model = ConvexRiskRanker(loss=loss, radius=radius, tol=1e-4).fit(X, y)
     scores = model.predict(X)
     mean = phi(-(scores[y == 1][:, None] - scores[y == 0][None, :])).mean()
     M = margins_of_all_stumps(X, y)
@@ -318,7 +314,7 @@ def test_any_convex_loss_is_certified(loss, phi, radius):
 def test_a_hinge_of_any_margin_is_a_hinge_on_another_scale():
     """(1 + x/2)_+ in a ball of radius 4 has the least mean cost of (1 + x)_+ in one of 2."""
     X, y = small_problem(1)
-    model = ConvexRiskRanker(loss=Hinge(2.0), radius=4.0, tolerance=1e-4).fit(X, y)
+    model = ConvexRiskRanker(loss=Hinge(2.0), radius=4.0, tol=1e-4).fit(X, y)
     scores = model.predict(X)
     mean = np.maximum(0, 1 - (scores[y == 1][:, None] - scores[y == 0]) / 2).mean()
     assert model.gap_ <= 1e-4
@@ -338,9 +334,7 @@ class Bent(PairLoss):
 def test_a_gap_that_a_kink_keeps_open_is_reported_and_true():
     X, y = small_problem(1)
     with pytest.warns(ConvergenceWarning, match="above the tolerance"):
-        model = ConvexRiskRanker(loss=Bent(), radius=6.0, tolerance=1e-6, n_estimators=200).fit(
-            X, y
-        )
+        model = ConvexRiskRanker(loss=Bent(), radius=6.0, tol=1e-6, n_estimators=200).fit(X, y)
     scores = model.predict(X)
     mean = np.maximum(0, 1 - (scores[y == 1][:, None] - scores[y == 0])).mean()
     assert -1e-7 <= mean - least_cost(X, y, "hinge", 6.0) <= model.gap_ + 1e-7
@@ -350,7 +344,7 @@ def test_a_gap_that_a_kink_keeps_open_is_reported_and_true():
 def test_a_full_step_leaves_no_part_of_weight_zero(loss):
     """A step of length 1 sets every earlier weight to 0, and exchanges from it moved nothing."""
     X = np.array([[0.0, 2], [-1, -1], [-1, 3], [0, 3]])
-    model = ConvexRiskRanker(loss=loss, radius=1.0, weak_rankers="columns", tolerance=1e-3)
+    model = ConvexRiskRanker(loss=loss, radius=1.0, weak_rankers="columns", tol=1e-3)
     assert model.fit(X, [1, 0, 0, 1]).gap_ <= 1e-3
 
 
@@ -359,7 +353,7 @@ def test_the_gap_of_all_thresholds_is_that_of_all_stumps():
     X = rng.permutation(700).astype(float)[:, None]
     y = (X[:, 0] + 100 * rng.normal(size=700) > 351).astype(int)
     values = [(X[:, 0] > t).astype(float) for t in range(699)]
-    settings = {"weak_rankers": Stumps(thresholds="all"), "tolerance": 1e-4, "radius": 2.0}
+    settings = {"weak_rankers": Stumps(thresholds="all"), "tol": 1e-4, "radius": 2.0}
     model = ConvexRiskRanker(**settings).fit(X, y)
     scores = model.predict(X)
     pull = np.exp(-(scores[y == 1][:, None] - scores[y == 0]))
@@ -378,16 +372,14 @@ def test_excess_risk_falls_with_the_sample_for_a_radius_of_corollary_one():
         excess = []
         for seed in range(3):
             train = uniform_regression(n, features=1, random_state=seed)
-            model = ConvexRiskRanker(radius=radii[-1], tolerance=0.1 / np.sqrt(n)).fit(
-                train.X, train.y
-            )
+            model = ConvexRiskRanker(radius=radii[-1], tol=0.1 / np.sqrt(n)).fit(train.X, train.y)
             excess.append(excess_ranking_risk(model.predict(test.X), test.truth))
         means.append(np.mean(excess))
     assert radii[0] < radii[1]
     assert means[1] < 0.7 * means[0]
 
 
-@parametrize_with_checks([ConvexRiskRanker(radius=1.0, tolerance=0.05, n_estimators=20)])
+@parametrize_with_checks([ConvexRiskRanker(radius=1.0, tol=0.05, n_estimators=20)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

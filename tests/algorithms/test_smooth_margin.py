@@ -54,7 +54,7 @@ def as_pairs(matrix):
 def test_rounds_are_those_of_the_paper(problem, nonnegative):
     """Rankers and weights over explicit lists of pairs and of stumps."""
     X, made = problem
-    model = SmoothMarginRanker(n_estimators=25, tolerance=1e-9, nonnegative=nonnegative, n_jobs=1)
+    model = SmoothMarginRanker(n_estimators=25, tol=1e-9, nonnegative=nonnegative, n_jobs=1)
     model.fit(X, made)
     stumps = stumps_of(X, made, nonnegative)
     values = [stump.values(X) for stump in stumps]
@@ -82,7 +82,7 @@ def test_the_interval_holds_the_best_margin_at_every_round(problem, weak_rankers
     best = best_margin(X, made, weak_rankers=weak_rankers, nonnegative=nonnegative)
     model = SmoothMarginRanker(
         n_estimators=40,
-        tolerance=1e-6,
+        tol=1e-6,
         weak_rankers=weak_rankers,
         nonnegative=nonnegative,
         n_jobs=1,
@@ -111,7 +111,7 @@ def test_the_interval_holds_the_best_margin_at_every_round(problem, weak_rankers
 def test_the_interval_closes(problem):
     X, made = problem
     best = best_margin(X, made)
-    model = SmoothMarginRanker(n_estimators=3000, tolerance=0.02, n_jobs=1).fit(X, made)
+    model = SmoothMarginRanker(n_estimators=3000, tol=0.02, n_jobs=1).fit(X, made)
     low, high = model.margin_interval_
     assert high - low <= 0.02
     assert low - 1e-9 <= best <= high + 1e-9
@@ -129,9 +129,7 @@ def test_theorem_6_rankboost_cycles_and_smooth_margin_ranking_does_not():
     assert margins(stuck, X, y, qid=qid).minimum == pytest.approx(1 / 3, abs=1e-3)
     features = [ranker.feature for ranker in stuck.ensemble_.weak_rankers]
     assert features[-3:] * 900 == features[-2700:]  # a cycle of three
-    model = SmoothMarginRanker(n_estimators=100_000, tolerance=0.0012, **settings).fit(
-        X, y, qid=qid
-    )
+    model = SmoothMarginRanker(n_estimators=100_000, tol=0.0012, **settings).fit(X, y, qid=qid)
     assert model.margin_ == pytest.approx(3 / 8, abs=1e-3)
     low, high = model.margin_interval_
     assert low <= 3 / 8 <= high <= low + 0.0012
@@ -139,7 +137,7 @@ def test_theorem_6_rankboost_cycles_and_smooth_margin_ranking_does_not():
 
 def test_theorem_7_progress_is_as_promised():
     X, y = load_breast_cancer(return_X_y=True)
-    model = SmoothMarginRanker(n_estimators=400, tolerance=1e-9).fit(X[:, :12], y)
+    model = SmoothMarginRanker(n_estimators=400, tol=1e-9).fit(X[:, :12], y)
     history = model.history_
     smooth, step = history["smooth_margin"], np.abs(history["step"])
     promised = history["progress_condition"].astype(bool)
@@ -159,9 +157,9 @@ def test_real_rankers_ascend_the_smooth_margin(weak_rankers):
     generator = np.random.default_rng(1)
     X = generator.normal(size=(60, 4))
     y = (X @ [1.0, -2.0, 0.5, 1.0] > 0).astype(int)
-    model = SmoothMarginRanker(
-        weak_rankers=weak_rankers, n_estimators=400, tolerance=1e-9, n_jobs=1
-    ).fit(X, y)
+    model = SmoothMarginRanker(weak_rankers=weak_rankers, n_estimators=400, tol=1e-9, n_jobs=1).fit(
+        X, y
+    )
     smooth = model.history_["smooth_margin"]
     positive = np.flatnonzero(smooth > 0)
     assert positive.size > 100
@@ -180,7 +178,7 @@ def test_equation_10_the_exact_step_is_where_the_smooth_margin_is_largest(weak_r
     X = (X > 0).astype(float) if weak_rankers == "columns" else X
     y = (4.5 * (weak_rankers == "columns") < X @ [3.0, 2.0, 2.0, 1.0, 1.0]).astype(int)
     model = SmoothMarginRanker(
-        weak_rankers=weak_rankers, step="exact", n_estimators=60, tolerance=1e-9, n_jobs=1
+        weak_rankers=weak_rankers, step="exact", n_estimators=60, tol=1e-9, n_jobs=1
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -209,7 +207,7 @@ def test_an_unknown_step_is_refused():
 def test_one_real_column_that_orders_every_pair():
     """Its step would be infinite; the weights stay finite and the interval closes."""
     X = np.array([[0.0], [0.5], [0.6], [2.0]])
-    model = SmoothMarginRanker(weak_rankers="columns", n_estimators=500, tolerance=1e-6).fit(
+    model = SmoothMarginRanker(weak_rankers="columns", n_estimators=500, tol=1e-6).fit(
         X, [0, 0, 1, 1]
     )
     assert model.margin_ == pytest.approx(0.1)
@@ -257,11 +255,11 @@ def test_rounds_go_on_until_the_pairs_are_separated():
     """The best margin is below the tolerance, and so is the interval long before that."""
     X = np.array([(a, total - a) for total in (118, 119, 120) for a in range(total + 1)], float)
     y = (X.sum(axis=1) >= 119).astype(int)
-    model = SmoothMarginRanker(tolerance=0.01).fit(X, y)
+    model = SmoothMarginRanker(tol=0.01).fit(X, y)
     assert 0 < model.margin_ < 1 / 238 < model.margin_interval_[1] < 0.01
     assert len(model.history_) > 1000
     with pytest.warns(ConvergenceWarning, match=r"in 300 rounds.*Raise n_estimators"):
-        SmoothMarginRanker(tolerance=0.01, n_estimators=300).fit(X, y)
+        SmoothMarginRanker(tol=0.01, n_estimators=300).fit(X, y)
 
 
 def test_the_interval_is_that_of_the_thresholds_that_were_searched():
@@ -274,7 +272,7 @@ def test_the_interval_is_that_of_the_thresholds_that_were_searched():
     assert model.margin_interval_ == pytest.approx((1.0, 1.0))
     X, y = load_breast_cancer(return_X_y=True)
     X = X[:, [0, 7, 20, 22, 27]]
-    model = SmoothMarginRanker(weak_rankers=Stumps(thresholds="all"), tolerance=0.008).fit(X, y)
+    model = SmoothMarginRanker(weak_rankers=Stumps(thresholds="all"), tol=0.008).fit(X, y)
     low, high = model.margin_interval_
     assert low <= 0.0411113 <= high <= low + 0.008
     assert margins(model, X, y).minimum == pytest.approx(low)
@@ -283,9 +281,7 @@ def test_the_interval_is_that_of_the_thresholds_that_were_searched():
 def test_too_few_rounds_are_told():
     X, y, qid = as_pairs(CYCLING)
     with pytest.warns(ConvergenceWarning, match="wider than the tolerance 1e-05"):
-        SmoothMarginRanker(weak_rankers="columns", n_estimators=30, tolerance=1e-5).fit(
-            X, y, qid=qid
-        )
+        SmoothMarginRanker(weak_rankers="columns", n_estimators=30, tol=1e-5).fit(X, y, qid=qid)
 
 
 @parametrize_with_checks(
@@ -316,7 +312,7 @@ def test_saved_and_loaded(tmp_path):
 
 def test_a_warm_start_goes_on():
     X, y, qid = as_pairs(CYCLING)
-    settings = {"weak_rankers": "columns", "tolerance": 1e-6, "n_jobs": 1}
+    settings = {"weak_rankers": "columns", "tol": 1e-6, "n_jobs": 1}
     once = SmoothMarginRanker(n_estimators=200, **settings).fit(X, y, qid=qid)
     twice = SmoothMarginRanker(n_estimators=80, warm_start=True, **settings).fit(X, y, qid=qid)
     twice.set_params(n_estimators=200).fit(X, y, qid=qid)
@@ -352,7 +348,7 @@ def test_non_negative_weights_that_cannot_separate_are_told():
 
 def test_lemma_9_steps_become_small_beside_the_norm():
     X, y, qid = as_pairs(CYCLING)
-    model = SmoothMarginRanker(weak_rankers="columns", n_estimators=2000, tolerance=1e-6, n_jobs=1)
+    model = SmoothMarginRanker(weak_rankers="columns", n_estimators=2000, tol=1e-6, n_jobs=1)
     steps = np.abs(model.fit(X, y, qid=qid).history_["step"])
     share = steps / np.cumsum(steps)
     assert share[-500:].max() < 0.003
@@ -362,7 +358,7 @@ def test_lemma_9_steps_become_small_beside_the_norm():
 def test_the_ratio_is_that_of_the_algorithm():
     """RS09 eq. (9): a round raises G by B·α(r − g)/s, from the history of a fit."""
     X, y = load_breast_cancer(return_X_y=True)
-    model = SmoothMarginRanker(n_estimators=300, tolerance=1e-6, n_jobs=1).fit(X, y)
+    model = SmoothMarginRanker(n_estimators=300, tol=1e-6, n_jobs=1).fit(X, y)
     history, weights = model.history_, {}
     compared = 0
     for t, (ranker, step) in enumerate(
@@ -390,7 +386,7 @@ def test_weights_that_are_copies_give_the_same_model():
     X = generator.integers(0, 5, (30, 3)).astype(float)
     y = (X.sum(axis=1) > 6).astype(int)
     weight = generator.integers(0, 3, 30)
-    settings = {"n_estimators": 60, "tolerance": 1e-9, "n_jobs": 1}
+    settings = {"n_estimators": 60, "tol": 1e-9, "n_jobs": 1}
     one = SmoothMarginRanker(**settings).fit(X, y, sample_weight=weight)
     other = SmoothMarginRanker(**settings).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
     assert_allclose(one.predict(X), other.predict(X), atol=1e-9)
@@ -414,7 +410,7 @@ def test_rankers_that_are_not_searched_exactly_are_refused():
         best_margin(X, Judgments(y), qid=[1, 1, 1])
 
 
-@pytest.mark.parametrize("tolerance", [0, -1.0, 2.0, "small", None])
-def test_a_senseless_tolerance_is_refused(tolerance):
-    with pytest.raises(ValueError, match="tolerance"):
-        SmoothMarginRanker(tolerance=tolerance).fit([[0.0], [1.0]], [0, 1])
+@pytest.mark.parametrize("tol", [0, -1.0, 2.0, "small", None])
+def test_a_senseless_tolerance_is_refused(tol):
+    with pytest.raises(ValueError, match="tol"):
+        SmoothMarginRanker(tol=tol).fit([[0.0], [1.0]], [0, 1])

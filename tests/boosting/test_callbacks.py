@@ -43,7 +43,7 @@ class Ear:
 
 HEARD = [
     RankBoost(n_estimators=3), BoostedRanker(n_estimators=3), RankBoostPlus(n_estimators=3),
-    ConvexRiskRanker(n_estimators=3, tolerance=1e-9),
+    ConvexRiskRanker(n_estimators=3, tol=1e-9),
 ]  # fmt: skip
 
 

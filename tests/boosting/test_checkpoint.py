@@ -99,7 +99,7 @@ def test_a_certificate_is_resumed_with_its_average_of_pulls(tmp_path, rounds, we
     """Of the rounds since the last power of two; the interval is the same to the bit."""
     X = np.random.default_rng(0).normal(size=(40, 4))
     data = {"X": X, "y": (X[:, :3].sum(axis=1) > 0).astype(int)}
-    settings = {"tolerance": 1e-9, "weak_rankers": weak_rankers}
+    settings = {"tol": 1e-9, "weak_rankers": weak_rankers}
     whole = SmoothMarginRanker(n_estimators=22, **settings).fit(**data)
     path = tmp_path / "fit.json"
     SmoothMarginRanker(n_estimators=rounds, **settings).fit(**data, checkpoint=path)

@@ -127,7 +127,7 @@ def test_an_interrupt_in_the_middle_of_a_step_leaves_the_weights_of_the_round_be
     sample = two_normals(200, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        whole = ConvexRiskRanker(n_estimators=6, tolerance=1e-9).fit(sample.X, sample.y)
+        whole = ConvexRiskRanker(n_estimators=6, tol=1e-9).fit(sample.X, sample.y)
     add, calls = convex_risk._ConditionalGradient._add_weight, []
 
     def interrupted(self, part, weight):
@@ -144,11 +144,11 @@ def test_an_interrupt_in_the_middle_of_a_step_leaves_the_weights_of_the_round_be
     monkeypatch.setattr(convex_risk._ConditionalGradient, "_add_weight", interrupted)
     monkeypatch.setattr(convex_risk._ConditionalGradient, "_take_step", move)
     with pytest.warns(UserWarning, match="certified to a gap"):
-        cut = ConvexRiskRanker(n_estimators=6, tolerance=1e-9).fit(sample.X, sample.y)
+        cut = ConvexRiskRanker(n_estimators=6, tol=1e-9).fit(sample.X, sample.y)
     monkeypatch.undo()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        shorter = ConvexRiskRanker(n_estimators=5, tolerance=1e-9).fit(sample.X, sample.y)
+        shorter = ConvexRiskRanker(n_estimators=5, tol=1e-9).fit(sample.X, sample.y)
     assert cut.ensemble_.weak_rankers == shorter.ensemble_.weak_rankers
     assert cut.ensemble_.weights == shorter.ensemble_.weights
     assert cut.gap_ == pytest.approx(shorter.gap_, rel=1e-9)
@@ -156,7 +156,7 @@ def test_an_interrupt_in_the_middle_of_a_step_leaves_the_weights_of_the_round_be
 
 def test_an_interrupt_on_the_way_to_the_radius_is_certified_for_the_last_one(monkeypatch):
     sample = two_normals(120, random_state=0)
-    settings = {"radius": "cv", "radii": [0.5, 1.0, 2.0], "cv": 2, "tolerance": 1e-3}
+    settings = {"radius": "cv", "radii": [0.5, 1.0, 2.0], "cv": 2, "tol": 1e-3}
     errors = [{"radius": r, "error": -r, "standard_error": 0.0} for r in settings["radii"]]
     monkeypatch.setattr(ConvexRiskRanker, "_cross_validated", lambda *_: errors)
     calls = []

@@ -249,11 +249,11 @@ ESTIMATORS = {
     "global push": (DaskPushRanker, PushRanker, {"price": 2, "scope": "global", "n_estimators": 5}),
     "logistic push": (DaskPushRanker, PushRanker, {"loss": "logistic", "n_estimators": 2}),
     "margin": (DaskSmoothMarginRanker, SmoothMarginRanker, {"n_estimators": 12}),
-    "ball": (DaskConvexRiskRanker, ConvexRiskRanker, {"tolerance": 0.02, "radius": 1.0}),
+    "ball": (DaskConvexRiskRanker, ConvexRiskRanker, {"tol": 0.02, "radius": 1.0}),
     "hinge": (
         DaskConvexRiskRanker,
         ConvexRiskRanker,
-        {"tolerance": 0.1, "radius": 1.0, "loss": "hinge"},
+        {"tol": 0.1, "radius": 1.0, "loss": "hinge"},
     ),
 }
 
@@ -300,7 +300,7 @@ def test_smoothed_steps(clients, on_dask, here, settings):
 OTHERS = {
     "push": (DaskPushRanker, PushRanker, {"price": 4, "n_estimators": 4}),
     "margin": (DaskSmoothMarginRanker, SmoothMarginRanker, {"n_estimators": 9}),
-    "ball": (DaskConvexRiskRanker, ConvexRiskRanker, {"tolerance": 0.05, "radius": 1.0}),
+    "ball": (DaskConvexRiskRanker, ConvexRiskRanker, {"tol": 0.05, "radius": 1.0}),
 }
 UNEVEN = (1, 2, 100, 3, 60, GRADED.y.size - 166)
 
@@ -627,7 +627,7 @@ WITH_PAIRS = {
     "decrease": (DaskRankBoost, RankBoost(n_estimators=4, select="decrease", balance="queries")),
     "push": (DaskPushRanker, PushRanker(n_estimators=4, price=4)),
     "logistic push": (DaskPushRanker, PushRanker(n_estimators=3, loss="logistic", price=2)),
-    "ball": (DaskConvexRiskRanker, ConvexRiskRanker(tolerance=0.1, radius=1.0)),
+    "ball": (DaskConvexRiskRanker, ConvexRiskRanker(tol=0.1, radius=1.0)),
     "trees": (DaskBoostedRanker, BoostedRanker(n_estimators=4, **SMALL)),
     "pushed trees": (DaskBoostedRanker, BoostedRanker(n_estimators=3, price=2, **SMALL)),
     "mixture": (DaskQBRank, QBRank(n_estimators=3, **SMALL)),
@@ -689,7 +689,7 @@ def test_invalid_explicit_pairs_are_refused(clients):
 
 def test_what_only_some_algorithms_have_is_there(clients):
     X, y = chunked(70, TWO.X, TWO.y)
-    settings = {"tolerance": 0.05, "radius": 1.0}
+    settings = {"tol": 0.05, "radius": 1.0}
     cluster = DaskConvexRiskRanker(**settings).fit(X, y, client=clients[2])
     assert cluster.gap_ == ConvexRiskRanker(**settings).fit(TWO.X, TWO.y).gap_
     push = DaskPushRanker(price=2, n_estimators=3).fit(X, y, client=clients[2])

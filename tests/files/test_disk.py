@@ -162,7 +162,7 @@ def test_two_classes_frames_text_queries_and_sparse_blocks(tmp_path):
 def test_other_algorithms_and_evaluation_sets(tmp_path):
     X, y, qid, _ = sample(weighted=False)
     table = write_table(tmp_path / "t", blocks_of([60], X, y, qid))
-    settings = {"loss": "logistic", "tolerance": 0.01}
+    settings = {"loss": "logistic", "tol": 0.01}
     assert same_model(
         ConvexRiskRanker(**settings).fit(X, y, qid=qid), ConvexRiskRanker(**settings).fit(table)
     )

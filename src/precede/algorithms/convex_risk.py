@@ -81,7 +81,7 @@ class ConvexRiskRanker(BaseRanker):
     radius : float, or "cv"
         Of the ball. "cv" chooses it from `radii` by the share of pairs out of order in
         cross-validation by queries (or by rows, without queries).
-    tolerance : float
+    tol : float
         Stop when the certified gap is below.
     weak_rankers : {"stumps", "features", "columns"} or Family
         The gap is certified only if the search never misses the best vertex, so families that
@@ -132,7 +132,7 @@ class ConvexRiskRanker(BaseRanker):
     >>> from precede import ConvexRiskRanker
     >>> from precede.datasets import two_normals
     >>> sample = two_normals(300, random_state=0)
-    >>> model = ConvexRiskRanker(loss="logistic", radius=2.0, tolerance=0.01)
+    >>> model = ConvexRiskRanker(loss="logistic", radius=2.0, tol=0.01)
     >>> model = model.fit(sample.X, sample.y)
     >>> bool(model.gap_ <= 0.01), bool(sum(map(abs, model.ensemble_.weights)) <= 2.0)
     (True, True)
@@ -143,7 +143,7 @@ class ConvexRiskRanker(BaseRanker):
         *,
         loss: str | PairLoss = "exponential",
         radius: float | str = 4.0,
-        tolerance: float = 1e-3,
+        tol: float = 1e-3,
         weak_rankers: str | Family = "stumps",
         n_estimators: int = 2000,
         radii: Sequence[float] | None = None,
@@ -158,7 +158,7 @@ class ConvexRiskRanker(BaseRanker):
     ):
         self.loss = loss
         self.radius = radius
-        self.tolerance = tolerance
+        self.tol = tol
         self.weak_rankers = weak_rankers
         self.n_estimators = n_estimators
         self.radii = radii
@@ -201,22 +201,22 @@ class ConvexRiskRanker(BaseRanker):
     ) -> Result:
         """Solve for increasing radii with warm starts; show progress for the last one."""
         for radius in radii[:-1]:
-            result = run_rounds(trainer.set_ball(radius, self.tolerance))
+            result = run_rounds(trainer.set_ball(radius, self.tol))
             if result.reason == INTERRUPTED:
                 return result
-        return self._run_rounds(trainer.set_ball(radii[-1], self.tolerance), task, History())
+        return self._run_rounds(trainer.set_ball(radii[-1], self.tol), task, History())
 
     def _warn_if_not_converged(self, result: Result, context: Context) -> None:
         """Warn if the tolerance was not reached."""
         cure = {
-            ROUNDS_USED_UP: "raise n_estimators or tolerance",
-            NO_STEP: "no step lowers the risk, as happens at a kink of the loss: raise tolerance, "
+            ROUNDS_USED_UP: "raise n_estimators or tol",
+            NO_STEP: "no step lowers the risk, as happens at a kink of the loss: raise tol, "
             "or smooth the loss",
         }.get(result.reason)
-        if cure is not None and self.gap_ > self.tolerance:
+        if cure is not None and self.gap_ > self.tol:
             context.warn(
                 f"the gap is {self.gap_:.3g} after {len(result.history)} rounds, above the "
-                f"tolerance {self.tolerance:g}; {cure}",
+                f"tolerance {self.tol:g}; {cure}",
                 ConvergenceWarning,
             )
 
@@ -249,8 +249,8 @@ class ConvexRiskRanker(BaseRanker):
                 f"radius={self.radius!r}, radii={self.radii!r}: use a positive number, or "
                 "'cv' with increasing positive radii"
             )
-        if not 0 < self.tolerance < np.inf:
-            raise ValueError(f"tolerance={self.tolerance!r} is out of range; use more than 0")
+        if not 0 < self.tol < np.inf:
+            raise ValueError(f"tol={self.tol!r} is out of range; use more than 0")
 
     def _cross_validated(self, task: FitContext, radii: list[float]) -> list[dict[str, float]]:
         """Return the ranking error on held-out folds for each radius, with warm starts."""
@@ -263,7 +263,7 @@ class ConvexRiskRanker(BaseRanker):
             trainer = _ConditionalGradient(self, learn.training, radii[-1], [])
             row = []
             for radius in radii:
-                trainer.set_ball(radius, 10 * self.tolerance)
+                trainer.set_ball(radius, 10 * self.tol)
                 ensemble = run_rounds(trainer, interruptible=False).ensemble
                 row.append(1 - pairs_in_order(held.judgments, ensemble.predict(X[held.rows])))
             errors.append(row)
@@ -339,12 +339,12 @@ class _ConditionalGradient(Trainer):
         self._exchanges = 0
         self._final_radius = final_radius
         self.gap = np.inf
-        self.set_ball(final_radius, settings.tolerance)
+        self.set_ball(final_radius, settings.tol)
         self.state = self._risk.state(self._scores)
 
-    def set_ball(self, radius: float, tolerance: float) -> Self:
+    def set_ball(self, radius: float, tol: float) -> Self:
         """Continue in the ball of another radius, with another tolerance."""
-        self._radius, self._tolerance, self._tries = radius, tolerance, 0
+        self._radius, self._tolerance, self._tries = radius, tol, 0
         self.ensemble = self._model()
         return self
 

@@ -80,7 +80,7 @@ class SmoothMarginRanker(BaseRanker):
         it, are then those of the weak rankers without their complements.
     n_estimators : int
         Maximum number of rounds.
-    tolerance : float
+    tol : float
         Stop when the model separates the pairs and the certified interval is this narrow. Where
         no round separates them, all `n_estimators` rounds are used, unless the last one proves
         that nothing can.
@@ -133,7 +133,7 @@ class SmoothMarginRanker(BaseRanker):
     >>> from precede import SmoothMarginRanker, best_margin
     >>> X = np.random.default_rng(0).normal(size=(40, 3))
     >>> y = (X.sum(axis=1) > 0).astype(int)
-    >>> model = SmoothMarginRanker(tolerance=0.005).fit(X, y)
+    >>> model = SmoothMarginRanker(tol=0.005).fit(X, y)
     >>> low, high = model.margin_interval_
     >>> bool(high - low <= 0.005), bool(low <= best_margin(X, y) <= high)
     (True, True)
@@ -150,7 +150,7 @@ class SmoothMarginRanker(BaseRanker):
         step: str = "approximate",
         nonnegative: bool = False,
         n_estimators: int = 10_000,
-        tolerance: float = 0.01,
+        tol: float = 0.01,
         max_bins: int = 255,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -162,7 +162,7 @@ class SmoothMarginRanker(BaseRanker):
         self.step = step
         self.nonnegative = nonnegative
         self.n_estimators = n_estimators
-        self.tolerance = tolerance
+        self.tol = tol
         self.max_bins = max_bins
         self.eval_metric = eval_metric
         self.callbacks = callbacks
@@ -178,7 +178,7 @@ class SmoothMarginRanker(BaseRanker):
                 self.weak_rankers, "an interval around the best margin"
             ),
             step=SmoothMarginStep(exact=self.step == "exact"),
-            stop=stop | Narrow(self.tolerance),
+            stop=stop | Narrow(self.tol),
             nonnegative=self.nonnegative,
         )
 
@@ -190,7 +190,7 @@ class SmoothMarginRanker(BaseRanker):
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""
         super().check_parameters()
-        check_range("tolerance", self.tolerance, 0.0, 1.0)
+        check_range("tol", self.tol, 0.0, 1.0)
         check_bool("nonnegative", self.nonnegative)
         if self.step not in ("approximate", "exact"):
             raise ValueError(f"step={self.step!r} is unknown; use 'approximate' or 'exact'")
@@ -246,11 +246,11 @@ class SmoothMarginRanker(BaseRanker):
                 "separable",
                 ConvergenceWarning,
             )
-        elif high - low > self.tolerance and reason.endswith(" rounds"):
+        elif high - low > self.tol and reason.endswith(" rounds"):
             context.warn(
                 f"the best margin lies in [{low:.6g}, {high:.6g}] after {len(self.history_)} "
                 f"rounds{self._searched_thresholds()}, wider than the tolerance "
-                f"{self.tolerance:g}; raise n_estimators or tolerance",
+                f"{self.tol:g}; raise n_estimators or tol",
                 ConvergenceWarning,
             )
 
@@ -292,12 +292,12 @@ def _margin(ensemble: Ensemble, task: FitContext) -> float:
 class Narrow(Stop):
     """Stop when the interval around the best margin is narrow enough."""
 
-    tolerance: float
+    tol: float
 
     def reason(self, history: History) -> str | None:
         """Return a reason once the pairs are separated and the interval is narrow enough."""
         low, high = (history[-1]["lower"], history[-1]["upper"]) if len(history) else (0.0, 1.0)
-        if low <= 0 or high - low > self.tolerance:
+        if low <= 0 or high - low > self.tol:
             return None
         return "the best margin is known within the tolerance"
 

@@ -111,16 +111,16 @@ class Rounds(Stop):
 
 @dataclass(frozen=True)
 class NoProgress(Stop):
-    """Stop when a round lowers log risk by less than `tolerance`; 0 never stops."""
+    """Stop when a round lowers log risk by less than `tol`; 0 never stops."""
 
-    tolerance: float = 0.0
+    tol: float = 0.0
 
     def reason(self, history: History) -> str | None:
         """Return a reason if the last round lowered the log risk too little."""
-        if self.tolerance <= 0 or len(history) < 2:
+        if self.tol <= 0 or len(history) < 2:
             return None
         fall = history[-2]["log_risk"] - history[-1]["log_risk"]
-        return "no more progress" if fall < self.tolerance else None
+        return "no more progress" if fall < self.tol else None
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ _GROUPS = {
         "cat_smooth", "monotone_constraints", "interaction_constraints", "max_bins",
     ),
     "rounds": (
-        "n_estimators", "learning_rate", "bags", "line_search", "step_length", "tolerance",
+        "n_estimators", "learning_rate", "bags", "line_search", "step_length", "tol",
         "early_stopping_rounds", "eval_metric", "random_state", "n_jobs", "memory_limit",
     ),
 }  # fmt: skip

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from reprlib import repr as shown
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -632,7 +633,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         self.sparsity_cost_, self.edits_ = cost, edits
         self.cyclic_ = saved.get("cyclic", self.selection == "cyclic")
         if not isinstance(self.cyclic_, bool):
-            raise ValueError(f"'cyclic' of the model is {self.cyclic_!r}, not a boolean")
+            raise ValueError(f"'cyclic' of the model is {shown(self.cyclic_)}, not a boolean")
 
 
 def _pair_rows(saved: dict[str, Any], name: str, width: int) -> list[list[Any]]:

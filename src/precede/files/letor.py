@@ -37,17 +37,9 @@ _EXACT, _INEXACT, _BAD = 0, 1, 2
 # Entries of a kernel's `state`: the error and its position; rows, cells and numbers deferred to
 # `float` so far; whether lines have a qid, and whether features of a line are out of order.
 _STATUS, _POSITION, _N_ROWS, _N_CELLS, _N_INEXACT, _HAS_QID, _UNSORTED = range(7)
-(
-    _OK,
-    _NOT_GRADE,
-    _NOT_FEATURE,
-    _NOT_VALUE,
-    _DUPLICATE_FEATURE,
-    _NOT_QID,
-    _SOME_QIDS,
-    _FEATURE_TOO_LARGE,
-) = range(8)
-_NOT_NUMBER = 8
+# Values of `state[_STATUS]`.
+_OK, _NOT_GRADE, _NOT_FEATURE, _NOT_VALUE, _DUPLICATE_FEATURE = range(5)
+_NOT_QID, _SOME_QIDS, _FEATURE_TOO_LARGE, _NOT_NUMBER = range(5, 9)
 
 _MESSAGES = {
     _NOT_GRADE: "{found} is not a grade; a line is 'grade qid:1 1:0.5 2:0.1 # docid'",

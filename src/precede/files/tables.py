@@ -69,6 +69,8 @@ class Roles:
     remembered : pairs of a role and the name of its column when a model was fitted; used if the
         table has that column
 
+    Examples
+    --------
     >>> Roles(label="clicks").find(["clicks", "qid", "price"])
     {'label': 'clicks', 'qid': 'qid'}
     >>> Roles().find(["rel", "query", "price"])
@@ -688,9 +690,9 @@ def _frame_part(frame: Any, roles: Roles, path: str, first_row: int = 0) -> RowB
 
 
 def _objects(values: Iterable[Any]) -> NDArray[np.object_]:
-    listed = list(values)
-    array = np.empty(len(listed), object)
-    array[:] = listed
+    values = list(values)
+    array = np.empty(len(values), object)
+    array[:] = values
     return array
 
 
@@ -724,8 +726,8 @@ def _with_side_files(
             raise ValueError(f"{weights} has {weight.size} lines and {path} {len(data)} rows")
         data = replace(data, weight=weight)
     if pairs is not None:
-        listed, pair_weight = read_pairs(pairs, len(data))
-        data = replace(data, pairs=listed, pair_weight=pair_weight)
+        explicit, pair_weight = read_pairs(pairs, len(data))
+        data = replace(data, pairs=explicit, pair_weight=pair_weight)
     return data
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import precede
+from precede.engine.kernel_cache import is_hashed
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "precede"
@@ -219,24 +220,25 @@ def test_no_jitclass_no_prange_no_fastmath_no_thread_count():
 
 def test_inner_kernels_are_called_by_kernels_only():
     """They have no entry point for Python: calling one crashes the process."""
-    inner = {(path, function.name) for path, function in kernels() if is_inner_kernel(function)}
+    inner = {(module_of(path), f.name) for path, f in kernels() if is_inner_kernel(f)}
     assert inner
     in_kernels = {id(node) for _, function in kernels() for node in ast.walk(function)}
-    outside = {(path, n.id) for path, n in all_nodes(ast.Name) if id(n) not in in_kernels}
-    assert inner & outside == set()
-    imported = {each for tree in syntax_trees().values() for each in imports_of_package(tree)}
-    assert {(module_of(path), name) for path, name in inner} & imported == set()
+    for path, tree in syntax_trees().items():
+        own = {name for module, name in inner if module == module_of(path)}
+        names = own | {name for module, name in imports_of_package(tree) if (module, name) in inner}
+        nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+        assert not names & {node.id for node in nodes if id(node) not in in_kernels}, path
 
 
-def test_no_kernel_calls_a_kernel_of_another_file():
-    """numba's cache does not notice a change in another file and would run the old code."""
-    defined = {(module_of(path), function.name) for path, function in kernels()}
-    foreign = {
-        path: {name for _, name in defined.intersection(imports_of_package(tree))}
-        for path, tree in syntax_trees().items()
-    }
+def test_kernels_use_only_names_of_files_that_the_cache_depends_on():
+    """Otherwise a change there would go unnoticed, and kernels of the former version would run."""
+    hashed = {module_of(path) for path in syntax_trees() if is_hashed((SOURCE / path).read_bytes())}
+    hashed.add("engine.arrays")  # for annotations
     for path, function in kernels():
-        assert not names_used(function) & foreign[path], (path, function.name)
+        imported = dict(map(reversed, imports_of_package(syntax_trees()[path])))
+        used = {imported[name] for name in names_used(function) & set(imported)}
+        assert used <= hashed, (path, function.name, used - hashed)
+        assert imported["njit"] == "engine.compiling", path
 
 
 def test_kernels_take_and_define_no_functions():
@@ -317,7 +319,7 @@ def test_public_names_are_documented_with_an_example():
 def test_dir_shows_public_names_only():
     shown = set(dir(precede))
     assert {"RankBoost", "Judgments", "load", "evaluate", "export", "metrics", "files"} <= shown
-    assert not shown & {"engine", "annotations", "lazy_loader", "provide_cache"}
+    assert not shown & {"engine", "annotations", "lazy_loader"}
     for name in shown:
         assert getattr(precede, name) is not None
 

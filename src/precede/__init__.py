@@ -6,12 +6,7 @@ help are quick.
 
 import lazy_loader
 
-from precede.engine.kernel_cache import provide_cache
-
 __version__ = "0.1.0"
-
-provide_cache()  # before any module declares a kernel
-del provide_cache
 
 # The names are listed in __init__.pyi, for this call and for type checkers.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -17,11 +17,11 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.compiling import njit
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import check_choice, upper_tail
 from precede.judgments import (

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.optimize
 import scipy.sparse
-from numba import njit
 from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.compiling import njit
 from precede.engine.execution import Context
 from precede.engine.portable import log_of
 from precede.engine.query_layout import QueryLayout

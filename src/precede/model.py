@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.compiling import njit
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmin
 from precede.files.streams import is_plain, opened, require_folder, suffix_of, writing

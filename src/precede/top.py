@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from precede.engine.arrays import Flags, Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.parameters import check_integer, upper_tail
 from precede.judgments import check_column, grades_of, read_sample
 from precede.plots.drawing import Chart, Layer, Line, Segments

@@ -1,26 +1,27 @@
-"""The kernel cache if the package, the home folder or NUMBA_CACHE_DIR is read-only."""
+"""The kernel cache: after changes of other files, with several processes, in read-only folders."""
 
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numba
 import pytest
 
 import precede
-from precede.engine import kernel_cache
+from precede.engine import compiling, kernel_cache
+from precede.engine.kernel_cache import PREFIX, kernel_folder
 
 # Sums numbers; prints which kernels were compiled, and the warnings.
 SUM = """
 import warnings
-with warnings.catch_warnings(record=True) as told:
-    warnings.simplefilter("always")
-    import precede
 import numpy as np
 from numba.core import event
-from precede.engine.exact import exact_sum
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    from precede.engine.exact import exact_sum
 class Count(event.Listener):
     def on_start(self, event): print("compiled", event.data["dispatcher"].__name__)
     def on_end(self, event): pass
@@ -77,7 +78,8 @@ class Container:
         }  # fmt: skip
         return subprocess.Popen(
             [*bound_by_permissions(), sys.executable, "-c", code], env=environment,
-            cwd=self.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            cwd=self.home, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )  # fmt: skip
 
     def run(self, code, **more):
@@ -164,39 +166,34 @@ def test_several_processes_may_start_at_once(container, tmp_path):
 def nothing_writable(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel_cache, "_is_writable", lambda *_: False)
     monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
+    return kernel_folder.__wrapped__  # without its cache
 
 
-@pytest.mark.usefixtures("nothing_writable")
-def test_a_folder_that_other_users_can_write_to_is_not_used(tmp_path):
+def test_a_folder_that_other_users_can_write_to_is_not_used(nothing_writable, tmp_path):
     """Its contents are executed."""
     own = tmp_path / f"precede-{os.getuid()}"
     own.mkdir()
     own.chmod(0o777)
     with pytest.warns(RuntimeWarning, match="compiled code is kept in"):
-        kernel_cache.provide_cache()
-    taken = Path(numba.config.CACHE_DIR)
-    assert os.environ["NUMBA_CACHE_DIR"] == str(taken)
+        taken = nothing_writable("")
     assert taken.is_relative_to(tmp_path)
     assert not taken.is_relative_to(own)
     assert taken.parent.stat().st_mode & 0o777 == 0o700
     own.rmdir()
     own.symlink_to(taken.parent)
     with pytest.warns(RuntimeWarning):
-        kernel_cache.provide_cache()
-    assert Path(numba.config.CACHE_DIR).parent not in (own, taken.parent)
+        again = nothing_writable("")
+    assert again.parent not in (own, taken.parent)
 
 
-@pytest.mark.usefixtures("nothing_writable")
-def test_without_any_folder_the_remedy_is_named(monkeypatch, tmp_path):
+def test_without_any_folder_the_remedy_is_named(nothing_writable, monkeypatch, tmp_path):
     def none():
         raise FileNotFoundError("no usable temporary directory found")
 
     monkeypatch.setattr(kernel_cache.tempfile, "gettempdir", none)
     monkeypatch.setattr(kernel_cache, "SHARED_MEMORY", tmp_path / "none")
     with pytest.raises(RuntimeError, match="set NUMBA_CACHE_DIR to a folder that can be written"):
-        kernel_cache.provide_cache()
+        nothing_writable("")
 
 
 def test_files_are_copied_if_links_are_not_supported(monkeypatch, tmp_path):
@@ -217,14 +214,120 @@ def test_a_user_without_a_home_has_no_folder(monkeypatch):
 
 
 def test_other_folders_beside_the_kernels_do_not_matter(monkeypatch, tmp_path):
-    for name in ("kernels", "of others"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "kernels" / "a.nbi").touch()
+    name = PREFIX + kernel_cache.hash_of_sources(kernel_cache.PACKAGE)
+    for each in (f"{name}/engine", "of others"):
+        (tmp_path / each).mkdir(parents=True)
     locked = {tmp_path / "of others"}
     monkeypatch.setattr(kernel_cache.os, "access", lambda path, _: Path(path) not in locked)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(kernel_cache, "_configured_folder", lambda: tmp_path)
-    monkeypatch.setattr(kernel_cache, "_private_folder", lambda: pytest.fail("it can be written"))
-    kernel_cache.provide_cache()
-    locked.add(tmp_path / "kernels")
-    assert not kernel_cache._is_writable(tmp_path, locked)
+    assert kernel_folder.__wrapped__(str(tmp_path)) == tmp_path / name
+    locked.add(tmp_path / name / "engine")
+    assert not kernel_folder.__wrapped__(str(tmp_path)).is_relative_to(tmp_path)
+
+
+# A kernel and the kernel of another file that it calls; the result is printed.
+CALLER = """
+from precede.engine.compiling import njit
+from precede.engine.temporary_helper import helper
+
+@njit(cache=True, nogil=True)
+def caller(x):
+    return helper(x) + 1.0
+"""
+HELPER = """
+from precede.engine.compiling import INNER, njit
+
+@njit(**INNER)
+def helper(x):
+    return {factor} * x
+"""
+CALL = """
+from precede.risks.temporary_caller import caller
+print(caller(1.0), sum(caller.stats.cache_hits.values()))
+"""
+
+
+def write_kernels(site, factor):
+    (site / "precede" / "engine" / "temporary_helper.py").write_text(HELPER.format(factor=factor))
+    (site / "precede" / "risks" / "temporary_caller.py").write_text(CALLER)
+
+
+@pytest.mark.parametrize("place", ["package", "home", "NUMBA_CACHE_DIR", "nowhere"])
+def test_a_changed_kernel_of_another_file_is_noticed(container, place):
+    """Wherever kernels are cached; those of the former version are still found."""
+    given = {}
+    if place == "home":
+        protect(container.home, 0o755)
+    elif place == "NUMBA_CACHE_DIR":
+        given = {place: str(container.temporary / "cache")}
+    elif place == "nowhere":
+        given = {"PYTHONWARNINGS": "ignore"}
+    for factor, hits in [(2.0, 0), (2.0, 1), (100.0, 0), (100.0, 1), (2.0, 1)]:
+        protect(container.site, 0o755)
+        write_kernels(container.site, factor)
+        protect(container.site, 0o755 if place == "package" else 0o555)
+        assert container.run(CALL, **given) == [f"{factor + 1} {hits}"]
+    parent = {
+        "package": container.site / "precede" / "__pycache__",
+        "home": container.home / ".cache" / "numba",
+        "NUMBA_CACHE_DIR": container.temporary / "cache",
+        "nowhere": container.temporary / f"precede-{os.getuid()}",
+    }
+    assert len(list(parent[place].glob(f"{PREFIX}*/risks_*/*.nbi"))) == 2
+    assert len(list(container.site.parent.rglob("*.nbi"))) == 4  # beside no source
+
+
+def test_processes_with_different_versions_of_a_kernel_may_run_at_once(container):
+    """One that has imported the former version, and compiles after the change, spoils nothing."""
+    protect(container.site, 0o755)
+    write_kernels(container.site, 2.0)
+    wait = "import sys; from precede.risks.temporary_caller import caller; print(1, flush=True)\n"
+    early = [container.start(wait + "sys.stdin.readline()\n" + CALL) for _ in range(2)]
+    assert [each.stdout.readline() for each in early] == ["1\n"] * 2
+    write_kernels(container.site, 100.0)
+    late = [container.start(CALL) for _ in range(2)]
+    for each in early:
+        each.stdin.write("\n")
+        each.stdin.flush()
+    assert {ended(each)[-1].split()[0] for each in late} == {"101.0"}
+    assert {ended(each)[-1].split()[0] for each in early} == {"3.0"}
+    assert container.run(CALL) == ["101.0 1"]
+
+
+def test_idle_folders_of_other_versions_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(kernel_cache, "N_KEPT", 4)
+    hour = kernel_cache.MIN_IDLE_SECONDS
+    for i in range(8):
+        inside = tmp_path / f"{PREFIX}{i}" / "engine"
+        inside.mkdir(parents=True)
+        (inside / "a.nbi").touch()
+        for each in (inside, inside.parent):
+            os.utime(each, (0, time.time() - (i + 0.5) * hour))
+    os.utime(tmp_path / f"{PREFIX}7" / "engine")  # a long process has compiled a kernel
+    os.utime(tmp_path / f"{PREFIX}6")  # a process has started
+    (tmp_path / "other").mkdir()
+    kernel_cache._create(tmp_path / f"{PREFIX}new")
+    names = {each.name.removeprefix(PREFIX) for each in tmp_path.iterdir()}
+    assert names == {"0", "1", "6", "7", "new", "other"}
+    kernel_cache._create(tmp_path / f"{PREFIX}new")  # exists
+
+
+def test_kernels_of_other_packages_stay_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiling.config, "CACHE_DIR", str(tmp_path))
+    declared = compiling.njit(cache=True)(bound_by_permissions)
+    assert Path(declared.stats.cache_path).parent == compiling.cache_folder()
+    assert Path(numba.njit(cache=True)(protect).stats.cache_path).parent == tmp_path
+    with pytest.raises(TypeError):
+        compiling.njit(cache=True)(None)
+    assert str(tmp_path) == compiling.config.CACHE_DIR
+
+
+def test_the_hash_is_quick_and_covers_kernels_only(tmp_path):
+    start = time.process_time()
+    kernel_cache.hash_of_sources(kernel_cache.PACKAGE)
+    assert time.process_time() - start < 0.05  # 3 ms on a machine with nothing else to do
+    hashes = [kernel_cache.hash_of_sources(tmp_path)]
+    for name, text in [("a", "njit"), ("b", "x"), ("c", "intrinsic"), ("a", "njit(1)")]:
+        (tmp_path / f"{name}.py").write_text(text)
+        hashes.append(kernel_cache.hash_of_sources(tmp_path))
+    assert hashes[1] == hashes[2]
+    assert len(set(hashes)) == 4

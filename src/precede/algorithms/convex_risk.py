@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.optimize
-from numba import njit
 from sklearn.exceptions import ConvergenceWarning
 
 from precede.boosting.history import History, Monitor, Progress, Rounds
@@ -20,6 +19,7 @@ from precede.boosting.monitors import pairs_in_order
 from precede.boosting.resampling import Resampler
 from precede.boosting.trainer import Round, Trainer
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
+from precede.engine.compiling import njit
 from precede.engine.exact import (
     SCALE,
     all_reduce_max,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
@@ -23,7 +22,7 @@ from precede.boosting.monitors import pairs_in_order
 from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.compatibility import with_callbacks
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import SCALE, TIE_UNITS, least_tied, log_sum_exp, to_integers
 from precede.engine.execution import Context, is_small
 from precede.engine.histograms import BINS, Histograms

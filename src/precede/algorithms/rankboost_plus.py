@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.optimize
-from numba import njit
 
 from precede.boosting.checkpoint import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, add_to_scores
@@ -18,6 +17,7 @@ from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.trainer import PERFECT, Round, Trainer
 from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.compiling import njit
 from precede.engine.exact import TIE, first_tied
 from precede.engine.portable import exp, tanh
 from precede.estimator import BaseRanker, FitContext

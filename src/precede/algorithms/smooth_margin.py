@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from numba import njit
 from sklearn.exceptions import ConvergenceWarning
 
 from precede.boosting.checkpoint import Checkpoint
@@ -18,6 +17,7 @@ from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.steps import ExactStep, LineSearch, Step, StepRule
 from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_min, all_reduce_sum
 from precede.engine.execution import Context
 from precede.engine.parameters import check_bool, check_range

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
 from precede.bounds.base import (
@@ -19,6 +18,7 @@ from precede.bounds.base import (
     solve,
 )
 from precede.engine.arrays import Floats
+from precede.engine.compiling import njit
 from precede.engine.parameters import check_choice
 from precede.judgments import check_column, read_sample
 

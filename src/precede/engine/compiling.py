@@ -1,8 +1,6 @@
-"""JIT hooks: announce the first compilation; pause garbage collection during it.
+"""The decorator of kernels, and hooks: announce the first compilation; pause garbage collection.
 
-Kernels are compiled when first called and cached on disk: in ``NUMBA_CACHE_DIR`` if set, else in
-``__pycache__`` beside the source, else (if that is read-only) in the user's cache folder. If none
-is writable, `precede.engine.kernel_cache` sets ``NUMBA_CACHE_DIR`` to a temporary folder.
+Kernels are compiled when first called and cached on disk, see `precede.engine.kernel_cache`.
 """
 
 from __future__ import annotations
@@ -11,15 +9,18 @@ import gc
 import multiprocessing
 import os
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numba
 from numba import config
 from numba.core import event
 
-from precede.engine.kernel_cache import user_cache
+from precede.engine.kernel_cache import kernel_folder
 
-__all__ = ["INNER", "QUIET", "announce_compiling", "cache_folder"]
+__all__ = ["INNER", "QUIET", "announce_compiling", "cache_folder", "njit"]
 
 # Options of kernels that only other kernels call. Without the wrappers for calls from Python and C
 # they compile in three quarters of the time.
@@ -95,16 +96,34 @@ def _is_interactive() -> bool:
 
 
 def cache_folder() -> Path:
-    """Return the root folder of the compiled kernels.
+    """Return the folder of the compiled kernels.
 
     >>> cache_folder().is_absolute()
     True
     """
-    package = Path(__file__).resolve().parents[1]
-    named = config.CACHE_DIR  # type: ignore[attr-defined]
-    if named:
-        return Path(named).resolve()
-    return package if os.access(package, os.W_OK) else user_cache()
+    return kernel_folder(config.CACHE_DIR)  # type: ignore[attr-defined]
+
+
+_config_lock = threading.Lock()
+
+
+def njit(**options: Any) -> Callable[[Any], Any]:
+    """Declare a kernel: `numba.njit`, with the cache in `cache_folder`.
+
+    numba reads its configuration when a kernel is declared, so it is only changed for that moment:
+    kernels of other packages stay where they are.
+    """
+
+    def declare(function: Any) -> Any:
+        with _config_lock:
+            configured = config.CACHE_DIR  # type: ignore[attr-defined]
+            config.CACHE_DIR = str(kernel_folder(configured))  # type: ignore[attr-defined]
+            try:
+                return numba.njit(**options)(function)
+            finally:
+                config.CACHE_DIR = configured  # type: ignore[attr-defined]
+
+    return declare
 
 
 event.register("numba:compile", _announcement)

@@ -22,10 +22,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Floats, Integers, Keys
+from precede.engine.compiling import njit
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, log
 
@@ -425,7 +425,7 @@ TIE = 2.0**-40
 TIE_OF_DECREASES = 1e-9
 # Tolerance for the rounding of the terms of fixed-point edges (`exact.to_integers`), in units.
 TIE_UNITS = 256
-# Kernels call no function of another file, so they repeat the formula of `least_tied`.
+# Kernels repeat the formula of `least_tied`.
 assert (TIE, TIE_UNITS) == (2.0**-40, 256), "kernels write it as most - (most >> 40) - 256"
 
 

@@ -273,8 +273,6 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bo
 # number of the task, or at least `tasks` if none was left.
 #
 # This module has atomic operations on this array, and `add_two`, which is fast but not atomic.
-# Other files' kernels inline them: after a change here, touch those files, since numba's cache only
-# checks a kernel's own file.
 
 
 # ruff: noqa: ARG001  (numba reads the names of all arguments)

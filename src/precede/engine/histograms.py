@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmax

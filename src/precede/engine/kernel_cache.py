@@ -1,76 +1,143 @@
-"""A cache folder for compiled kernels, even if the package and the home folder are read-only.
+"""The folder of compiled kernels, one for each version of the kernels' sources.
 
-numba caches kernels in ``NUMBA_CACHE_DIR`` if set, else beside their source, else in the user's
-cache folder. It only accepts writable folders, even for reading, and without one kernels cannot be
-declared. In that case ``NUMBA_CACHE_DIR`` is set to a temporary folder. If it named a read-only
-folder with compiled kernels, the temporary folder gets links to them.
+numba compares a cached kernel with its own source file only, so a change of a kernel that it calls
+in another file would go unnoticed. The name of the folder therefore has a hash of the sources of
+all kernels::
+
+    precede-kernels-5f2b9c01d3a7/
+        engine_1c6f.../
+            exact._fixed_point_sum-395.py311.nbi, .nbc ...
+
+It is in ``NUMBA_CACHE_DIR`` if set, else in the package's ``__pycache__``, else in the user's cache
+folder. numba only accepts writable folders, even for reading. If none is writable, a temporary
+folder is used. If ``NUMBA_CACHE_DIR`` is a read-only folder with compiled kernels, the temporary
+folder gets links to them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import os
 import shutil
 import stat
-import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["provide_cache", "user_cache"]
+__all__ = ["kernel_folder"]
 
 VARIABLE = "NUMBA_CACHE_DIR"
 PACKAGE = Path(__file__).resolve().parents[1]
-# Pattern of compiled kernels in NUMBA_CACHE_DIR and in the user's cache folder. It is not
-# recursive, since either may be a large folder such as /tmp.
-KERNELS = "*/*.nb[ic]"
+PREFIX = "precede-kernels-"
+# More folders of other versions than this are removed if they have been idle for so long.
+N_KEPT = 8
+MIN_IDLE_SECONDS = 3600
 # Writable even in containers whose other folders are read-only.
 SHARED_MEMORY = Path("/dev/shm")
 
 
-def provide_cache() -> None:
-    """Set ``NUMBA_CACHE_DIR`` to a temporary folder if numba has no writable cache folder.
+@functools.cache
+def kernel_folder(configured: str) -> Path:
+    """Return the folder of this version's compiled kernels, and create it if need be.
 
-    Must be called before kernels are declared. The folder belongs to the user and is shared by
-    processes, which may call this function at the same time.
+    `configured` is the value of ``NUMBA_CACHE_DIR``, or "". The folder is shared by processes,
+    which may call this function at the same time.
     """
-    configured, user_folder = _configured_folder(), user_cache()
-    kernels = [] if configured is None else sorted(configured.glob(KERNELS))
-    if configured is not None and _is_writable(configured, {path.parent for path in kernels}):
-        return
-    user_subfolders = (path.parent for path in user_folder.glob(KERNELS))
-    if not kernels and (
-        _is_writable(PACKAGE, PACKAGE.rglob("__pycache__"))
-        or _is_writable(user_folder, user_subfolders)
-    ):
-        return
-    folder = _private_folder() / (_hash_of_files(kernels) if kernels else "kernels")
-    for path in kernels:
-        _link(path, folder / path.parent.name / path.name)
-    folder.mkdir(exist_ok=True)
-    os.environ[VARIABLE] = str(folder)  # for numba, and for child processes
-    if "numba" in sys.modules:
-        sys.modules["numba"].config.CACHE_DIR = str(folder)
-    if not kernels:
-        warnings.warn(
-            f"compiled code is kept in {folder} for now, because neither {configured or PACKAGE} "
-            f"nor {user_folder} can be written; set {VARIABLE} to a folder that can be, or to one "
-            "that `precede warmup` has filled",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+    name = PREFIX + hash_of_sources(PACKAGE)
+    folders = [PACKAGE / "__pycache__" / name, user_cache() / name]
+    compiled = []
+    if configured:
+        folders.insert(0, Path(configured).absolute() / name)
+        compiled = sorted(folders[0].glob("*/*.nb[ic]"))
+    for folder in folders[:1] if compiled else folders:
+        if _is_writable(folder, _subfolders(folder)):
+            with contextlib.suppress(OSError):  # such as a full disk
+                return _create(folder)
+    if compiled:
+        folder = _create(_private_folder() / f"{name}-{_hash_of_files(compiled)}")
+        for path in compiled:
+            _link(path, folder / path.parent.name / path.name)
+        return folder
+    folder = _create(_private_folder() / name)
+    warnings.warn(
+        f"compiled code is kept in {folder} for now, because neither {configured or PACKAGE} "
+        f"nor {user_cache()} can be written; set {VARIABLE} to a folder that can be, or to one "
+        "that `precede warmup` has filled",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    return folder
 
 
-def _configured_folder() -> Path | None:
-    """Return the folder that the user has configured, if any."""
-    numba = sys.modules.get("numba")
-    configured = os.environ.get(VARIABLE) if numba is None else numba.config.CACHE_DIR
-    return Path(configured).absolute() if configured else None
+def hash_of_sources(package: Path) -> str:
+    """Return a hash of the files of a package that define kernels.
+
+    It takes 3 ms. Times and sizes would not be faster to read, and differ between copies.
+    """
+    total = hashlib.sha256()
+    for folder, subfolders, names in os.walk(package):
+        subfolders[:] = sorted(set(subfolders) - {"__pycache__"})
+        for name in sorted(names):
+            if name.endswith(".py"):
+                path = Path(folder, name)
+                source = path.read_bytes()
+                if is_hashed(source):
+                    relative = path.relative_to(package).as_posix()
+                    total.update(f"{relative} {len(source)} ".encode() + source)
+    return total.hexdigest()[:12]
+
+
+def is_hashed(source: bytes) -> bool:
+    """Return whether a file defines kernels or what is compiled into them."""
+    return b"njit" in source or b"intrinsic" in source
+
+
+def _create(folder: Path) -> Path:
+    """Create a folder of kernels, or mark it as used."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        with contextlib.suppress(FileNotFoundError):  # removed meanwhile; numba creates it again
+            os.utime(folder)
+    else:
+        _remove_idle(folder)
+    return folder
+
+
+def _subfolders(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return the folders in a folder, which need not exist."""
+    return [each for each in folder.glob(pattern) if each.is_dir()]
+
+
+def _remove_idle(used: Path) -> None:
+    """Remove folders of other versions that no process has used for a while.
+
+    A process that has been running for longer creates its folder again when it compiles. Folders
+    are renamed first, so that an index is never read without its kernels.
+    """
+    last_use = {}
+    for folder in _subfolders(used.parent, f"{PREFIX}*"):
+        with contextlib.suppress(OSError):  # removed by another process
+            times = [each.stat().st_mtime for each in (folder, *_subfolders(folder))]
+            last_use[folder] = max(times)
+    last_use.pop(used, None)
+    newest_first = sorted(last_use, key=lambda folder: -last_use[folder])
+    for folder in newest_first[N_KEPT:]:
+        if time.time() - last_use[folder] > MIN_IDLE_SECONDS:
+            removed = folder.with_name(f"{folder.name}-{os.getpid()}")
+            try:
+                folder.rename(removed)
+            except OSError:  # another user's, or in use on Windows, or removed by another process
+                continue
+            shutil.rmtree(removed, ignore_errors=True)
 
 
 def user_cache() -> Path:
-    """Return the folder that numba uses if it cannot write beside the source."""
+    """Return the cache folder of numba for this user."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return Path(home) / "numba"
 
@@ -95,8 +162,8 @@ def _private_folder() -> Path:
         private.mkdir(mode=0o700, exist_ok=True)
         status = private.lstat()
         safe = stat.S_ISDIR(status.st_mode) and (os.name == "nt" or status.st_uid == user)
-        inside = (each for each in private.rglob("*") if each.is_dir())
-        if safe and not status.st_mode & 0o022 and _is_writable(private, inside):
+        safe = safe and not status.st_mode & 0o022
+        if safe and _is_writable(private, _subfolders(private, "**/*")):
             return private
         return Path(tempfile.mkdtemp(prefix="precede-", dir=folder))  # another user's, or read-only
     except OSError as error:

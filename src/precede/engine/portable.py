@@ -16,9 +16,9 @@ Scalar versions for kernels are in `precede.engine.portable_kernels`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Array, Floats
+from precede.engine.compiling import njit
 from precede.engine.portable_kernels import (
     evaluate_in_python,
     portable_exp,

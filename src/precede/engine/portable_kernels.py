@@ -7,9 +7,6 @@ vectorized. With ``NUMBA_DISABLE_JIT=1`` the same steps run on Python's numbers.
 
 `fmin` and `fmax` replace `min` and `max` of two numbers, which numba compiles as separate
 functions, a tenth of a second for every type.
-
-After a change here, touch the files that import this one: numba's cache only checks a kernel's own
-file.
 """
 
 from __future__ import annotations

@@ -27,9 +27,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_abs_max, all_reduce_sum, exact_sums
 from precede.engine.execution import Context, is_small
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
-from numba import njit
 
 from precede.engine.arrays import Array, Floats, Integers, Keys
+from precede.engine.compiling import njit
 from precede.engine.exact import splitmix64, sums_at
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import SCALE, exact_sum, splitmix64, to_integers
 from precede.engine.execution import Context, is_small
 from precede.engine.histograms import Histograms

@@ -62,11 +62,10 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers, Rows, Signs
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.execution import (
     Context,
     add,

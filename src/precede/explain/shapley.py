@@ -20,10 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Flags, Floats, Integer, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 
 __all__ = ["Nodes", "Paths"]

@@ -7,10 +7,10 @@ from io import BufferedReader
 from typing import Any, NoReturn
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Integers
+from precede.engine.compiling import njit
 
 BUFFER_BYTES = 1 << 24  # initial size of the buffer of a stream
 NEWLINE = 10

@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context
 from precede.files.buffers import GrowingArray, LineBuffer
 

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 import scipy.optimize
-from numba import njit
 
 from precede.engine.arrays import Array, Bytes, Floats, Integers
+from precede.engine.compiling import njit
 from precede.engine.exact import (
     all_reduce_max,
     all_reduce_sum,

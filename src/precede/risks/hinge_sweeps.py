@@ -30,10 +30,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price

@@ -7,10 +7,9 @@ Hessian.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Bytes, Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, exp2, log, log_of

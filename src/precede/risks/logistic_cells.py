@@ -38,10 +38,9 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Array, Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, log1p
 from precede.engine.portable_kernels import portable_exp

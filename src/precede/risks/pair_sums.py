@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Array, Bytes, Floats
+from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_max, exact_sums, log_sum_exp, log_sum_exps
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout

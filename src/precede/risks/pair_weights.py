@@ -15,10 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Bytes, Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import SCALE, exact_sum
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp

@@ -18,10 +18,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sums, log_sum_exp
 from precede.engine.execution import Context, is_small
 from precede.engine.parameters import check_integer

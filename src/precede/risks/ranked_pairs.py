@@ -18,10 +18,9 @@ last weak ranker has values::
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import all_reduce_sum, exact_sums
 from precede.engine.portable import exp_of, log_of
 from precede.engine.portable_kernels import portable_exp, portable_log1p

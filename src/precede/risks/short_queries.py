@@ -14,10 +14,9 @@ Here it is the whole query; `logistic_cells` and `hinge_sweeps` enumerate parts 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Bytes, Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sums, sums_at
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import log_of

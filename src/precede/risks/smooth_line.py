@@ -13,9 +13,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Array, Bytes, Floats
+from precede.engine.compiling import njit
 from precede.losses import Smooth
 from precede.risks.base import State, find_root
 from precede.risks.sweeps import chebyshev, refine_cells

@@ -21,10 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Flags, Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import all_reduce_max, sums_at
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import cosines

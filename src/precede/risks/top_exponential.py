@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.compiling import njit
 from precede.engine.exact import exact_sums, log_sum_exp
 from precede.engine.portable import exp, exp_inplace, log, log_of
 from precede.engine.query_layout import QueryLayout

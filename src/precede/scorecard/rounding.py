@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.compiling import njit
 from precede.judgments import check_column, check_labels
 
 

@@ -9,11 +9,10 @@ over pairs are never formed.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.execution import Context
 from precede.engine.histograms import Histograms, suffix_sums

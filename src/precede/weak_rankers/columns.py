@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Array, Flags, Floats, Integers
+from precede.engine.compiling import njit
 from precede.engine.exact import (
     SCALE,
     TIE_OF_DECREASES,

@@ -26,10 +26,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.device_histograms import DeviceTriples
 from precede.engine.exact import all_reduce_sum, exact_sum
 from precede.engine.execution import Context, is_small

@@ -8,11 +8,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers, Signs
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import (
     SCALE,
     TIE_OF_DECREASES,

@@ -15,10 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 
 from precede.engine.arrays import Array, Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import all_reduce_max, all_reduce_min, all_reduce_sum, exact_sum
 from precede.engine.execution import Context, is_small
 from precede.engine.histograms import Histograms, pair_sums

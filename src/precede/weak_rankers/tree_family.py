@@ -14,9 +14,9 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers, Keys, Rows, Signs
+from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_sum, exact_sum, hash_keys
 from precede.engine.execution import Context, is_small
 from precede.engine.parameters import check_integer, check_range

@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
-from numba import njit
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
-from precede.engine.compiling import INNER
+from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmax, fmin
 from precede.engine.table import MAX_CATEGORIES, MISSING, Bins, Table

@@ -8,9 +8,9 @@ the site does not have that file. A link to nothing stays, and fails the build.
 The notebooks of docs/gallery, Python files with cells, are executed here. Their pages show the
 output; an error in a cell fails the build.
 
-The reference is made here too: one page for each module that api.md names or that holds a public
-name, filled by mkdocstrings from the docstrings. Names in the tables of api.md lead to it. The
-matrix of imports on architecture.md is the one that tests/test_conventions.py enforces.
+The reference is made here too: one page for each module with public names, which mkdocstrings
+fills with their docstrings. Names in the tables of api.md lead to it. The matrix of imports on
+architecture.md is the one that tests/test_conventions.py enforces.
 """
 
 import ast
@@ -68,30 +68,58 @@ def executed(path: Path) -> tuple[str, dict[str, bytes]]:
     return text, resources["outputs"]
 
 
+def names_in_stub(package: str = "") -> dict[str, list[str]]:
+    """Return the names that the stub of a package lists, by the module that defines them."""
+    stub = ROOT / "src/precede" / package / "__init__.pyi"
+    found: dict[str, list[str]] = {}
+    for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            module = f"{package}.{node.module}".lstrip(".")
+            found.setdefault(module, []).extend(alias.name for alias in node.names)
+    return found
+
+
+def names_in_all(module: str) -> list[str]:
+    """Return `__all__` of a module."""
+    path = ROOT / "src/precede" / f"{module.replace('.', '/')}.py"
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return ast.literal_eval(node.value)
+    raise ValueError(f"{path} is a public module without __all__")
+
+
 def public_names() -> dict[str, str]:
-    """The module of every public name, as `precede/__init__.pyi` lists them."""
-    tree = ast.parse((ROOT / "src/precede/__init__.pyi").read_text(encoding="utf-8"))
-    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module]
-    return {alias.name: node.module for node in imports for alias in node.names}
+    """Return the module of every name of `precede`."""
+    return {name: module for module, names in names_in_stub().items() for name in names}
 
 
-def documented_modules() -> list[str]:
-    """Modules that the second table of api.md names, those of packages one by one."""
-    text = (ROOT / "docs/api.md").read_text(encoding="utf-8").partition("## Modules")[2]
-    found = []
-    for name in re.findall(r"^\| `precede\.([\w.]+)`", text, re.M):
-        path = ROOT / "src/precede" / name.replace(".", "/")
-        inside = sorted(each.stem for each in path.glob("*.py")) if path.is_dir() else []
-        found += [f"{name}.{each}" for each in inside if each[0] != "_"] or [name]
-    return [name for name in found if not name.startswith("cli.")]
+def documented_names() -> dict[str, list[str]]:
+    """Return the names on the pages of the reference, by module.
+
+    Modules of packages show the names that stubs list; modules that the second table of api.md
+    names, and those outside of packages, show their `__all__`.
+    """
+    table = (ROOT / "docs/api.md").read_text(encoding="utf-8").partition("## Modules")[2]
+    in_table = set(re.findall(r"^\| `precede\.([\w.]+)`", table, re.M))
+    found = names_in_stub()
+    for stub in sorted(ROOT.glob("src/precede/*/__init__.pyi")):
+        package = stub.parent.name
+        for module, names in names_in_stub(package).items():
+            if package in in_table or module in found:
+                found[module] = sorted({*found.get(module, []), *names})
+    for module in in_table | {module for module in found if "." not in module}:
+        if not (ROOT / "src/precede" / module.replace(".", "/")).is_dir():
+            found[module] = names_in_all(module)
+    return found
 
 
 def reference() -> dict[str, str]:
-    """The pages of the reference: their place and their text."""
-    names = public_names()
-    modules = sorted({*names.values(), *documented_modules()})
-    return {f"reference/{module}.md": f"# precede.{module}\n\n::: precede.{module}\n"
-            for module in modules}  # fmt: skip
+    """Return the pages of the reference: their path and their text."""
+    return {
+        f"reference/{module}.md": f"# precede.{module}\n\n::: precede.{module}\n"
+        f"    options:\n      members: [{', '.join(names)}]\n"
+        for module, names in sorted(documented_names().items())
+    }
 
 
 def import_matrix() -> str:

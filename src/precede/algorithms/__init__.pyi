@@ -3,10 +3,14 @@ from .boosted import BoostedRanker as BoostedRanker
 from .convex_risk import ConvexRiskRanker as ConvexRiskRanker
 from .e2 import e2_loss as e2_loss
 from .e2 import staged_e2_loss as staged_e2_loss
+from .empirical_risk import RiskMinimizer as RiskMinimizer
 from .empirical_risk import minimize_ranking_risk as minimize_ranking_risk
 from .glass_box import GlassBoxRanker as GlassBoxRanker
+from .glass_box import TermSummary as TermSummary
 from .multilabel import MultilabelRanker as MultilabelRanker
+from .push import PriceSearch as PriceSearch
 from .push import PushRanker as PushRanker
+from .push import SmallSampleWarning as SmallSampleWarning
 from .qbrank import QBRank as QBRank
 from .rankboost import RankBoost as RankBoost
 from .rankboost_plus import RankBoostPlus as RankBoostPlus

@@ -30,8 +30,6 @@ from precede.weak_rankers.stumps import (
     signed_stumps,
 )
 
-__all__ = ["AdaBoostRanker"]
-
 
 class AdaBoostRanker(BaseRanker):
     """AdaBoost; with the constant classifier it also ranks as RankBoost does.

@@ -31,8 +31,6 @@ from precede.weak_rankers.interactions import Grid, PairTerms, interaction_stren
 from precede.weak_rankers.terms import AdditiveModel, average_models, purify, tabulate
 from precede.weak_rankers.tree_family import Trees
 
-__all__ = ["AdditiveFit", "FittedAdditiveModel", "Pair", "scores_of"]
-
 Pair = tuple[int, int]
 RoundRunner = Callable[[CoordinateDescent, History], Result]
 

@@ -27,8 +27,6 @@ from precede.weak_rankers.tree_family import TREE_PARAMETERS, Trees, check_tree_
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
 
-__all__ = ["BaggedTrees", "BoostedRanker", "TreeLearner"]
-
 
 class TreeLearner:
     """Base of estimators that grow trees: the learner, its parameters and their checks."""

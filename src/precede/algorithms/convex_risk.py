@@ -43,8 +43,6 @@ from precede.weak_rankers.base import Family, SearchResult, WeakRanker, family, 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["ConvexRiskRanker"]
-
 
 # After this many pairwise steps all weights are optimized jointly, as pairwise steps zigzag; only
 # for models of limited size, as the cost is cubic.

@@ -21,9 +21,6 @@ from precede.risks.pair_weights import PairWeights, free_memory
 from precede.weak_rankers.base import WeakRanker
 from precede.weak_rankers.candidates import LinearSpan
 
-__all__ = ["e2_loss", "staged_e2_loss"]
-
-
 # Coefficients of a linear combination below this are rounding errors.
 COEFFICIENT_ROUNDING = 1e-9
 # Beyond this total of absolute steps the weight of a pair may underflow to 0 for good.

@@ -20,8 +20,6 @@ from precede.margin import margin_distribution
 from precede.weak_rankers.columns import Column, Constant
 from precede.weak_rankers.stumps import Stump
 
-__all__ = ["RiskMinimizer", "minimize_ranking_risk"]
-
 Score = Callable[[Array], Array]
 
 # A margin of at most this is a misordered pair.

@@ -44,7 +44,6 @@ from precede.weak_rankers.terms import Term
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["GlassBoxRanker", "TermSummary"]
 
 SELECTIONS = ("auto", "greedy", "cyclic")
 HEREDITIES = (None, "weak", "strong")

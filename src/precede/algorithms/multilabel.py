@@ -42,8 +42,6 @@ from precede.weak_rankers.stumps import Stump
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["MultilabelRanker"]
-
 
 # Maximum number of sums over bins and labels in memory at a time.
 MAX_SUMS_AT_ONCE = 1 << 22

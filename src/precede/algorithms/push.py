@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from precede.risks.rank_weights import Weighting
 
-__all__ = ["PriceSearch", "PushRanker", "SmallSampleWarning"]
-
 
 # A cautious rule of this library. R05 reports a gain on test rows up to p = 64 with about 195
 # negatives (pima, section 5), and with about 33 up to p = 4 but not at p = 8 (section 6); over

@@ -17,8 +17,6 @@ from precede.risks.mixture import QuadraticMixture
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
 
-__all__ = ["QBRank"]
-
 
 class QBRank(BaggedTrees, BaseRanker):
     """Boosted trees that learn from preferences and from absolute labels together.

@@ -16,7 +16,6 @@ from precede.weak_rankers.base import Family
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
 
-__all__ = ["RankBoost"]
 
 _STEPS = {"exact": ExactStep, "bound": BoundStep}
 

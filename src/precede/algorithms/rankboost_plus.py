@@ -30,9 +30,6 @@ from precede.weak_rankers.base import Family, family
 from precede.weak_rankers.candidates import PRIME, Candidates, LinearSpan
 from precede.weak_rankers.device_stumps import DeviceCandidates, DeviceSpan
 
-__all__ = ["RankBoostPlus"]
-
-
 # Slopes below this are rounding errors.
 SLOPE_ROUNDING = 1e-14
 # Maximum rounding error of a tie mass in one round.

@@ -39,9 +39,6 @@ from precede.weak_rankers.base import (
     require_exhaustive,
 )
 
-__all__ = ["SmoothMarginRanker"]
-
-
 # Maximum step of a line search relative to the norm of the weights; a weak ranker that orders every
 # pair would have an infinite step.
 MAX_STEP_RATIO = 10.0

@@ -11,8 +11,6 @@ from typing import Any
 from precede.boosting.history import Progress
 from precede.model import FORMAT, read_model, write_model
 
-__all__ = ["Checkpoint"]
-
 # Parameters that may differ between the interrupted and the resumed fit.
 MAY_DIFFER = {
     "callbacks",

@@ -25,9 +25,6 @@ from precede.risks.base import Risk, State
 from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker
 from precede.weak_rankers.columns import Constant
 
-__all__ = ["NOTHING_LEFT", "CoordinateDescent", "Plan", "add_to_scores"]
-
-
 # Reasons to stop when the search returns None; only an exhaustive search proves the first.
 NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"

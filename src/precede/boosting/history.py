@@ -16,17 +16,6 @@ from precede.judgments import Judgments
 from precede.model import Ensemble, plain
 from precede.weak_rankers.base import WeakRanker
 
-__all__ = [
-    "EarlyStopping",
-    "History",
-    "Monitor",
-    "NoProgress",
-    "Progress",
-    "Rounds",
-    "Scoring",
-    "Stop",
-]
-
 
 class History(Sequence[dict[str, Any]]):
     """Record of the rounds, indexed by round or by column name.

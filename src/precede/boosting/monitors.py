@@ -14,8 +14,6 @@ from precede.engine.execution import Context
 from precede.engine.query_layout import QueryLayout
 from precede.judgments import Judgments, check_column
 
-__all__ = ["check_metric_names", "monitored_metrics", "pairs_in_order", "share_in_order"]
-
 
 def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
     """Return the weighted share of pairs that the scores order correctly; ties count half.

@@ -40,7 +40,6 @@ from precede.judgments import Judgments
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker, FitContext
 
-__all__ = ["LEAF_COUNTS", "Selection", "Size", "select"]
 
 # Numbers of leaves to choose from.
 LEAF_COUNTS = (2, 4, 8, 16, 31)

@@ -15,19 +15,6 @@ from precede.model import Ensemble
 from precede.risks.base import BoundRisk, State, bound_step, default_smoothing
 from precede.weak_rankers.base import Search, SearchResult, WeakRanker
 
-__all__ = [
-    "BoundStep",
-    "ExactStep",
-    "LineSearch",
-    "NormalizedStep",
-    "QuadraticStep",
-    "SecantStep",
-    "SmoothedStepWarning",
-    "Step",
-    "StepRule",
-]
-
-
 # `SecantStep` stops where the slope is at most this fraction of the slope at 0, or where the
 # relative width of the bracket is at most this, as at a kink.
 SLOPE_TOLERANCE = 1e-9

@@ -20,8 +20,6 @@ from precede.engine.parameters import check_choice
 from precede.margin import MARGIN_GRID, MarginDistribution
 from precede.margin import margin_distribution as margin_distribution  # noqa: PLC0414  (was here)
 
-__all__ = ["covering_bound", "margin_bound", "sloppy_covering"]
-
 MARGIN_KINDS = {"closed": "equation (2)", "solved": "corollary 4", "finite": "corollary 5"}
 CONVEX_CLASS = (
     "Scores are convex combinations of binary rankers from a set of the given size, which was "

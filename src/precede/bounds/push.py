@@ -22,8 +22,6 @@ from precede.engine.compiling import njit
 from precede.engine.parameters import check_choice
 from precede.judgments import check_column, read_sample
 
-__all__ = ["PushRisk", "negatives_needed", "push_bound", "push_risk"]
-
 COMBINED_CLASS = (
     "Scores combine rankers within [−1, 1] that were fixed before the data were seen, with "
     "absolute weights summing to 1 at most."

@@ -2,7 +2,5 @@
 
 from precede.cli.commands import main
 
-__all__ = []
-
 if __name__ == "__main__":
     main()

@@ -41,7 +41,6 @@ from precede.cli.options import (
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-__all__ = ["app", "main"]
 
 _EPILOG = (
     "Exit codes: 0 success, 1 bad data or value, 2 usage error, 3 file not found or not writable, "

@@ -32,28 +32,6 @@ from precede.inference import compare
 from precede.metrics import Evaluation, default_metrics, evaluate
 from precede.metrics import metric as parsed_metric
 
-__all__ = [
-    "algorithms",
-    "best_round",
-    "choose_sizes",
-    "default_metric",
-    "ended",
-    "facts",
-    "fit",
-    "fit_chosen",
-    "fit_from_disk",
-    "grouped",
-    "made",
-    "ranks_labels",
-    "refuse_without_validation",
-    "saved",
-    "search",
-    "settings",
-    "tune",
-    "values_to_try",
-    "written",
-]
-
 
 def algorithms() -> dict[str, type[BaseRanker]]:
     """Every ranker that the package offers, by name."""

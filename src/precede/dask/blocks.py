@@ -28,17 +28,6 @@ from precede.estimator import BaseRanker
 from precede.files.disk import dense_block
 from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights
 
-__all__ = [
-    "ExplicitPairs",
-    "GlobalTotals",
-    "RowBlock",
-    "ScatteredRows",
-    "block_layout",
-    "partitions",
-    "scatter",
-]
-
-
 # A single list with more distinct grades is not split: workers exchange one sum per grade.
 MAX_GRADES_OF_SPLIT_LIST = 256
 

@@ -32,7 +32,6 @@ from precede.engine.execution import Context
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["ClusterContext", "InProcessSession", "Message", "SpmdDriver", "WorkerSession"]
 
 # The fit fails if a worker is lost this many times in a row.
 MAX_LOSSES_IN_A_ROW = 5

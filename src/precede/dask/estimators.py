@@ -62,17 +62,6 @@ from precede.weak_rankers.regressors import learner
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = [
-    "DaskBoostedRanker",
-    "DaskConvexRiskRanker",
-    "DaskGlassBoxRanker",
-    "DaskPushRanker",
-    "DaskQBRank",
-    "DaskRankBoost",
-    "DaskSmoothMarginRanker",
-    "PairObjective",
-]
-
 
 # -- estimators ------------------------------------------------------------------------------
 

@@ -11,10 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Array", "Bytes", "Flags", "Floats", "Integer", "Integers", "Keys", "Objects", "Rows", "Signs",
-]  # fmt: skip
-
 Array = NDArray[Any]  # any type: labels, identifiers and features as passed by the user
 Bytes = NDArray[np.uint8]  # codes of bins, characters
 Flags = NDArray[np.bool_]

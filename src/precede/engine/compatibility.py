@@ -16,7 +16,6 @@ import sklearn
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["CallbackSupportMixin", "has_callbacks", "with_callbacks"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

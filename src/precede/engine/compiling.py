@@ -20,8 +20,6 @@ from numba.core import event
 
 from precede.engine.kernel_cache import kernel_folder
 
-__all__ = ["INNER", "QUIET", "announce_compiling", "cache_folder", "njit"]
-
 # Options of kernels that only other kernels call. Without the wrappers for calls from Python and C
 # they compile in three quarters of the time.
 INNER: dict[str, Any] = {

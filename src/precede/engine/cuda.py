@@ -34,19 +34,6 @@ from precede.engine.quantization import (
 if TYPE_CHECKING:
     from precede.engine.table import Table
 
-__all__ = [
-    "DEVICES",
-    "LISTS",
-    "Batch",
-    "Device",
-    "DeviceRows",
-    "NodeWork",
-    "SearchRules",
-    "device_of_machine",
-    "on_gpu",
-    "open_device",
-    "tiles",
-]
 
 DEVICES = ("cpu", "cuda")
 # The code of CUDA in `__dlpack_device__`.

@@ -25,8 +25,6 @@ from precede.engine.table import (
     integer_weights,
 )
 
-__all__ = ["DeviceTable"]
-
 # Bytes of columns that are sorted at a time.
 MAX_SORTED_BYTES = 1 << 31
 # Floats per column that the kernel `cuts_of_*` returns: 256 cut points, their number, the least and

@@ -9,19 +9,6 @@ import numpy as np
 
 from precede.engine.arrays import Array
 
-__all__ = [
-    "category_codes",
-    "category_columns",
-    "check_categories",
-    "frame_of",
-    "is_missing",
-    "pandas_frame",
-    "refuse_text",
-    "refuse_text_in_blocks",
-    "row_labels",
-    "take_rows",
-]
-
 
 def frame_of(X: Any) -> Any:
     """Wrap a data frame as a narwhals frame; return None for any other type."""

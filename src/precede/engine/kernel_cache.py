@@ -28,8 +28,6 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["kernel_folder"]
-
 VARIABLE = "NUMBA_CACHE_DIR"
 PACKAGE = Path(__file__).resolve().parents[1]
 PREFIX = "precede-kernels-"

@@ -7,17 +7,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = [
-    "AUTO",
-    "check_bool",
-    "check_choice",
-    "check_integer",
-    "check_range",
-    "find_auto_parameters",
-    "pluralize",
-    "upper_tail",
-]
-
 AUTO = "auto"  # value of a parameter that `fit` chooses
 
 

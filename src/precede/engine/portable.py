@@ -26,20 +26,6 @@ from precede.engine.portable_kernels import (
     portable_log1p,
 )
 
-__all__ = [
-    "cosines",
-    "exp",
-    "exp2",
-    "exp_inplace",
-    "exp_of",
-    "expm1",
-    "expm1_of",
-    "log",
-    "log1p",
-    "log_of",
-    "tanh",
-]
-
 # Pi as a fixed-point number with 100 fractional bits.
 PI_FIXED_POINT = 3982441812995697363688351113952
 # Up to this many logarithms are computed in pure Python, so that a first fit compiles less.

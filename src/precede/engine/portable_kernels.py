@@ -20,15 +20,6 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import config, types
 from numba.extending import intrinsic
 
-__all__ = [
-    "evaluate_in_python",
-    "fmax",
-    "fmin",
-    "portable_exp",
-    "portable_log",
-    "portable_log1p",
-]
-
 # Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
 SHIFT, SHIFT_BITS = 6755399441055744.0, 0x4338000000000000
 # log(2) as a sum; products of the high part with integers below 2^20 are exact.

@@ -19,8 +19,6 @@ from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.exact import exact_sum
 from precede.engine.execution import Context
 
-__all__ = ["HESSIANS", "PERFECT_EDGE", "Factors", "Pull", "decreases"]
-
 HESSIANS = ("newton", "bound", "terms", "uniform")
 # Hessians are clipped below at this share of their mean: confidently ordered pairs have a near-zero
 # Hessian, and pull / Hessian must stay bounded.

@@ -33,17 +33,6 @@ from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_abs_max, all_reduce_sum, exact_sums
 from precede.engine.execution import Context, is_small
 
-__all__ = [
-    "MAX_BLOCK_ROWS",
-    "Quantization",
-    "QuantizedRows",
-    "plan_quantization",
-    "power_factors",
-    "quantize_rows",
-    "shared_quantization",
-]
-
-
 # Most rows in a packed sum; the kernels below and in `histograms.nodes` write the layout out.
 MAX_BLOCK_ROWS = 4095
 COUNT_BITS, WEIGHT_BITS, PULL_BITS = 12, 26, 26

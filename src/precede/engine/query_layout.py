@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from precede.engine.cuda import Device
     from precede.judgments import Judgments
 
-__all__ = [
-    "QueryLayout",
-    "QueryTotals",
-    "check_balance",
-    "layouts",
-    "merge_query_totals",
-    "query_totals",
-]
 
 BALANCES = ("pairs", "queries", "items")
 # Number of times that the keys of a row and of its partners are hashed together: a pull depends

@@ -26,20 +26,6 @@ from precede.engine.portable_kernels import fmin
 if TYPE_CHECKING:
     from precede.engine.cuda import Device
 
-__all__ = [
-    "MAX_CATEGORIES",
-    "MISSING",
-    "Bins",
-    "FeatureBins",
-    "Table",
-    "check_max_bins",
-    "choose_categories",
-    "choose_cuts",
-    "encode",
-    "encode_categories",
-    "integer_weights",
-    "mix_codes",
-]
 
 # Minimum and maximum of a column, and whether it has missing values.
 ColumnRange = tuple[float, float, bool]

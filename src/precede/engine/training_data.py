@@ -16,8 +16,6 @@ from precede.engine.table import Table
 if TYPE_CHECKING:
     from precede.judgments import Judgments
 
-__all__ = ["TrainingData", "why_no_pair"]
-
 
 @dataclass(frozen=True)
 class TrainingData:

@@ -57,8 +57,6 @@ from precede.model import Ensemble
 from precede.risks.base import ADABOOST, Link, fit_intercept
 from precede.weak_rankers.base import Family, WeakRanker, family
 
-__all__ = ["BaseRanker", "FitContext", "restore_on_failure", "unknown_parameter"]
-
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 if TYPE_CHECKING:

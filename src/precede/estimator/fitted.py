@@ -24,8 +24,6 @@ from precede.judgments import Judgments, qid_or_group, warn_of_lost_queries
 from precede.model import Ensemble
 from precede.risks.base import probability
 
-__all__ = ["FittedRanker"]
-
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 if TYPE_CHECKING:  # scikit-learn ships no types
@@ -34,7 +32,8 @@ if TYPE_CHECKING:  # scikit-learn ships no types
 
     from precede.boosting.selection import Selection
 
-    def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]: ...
+    def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]:
+        """Return a decorator for a method that exists if the check succeeds."""
 else:
     from sklearn.utils.metaestimators import available_if
 

@@ -17,9 +17,6 @@ from precede.engine.execution import warn_caller
 from precede.engine.frames import refuse_text
 from precede.judgments import Judgments, check_column, judgments_to_fit, one_graded_list
 
-__all__ = ["Inputs", "copied_to_host", "evaluation_sets", "initial_scores", "one_for_each",
-           "warn_of_misuse"]  # fmt: skip
-
 # With fewer rows a column may equal the grades by chance.
 MIN_ROWS_TO_COMPARE = 64
 

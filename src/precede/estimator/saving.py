@@ -41,16 +41,6 @@ from precede.model import (
 from precede.weak_rankers.base import family_name
 from precede.weak_rankers.stumps import Stumps
 
-__all__ = [
-    "SavedRanker",
-    "described_parameters",
-    "evals_result",
-    "load",
-    "read_history",
-    "required_field",
-    "saved_parameters",
-]  # fmt: skip
-
 if TYPE_CHECKING:
     from precede.estimator.base import BaseRanker
 

@@ -30,8 +30,6 @@ from precede.metrics.registry import (
     WRONG,
 )
 
-__all__ = ["Ranked", "right_shares", "share_of", "weigh_pairs"]
-
 # Rows of the table of items, and columns of the table of metrics.
 RANK, GAIN, CHANCE, RELEVANT, WEIGHT = range(5)
 CODE, K, IS_PERCENT, FILL, ROW = range(5)

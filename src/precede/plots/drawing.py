@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Band", "Blocks", "Cells", "Chart", "Cross", "Dots", "Foot", "Layer", "Line", "Note", "Ranges",
-    "Rule", "Segments", "new_axes", "side_by_side", "tick_labels", "ticks",
-]  # fmt: skip
 
 _ACROSS, _UP = slice(0, 2), slice(2, 4)  # of a rectangle
 Numbers = Sequence[float] | Array
@@ -122,6 +118,7 @@ class Scale:
         return math.log10(value) if self.log else float(value)
 
     def __call__(self, value: float) -> float:
+        """Return the position of a value; those outside of the scale are at its ends."""
         share = (self._of(value) / 2 - self._of(self.low) / 2) / self._half
         return self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin)
 

@@ -44,32 +44,6 @@ if TYPE_CHECKING:
     from precede.inference import RankComparison
     from precede.margin import MarginDistribution
 
-__all__ = [
-    "CalibrationInfo",
-    "ImportanceInfo",
-    "LearningInfo",
-    "MarginInfo",
-    "PairInfo",
-    "PrecisionInfo",
-    "ShapeInfo",
-    "calibration_info",
-    "draw_calibration",
-    "draw_critical_difference",
-    "draw_importances",
-    "draw_learning",
-    "draw_margins",
-    "draw_pair",
-    "draw_precision",
-    "draw_shape",
-    "draw_shapes",
-    "importance_info",
-    "learning_info",
-    "margin_info",
-    "pair_info",
-    "precision_info",
-    "shape_info",
-]
-
 
 # Differences of numbers up to LARGE do not overflow, nor do means of the ends of bars.
 LARGEST = float(np.finfo(np.float64).max)

@@ -24,8 +24,6 @@ from precede.plots.drawing import (
 from precede.report.model import log_scale
 from precede.report.wording import is_share, metric_name
 
-__all__ = ["figures_of"]
-
 _MOST_RANGES = 12
 
 

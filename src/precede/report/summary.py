@@ -18,8 +18,6 @@ from precede.report.wording import (
 )
 from precede.report.wording import share as share_of
 
-__all__ = ["summary_facts"]
-
 _CHANCE = "chance: 50\u00a0%"
 _FEW_QUERIES = 30
 _MANY = 0.05  # share from which a warning about single queries or rows is for the first screen

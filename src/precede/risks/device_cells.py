@@ -31,8 +31,6 @@ from precede.risks.logistic_cells import (
     transfer_tables,
 )
 
-__all__ = ["DeviceLevelNodes"]
-
 MAX_CELLS_PER_NODE = 4096  # the far field is summed cell by cell, which is slow for more
 MAX_SHARED_CELLS = 1024  # cells whose moments fit into shared memory
 EXTREMES_ROWS = 8192  # rows in which one block of threads finds the lowest and the highest score

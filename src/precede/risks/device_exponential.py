@@ -27,8 +27,6 @@ from precede.risks.exponential import (
     SeparableRisk,
 )
 
-__all__ = ["DeviceSeparableRisk"]
-
 # A single thread processes all levels of a query.
 MAX_ROWS_PER_CHUNK, MAX_LEVELS_PER_QUERY = 512, 1024
 # Device memory.

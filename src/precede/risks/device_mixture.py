@@ -9,8 +9,6 @@ from precede.engine.query_layout import QueryLayout
 from precede.risks.device_pairs import DevicePull
 from precede.risks.mixture import Labels, MixtureRisk, QuadraticMixture
 
-__all__ = ["DeviceMixtureRisk"]
-
 # Device memory for labels, weights and states.
 BYTES_PER_ROW = 64
 

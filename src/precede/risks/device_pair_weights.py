@@ -17,8 +17,6 @@ from precede.engine.execution import Context
 from precede.engine.query_layout import QueryLayout
 from precede.risks.pair_weights import RANKERS_PER_PASS, PairWeights, _count_losers, _make_chunks
 
-__all__ = ["DevicePairWeights"]
-
 # Each row stores the values of all rounds as bits of 64-bit words, as in `kernels.cu`.
 ROUNDS_PER_WORD = 64
 

@@ -25,8 +25,6 @@ from precede.risks.hinge_sweeps import HingeRisk
 from precede.risks.logistic_cells import LogisticRisk
 from precede.risks.short_queries import EnumeratedRisk
 
-__all__ = ["DeviceEnumeratedRisk", "DeviceHingeRisk", "DeviceLogisticRisk", "DevicePull"]
-
 # Beyond these limits the CPU is used, because one thread takes some sums of a level range, or of
 # the explicit pairs of a row.
 MAX_RANGE_ROWS = 8192

@@ -20,8 +20,6 @@ from precede.risks.device_ranks import THREADS, DeviceRanks, DeviceWeights
 from precede.risks.rank_weights import RankedExponentialRisk
 from precede.risks.top_exponential import TopExponentialRisk
 
-__all__ = ["DeviceRankedExponentialRisk", "DeviceTopExponentialRisk"]
-
 
 @dataclass(frozen=True)
 class _Sums:

@@ -26,8 +26,6 @@ from precede.risks.rank_weights import (
 )
 from precede.risks.ranked_pairs import MAX_ENUMERATED_TIES, RankedPairsRisk
 
-__all__ = ["DeviceRankedPairsRisk", "DeviceRanks", "DeviceWeights"]
-
 MAX_QUERY_ROWS = 8192  # every row is compared with all others
 BYTES_PER_ROW = 200
 # Threads per query, and per query of `grade_meet`: one per direction, grade and kind of sum.

@@ -11,8 +11,6 @@ from precede.engine.arrays import Floats
 from precede.engine.cuda import Device
 from precede.risks.hinge_sweeps import CHUNK_BITS, LevelSplits
 
-__all__ = ["DeviceLevelSplits"]
-
 assert CHUNK_BITS <= 9, "kernels have no room for longer blocks"
 THREADS = 128  # of the block that handles a chunk, or the carry of a side
 CHUNKS_PER_BLOCK = 32  # chunks whose moments one block of threads computes, one thread each

@@ -39,9 +39,6 @@ from precede.losses import PairLoss, Price
 from precede.risks.short_queries import EnumeratedRisk, count_rows_and_pairs
 from precede.risks.sweeps import radix_argsort
 
-__all__ = ["CHUNK_BITS", "HingeRisk", "LevelSplits"]
-
-
 CHUNK_BITS = 9  # does not depend on the number of threads, so that sums do not either
 # Up to this many pairs per row, enumerating is faster than sorting (measured). The second limit
 # holds for lists of more than LONG_LIST_ROWS rows, because one thread enumerates a list.

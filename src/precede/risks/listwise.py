@@ -17,8 +17,6 @@ from precede.engine.portable_kernels import portable_exp, portable_log, portable
 from precede.engine.query_layout import QueryLayout
 from precede.risks.base import BoundRisk, EdgeWeights, Link, Risk, State, pair_totals
 
-__all__ = ["LISTWISE", "BoundListRisk", "ListRisk"]
-
 LISTWISE = ("softmax", "xendcg", "query_rmse", "query_cross_entropy")
 
 

@@ -51,9 +51,6 @@ from precede.risks.short_queries import EnumeratedRisk, count_rows_and_pairs
 from precede.risks.smooth_line import chebyshev_line_search
 from precede.risks.sweeps import chebyshev
 
-__all__ = ["LevelNodes", "LogisticRisk", "transfer_tables"]
-
-
 # A power of two, so that the position of a score in its cell is exact.
 CELLS_PER_UNIT = 4.0
 ORDER = 9  # coefficients per polynomial: errors of about 1e-15 on cells of this width

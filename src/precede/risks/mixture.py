@@ -24,8 +24,6 @@ from precede.risks.pair_risk import PairRisk
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
 
-__all__ = ["Labels", "MixtureRisk", "QuadraticMixture"]
-
 
 # A row that occurs only in pairs of weight 0 has no terms.
 MIN_TERMS = 1e-300

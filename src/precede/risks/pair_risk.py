@@ -23,8 +23,6 @@ from precede.risks.base import BoundLossRisk, EdgeWeights, Link, Risk
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
 
-__all__ = ["PairRisk"]
-
 
 class PairRisk(Risk):
     """A pair loss, a price and a balance of queries: the objective of an algorithm.

@@ -14,8 +14,6 @@ from precede.risks.base import BoundLossRisk, EdgeWeights, State
 from precede.risks.smooth_line import chebyshev_line_search
 from precede.risks.sweeps import PairSums
 
-__all__ = ["GeneralRisk"]
-
 
 class GeneralRisk(BoundLossRisk):
     """Any loss and any price, by two passes of pair sums (see `precede.risks.sweeps`).

@@ -24,9 +24,6 @@ from precede.engine.portable import exp
 from precede.engine.portable_kernels import portable_exp
 from precede.engine.query_layout import QueryLayout
 
-__all__ = ["PairWeights", "free_memory", "pair_factors"]
-
-
 # Pairs of a chunk; small enough for one query of millions of pairs to keep all threads busy. Chunks
 # do not depend on the number of threads.
 MAX_PAIRS_PER_CHUNK = 1 << 18

@@ -22,8 +22,6 @@ from precede.losses import Exponential, Power
 from precede.risks.base import BoundLossRisk, EdgeWeights, State
 from precede.risks.pair_risk import PairRisk
 
-__all__ = ["BoundPointRisk", "PointRisk"]
-
 
 class PointRisk(PairRisk):
     """AdaBoost's objective: the sum of ``exp(-y f(x))`` over the rows of two classes.

@@ -31,17 +31,6 @@ from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_totals
 from precede.risks.top_ranks import DEEPEST, TopRanks, TopWeights
 
-__all__ = [
-    "RankWeight",
-    "RankWeightedRisk",
-    "RankWeights",
-    "RankedExponentialRisk",
-    "RoundWeights",
-    "Weighting",
-    "rank_weight",
-    "sums_of_queries",
-]
-
 # Longer lists are sorted by buckets of equal width, of which there are 4 ** BUCKET_DIGIT_BITS.
 MIN_BUCKET_SORT_ROWS = 1 << 12
 BUCKET_DIGIT_BITS = 11

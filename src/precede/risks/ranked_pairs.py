@@ -30,8 +30,6 @@ from precede.risks.base import EdgeWeights, State
 from precede.risks.rank_weights import RankWeightedRisk, RankWeights, RoundWeights
 from precede.risks.short_queries import DEGREES
 
-__all__ = ["RankedPairsRisk"]
-
 # Problems with more pairs are refused; a fit would take days.
 MAX_PAIRS_PER_ROW = 50_000
 # Tied groups of more rows are divided into subgroups, in lists of more than LONG_LIST_ROWS rows.

@@ -21,8 +21,6 @@ from precede.risks.pair_risk import PairRisk
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
 
-__all__ = ["BoundScoreRisk", "ScoreRisk", "judgments_of_layout", "risk_of"]
-
 
 class ScoreRisk(Risk):
     """Base class of user-defined risks: any differentiable function of the scores.

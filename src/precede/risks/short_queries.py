@@ -26,9 +26,6 @@ from precede.losses import PairLoss, Price
 from precede.risks.base import BoundLossRisk, EdgeWeights, State
 from precede.risks.pair_sums import GeneralRisk
 
-__all__ = ["DEGREES", "EnumeratedRisk", "count_rows_and_pairs"]
-
-
 # Degree of the losses that can be enumerated: 0 for the logistic loss, or that of the hinge.
 DEGREES = {"logistic": 0, "hinge": 1, "squared_hinge": 2}
 

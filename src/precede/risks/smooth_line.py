@@ -23,8 +23,6 @@ from precede.risks.sweeps import chebyshev, refine_cells
 if TYPE_CHECKING:
     from precede.risks.base import BoundLossRisk
 
-__all__ = ["ChebyshevLineSearch", "chebyshev_line_search"]
-
 
 CHUNK_ROWS = 1 << 15  # does not depend on the number of threads, so that sums do not either
 MAX_POINTS = 6000  # with more points of the losers, searching the rows is faster

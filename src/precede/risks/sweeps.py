@@ -30,8 +30,6 @@ from precede.engine.portable import cosines
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Separable, Smooth, logarithm
 
-__all__ = ["PairSums", "chebyshev", "radix_argsort", "refine_cells"]
-
 Kernel = Callable[[Floats], Floats]
 
 TILE_ROWS = 2048  # rows and columns of a tile of pairs

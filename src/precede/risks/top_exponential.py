@@ -22,8 +22,6 @@ from precede.risks.rank_weights import (
 )
 from precede.risks.top_ranks import TopRanks, TopSums, TopWeights
 
-__all__ = ["TopExponentialRisk"]
-
 
 @dataclass(frozen=True)
 class _Parts:

@@ -19,8 +19,6 @@ from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
 from precede.risks.exponential import LevelChunks
 
-__all__ = ["DEEPEST", "TopRanks", "TopSums", "TopWeights"]
-
 # The rows above are enumerated, and inserted into a sorted list: with more ranks than this the
 # whole list is sorted instead.
 DEEPEST = 64

@@ -33,19 +33,6 @@ if TYPE_CHECKING:
     from precede.weak_rankers.terms import Term
     from precede.weak_rankers.trees import Tree
 
-__all__ = [
-    "Family",
-    "Search",
-    "SearchResult",
-    "Union",
-    "WeakRanker",
-    "declared_field_types",
-    "family",
-    "family_name",
-    "require_exhaustive",
-    "weak_ranker_from_dict",
-]
-
 
 # -- weak rankers ----------------------------------------------------------------------------
 

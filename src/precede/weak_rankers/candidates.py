@@ -22,9 +22,6 @@ from precede.weak_rankers.base import Family, WeakRanker
 from precede.weak_rankers.columns import Column, Columns
 from precede.weak_rankers.stumps import Stump, Stumps
 
-__all__ = ["Candidates", "LinearSpan"]
-
-
 # Linear independence is tested in the field of integers modulo this prime: no tolerance is needed.
 PRIME = (1 << 31) - 1
 # A random sketch of m vectors has m + m / 8 + EXTRA_COORDINATES coordinates, which makes it very

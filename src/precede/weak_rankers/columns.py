@@ -30,8 +30,6 @@ from precede.weak_rankers.base import (
     _first_tied_best,
 )
 
-__all__ = ["Column", "Columns", "Constant", "Constants", "Feature", "Features", "LinearWeakRanker"]
-
 
 class LinearWeakRanker(WeakRanker):
     """A weak ranker that is linear in one feature: `Feature` (clipped to a range) or `Column`."""

@@ -46,8 +46,6 @@ from precede.weak_rankers.base import Family, SearchResult
 from precede.weak_rankers.regressors import RegressionSearch
 from precede.weak_rankers.terms import Term
 
-__all__ = ["Grid", "PairTerms", "interaction_strengths"]
-
 # Triples of features whose histograms are in memory at a time.
 TRIPLES_PER_BATCH = 1024
 # Gains below this share of the leaf scores are rounding errors.

@@ -21,9 +21,6 @@ from precede.engine.table import Table
 from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker, family
 from precede.weak_rankers.trees import tree_from_sklearn
 
-__all__ = ["FittedRegressor", "RegressionSearch", "Regressors", "check_targets", "learner"]
-
-
 TARGETS = ("sum", "average")
 
 

@@ -37,14 +37,6 @@ from precede.weak_rankers.tree_grower import (
 )
 from precede.weak_rankers.trees import Tree
 
-__all__ = [
-    "TREE_PARAMETERS",
-    "TreeSearch",
-    "Trees",
-    "check_tree_parameters",
-]
-
-
 # Maximum number of samples of rows and features drawn in a round until one of them allows a split.
 MAX_ATTEMPTS = 8
 # Tables with at most this many cells are summed in wide integers: two additions per cell, but

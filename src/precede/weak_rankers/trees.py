@@ -23,17 +23,6 @@ from precede.engine.portable_kernels import fmax, fmin
 from precede.engine.table import MAX_CATEGORIES, MISSING, Bins, Table
 from precede.weak_rankers.base import WeakRanker
 
-__all__ = [
-    "MAX_FEATURES",
-    "Forest",
-    "Tree",
-    "as_numbers",
-    "as_tuple",
-    "tree_from_lightgbm",
-    "tree_from_sklearn",
-]
-
-
 # Rows scored together, so that their feature values stay in the cache.
 ROWS_PER_BLOCK = 64
 # Trees with at most this many leaves are scored by bit masks; larger ones by descent.

@@ -11,13 +11,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 import format_readers as read
 from exports.readers import FINITE, FOUR, SINGLE_ROWS, close, fitted, stump_models, tree_models
 from precede import BoostedRanker, RankBoost, Stump, export
-from precede.exports.elasticsearch import (
+from precede.exports.parts import Parts
+from precede.exports.search_engines import (
     elasticsearch_text,
     ltr_features_text,
     ltr_model_text,
     solr_features_text,
 )
-from precede.exports.parts import Parts
 from precede.model import Ensemble
 from precede.weak_rankers.columns import Column, Feature
 from precede.weak_rankers.trees import Tree

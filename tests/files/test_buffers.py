@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precede.files import buffers
-from precede.files.buffers import GrowingArray, LineBuffer, NumberedNames
+from precede.files import text
+from precede.files.text import GrowingArray, LineBuffer, NumberedNames
 
 
 def read(content, chunk):
     """The texts of all buffers, read with buffers of `chunk` bytes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(buffers, "BUFFER_BYTES", chunk)
+        patch.setattr(text, "BUFFER_BYTES", chunk)
         reader, found = LineBuffer(io.BufferedReader(io.BytesIO(content)), "here"), []
         while reader.read_lines():
             found.append(reader.text.tobytes())

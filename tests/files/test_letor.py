@@ -12,8 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import naive_files
-from precede.files import buffers
 from precede.files import letor as module
+from precede.files import text
 from precede.files.letor import read_letor
 
 
@@ -40,7 +40,7 @@ def read_or_refused(reader, told):
 @pytest.fixture(params=[64, 1 << 24], ids=["small buffers", "one buffer"])
 def small_buffers(request, monkeypatch):
     """Cut files into many pieces, and share even those between threads."""
-    monkeypatch.setattr(buffers, "BUFFER_BYTES", request.param)
+    monkeypatch.setattr(text, "BUFFER_BYTES", request.param)
     if request.param == 64:
         monkeypatch.setattr(module, "MIN_PARALLEL_BYTES", 1)
 

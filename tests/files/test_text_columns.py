@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precede.files.text_columns import NUMBER, SKIP, TEXT, read_text_columns
+from precede.files.text import NUMBER, SKIP, TEXT, read_text_columns
 
 
 def words(content, kinds):

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from precede.exports.elasticsearch import (
+from precede.exports.onnx_graph import onnx_bytes
+from precede.exports.parts import Parts
+from precede.exports.search_engines import (
     elasticsearch_text,
     ltr_features_text,
     ltr_model_text,
+    ranklib_text,
     solr_features_text,
+    solr_text,
+    xgboost_dump_text,
 )
-from precede.exports.onnx_graph import onnx_bytes
-from precede.exports.parts import Parts
-from precede.exports.search_engines import ranklib_text, solr_text, xgboost_dump_text
 from precede.exports.source import c_text, python_text
 from precede.exports.sql import sql_text
 from precede.exports.xgboost_model import xgboost_text

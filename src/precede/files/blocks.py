@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from precede.files.buffers import NumberedNames
 from precede.files.disk import DiskTable, PaddedBlock, write_table
 from precede.files.letor import MAX_FEATURES, LetorRows, read_letor
 from precede.files.streams import opened
@@ -28,6 +27,7 @@ from precede.files.tables import (
     read_sizes,
     side_file,
 )
+from precede.files.text import NumberedNames
 
 Name = str | os.PathLike[str]
 

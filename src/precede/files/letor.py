@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context
-from precede.files.buffers import GrowingArray, LineBuffer
+from precede.files.text import GrowingArray, LineBuffer
 
 MIN_PARALLEL_BYTES = 1 << 20  # shorter texts are parsed by one thread
 MAX_FEATURES = 1 << 24  # a larger feature number is rejected as a mistake

@@ -27,10 +27,9 @@ from precede.engine.arrays import Array
 from precede.engine.execution import warn_caller
 from precede.engine.parameters import pluralize
 from precede.files.arrow import delimited_blocks, parquet_batches
-from precede.files.buffers import GrowingArray, NumberedNames
 from precede.files.letor import MAX_FEATURES, read_letor
 from precede.files.streams import STANDARD, opened, size_of, writing
-from precede.files.text_columns import NUMBER, read_text_columns
+from precede.files.text import NUMBER, GrowingArray, NumberedNames, read_text_columns
 from precede.judgments import Judgments, check_column, check_labels, number_queries
 
 Name = str | os.PathLike[str]

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from precede.engine.arrays import Array, Floats, Objects
 from precede.files.streams import opened, writing
 from precede.files.tables import identifiers
-from precede.files.text_columns import NUMBER, SKIP, TEXT, read_text_columns
+from precede.files.text import NUMBER, SKIP, TEXT, read_text_columns
 from precede.judgments import check_column, check_labels
 
 Name = str | os.PathLike[str]

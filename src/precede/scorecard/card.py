@@ -25,8 +25,8 @@ from precede.exports.source import python_text, python_tree
 from precede.exports.sql import sql_text
 from precede.judgments import check_labels, feature_names
 from precede.model import Ensemble, write_file
-from precede.scorecard.calibration import LogOdds, fit_log_odds, is_good
-from precede.scorecard.rounding import OrderChanges, order_changes
+from precede.scorecard.monitoring import LogOdds, fit_log_odds, is_good
+from precede.scorecard.points import OrderChanges, order_changes
 from precede.weak_rankers.columns import Constant
 from precede.weak_rankers.terms import Term
 

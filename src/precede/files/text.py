@@ -1,4 +1,4 @@
-"""Reading text: buffers of whole lines, growing arrays, numbered names, columns separated by blanks."""
+"""Reading text: buffers of whole lines, growing arrays, numbered names and columns of words."""
 
 from __future__ import annotations
 

@@ -29,9 +29,7 @@ class Windows(Family):
     """All windows between two cuts of a feature."""
 
     name: ClassVar[str] = "windows"  # RankBoost(weak_rankers="windows") finds it by this name
-    exhaustive = (
-        True  # every window is looked at, so ConvexRiskRanker and SmoothMarginRanker may certify
-    )
+    exhaustive = True  # every window is evaluated, as the certificates of some algorithms require
 
     def search(self, table, pull):
         histogram = table.histogram(pull)  # the only thing that touches the data

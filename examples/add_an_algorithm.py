@@ -1,6 +1,6 @@
 """An algorithm of your own, in one file: boosting the pairwise logistic loss.
 
-An algorithm is four choices: a risk, a family of rankers, a step, and when to stop.
+An algorithm is four choices: a risk, a family of weak rankers, a step, and when to stop.
 """
 
 from precede import BaseRanker, PairRisk

@@ -205,7 +205,9 @@ def test_smooth_margins_step_along_a_perfect_ranker_is_finite():
     bound = PairRisk("exponential").bind(made)
     state, values = bound.state(np.zeros(3)), np.array([1, 0, 0], np.uint8)
     at = values[bound.layout.order]
-    step, _ = SmoothMarginStep()._closed(bound, state, 0.5, SearchResult(Stump(0, 0.5), 1.0), at)
+    step, _ = SmoothMarginStep()._closed_form_step(
+        bound, state, 0.5, SearchResult(Stump(0, 0.5), 1.0), at
+    )
     assert step.perfect
     assert step.size == pytest.approx(0.5 * math.log(5))
 

@@ -31,10 +31,10 @@ SLICE = 1024  # rows of a matrix of pairs in memory at a time
 
 @dataclass(frozen=True)
 class Sample:
-    """Features, grades and queries, and what is known about the truth.
+    """Features, grades and queries, and the true scores.
 
     `truth` is the score that generated the data; `best` is the share of pairs that the best
-    possible ranking puts in order in the long run (None where it is not known).
+    possible ranking puts in order in expectation (None where it is unknown).
     """
 
     X: Array  # float64, or float32 where that is enough
@@ -47,7 +47,7 @@ class Sample:
 def two_normals(
     n: int, *, separation: float = 1.0, features: int = 5, random_state: Any = None
 ) -> Sample:
-    """Two classes whose first feature is normal with means 0 and `separation`.
+    """Draw two classes whose first feature is normal with means 0 and `separation`.
 
     The best area under the curve is ``Phi(separation / sqrt(2))``, reached by ranking by the
     first feature; the other features are noise.
@@ -71,7 +71,7 @@ def search_results(
     informative: int = 40,
     random_state: Any = None,
 ) -> Sample:
-    """Graded search results shaped like the MSLR collections.
+    """Draw graded search results shaped like the MSLR collections.
 
     Query sizes are lognormal around `per_query`; grades 0 to 4 hold 52, 32, 13, 2 and 1 % of
     the rows; a quarter of the features are normal, a quarter heavy-tailed, a quarter counts
@@ -101,7 +101,7 @@ def search_results(
 
 
 def uniform_regression(n: int, *, features: int = 2, random_state: Any = None) -> Sample:
-    """Two classes with ``P(Y = 1 | x) = eta(x)`` uniform on [0, 1]: Bayes ranking risk 1/12.
+    """Draw two classes with ``P(Y = 1 | x) = eta(x)`` uniform on [0, 1]: Bayes ranking risk 1/12.
 
     ``eta`` is a zigzag of the first feature, so no monotone score is right; the other
     features are noise. By CLV05 (example 1) the least ranking risk is
@@ -190,7 +190,7 @@ def excess_ranking_risk(
 def _order_chances(
     truth: ArrayLike, spread: ArrayLike | None
 ) -> tuple[int, Callable[[slice], tuple[Floats, Floats]]]:
-    """Number of items, and ρ₊ and ρ₋ of some of them against all."""
+    """Return the number of items, and a function of ρ₊ and ρ₋ of some of them against all."""
     known = np.asarray(truth, np.float64)
     if known.shape[:1] < (2,):
         raise ValueError(f"truth has shape {known.shape}; give at least two items")
@@ -235,7 +235,7 @@ def _order_chances(
 def bradley_terry(
     items: int, comparisons: int, *, features: int = 8, random_state: Any = None
 ) -> tuple[Floats, Judgments]:
-    """Pairwise human preferences: item i beats k with probability ``1 / (1 + exp(t_k - t_i))``.
+    """Draw pairwise preferences: item i beats k with probability ``1 / (1 + exp(t_k - t_i))``.
 
     The strengths t are additive in the features.
 

@@ -3,8 +3,8 @@
 The errors of one item against all others are a count, and all n counts come from one sort and a
 Fenwick tree, O(n log n). Every estimate is a ratio Σa / Σb over independent units (items, or
 queries), so one jackknife gives the standard error of all of them and of their differences. For
-listed pairs, each of which belongs to two items, the variance is the dyadic one. An
-interval that the data cannot support is absent and says why; it is never a wrong number.
+explicit pairs, each of which belongs to two items, the variance is the dyadic one. An
+interval that the data do not support is refused with the reason.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 BOOTSTRAP_RESAMPLES, QUERY_DRAWS, ITEM_DRAWS = 2000, 9999, 1999
-BOOTSTRAP_ROWS = 20_000_000  # of all resamples together, where that leaves at least 200
+BOOTSTRAP_ROWS = 20_000_000  # rows of all resamples together, but at least 200 resamples
 QUANTITIES = {"all": "ranking risk", "comparable": "pair error", "pooled": "pooled pair error"}
 PLURALS = {"item": "items", "query": "queries", "group": "groups"}
 RISK_METRICS = {words.replace(" ", "_"): pairs for pairs, words in QUANTITIES.items()}
@@ -63,7 +63,7 @@ IN_ORDER = ("auc", "pairwise_accuracy")  # 1 − pair error, the AUC of two grad
 
 
 class _Result:
-    """What the result objects share: a dictionary of what is shown, and a table for notebooks."""
+    """Base of result objects: conversion to a dictionary, a data frame and HTML."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return numbers and words only, with the 95 % interval (None where there is none)."""
@@ -88,7 +88,7 @@ class _Result:
 class Estimate(_Result):
     """An estimate: its value, standard error, interval, and the data behind it.
 
-    `std_error` is None where it cannot be had; `reason` then says why, and `interval` raises
+    `std_error` is None where it is undefined; `reason` then says why, and `interval` raises
     with it. `n_pairs` counts the unordered pairs of which the value is a share, `n_skipped` the
     queries without a pair or a value; the fields after `reason` are for `interval`. If pairs
     were given in groups, `n_queries` counts these.
@@ -210,7 +210,7 @@ class Comparison(_Result):
 class RankComparison(_Result):
     """Several rankers over several data sets: Friedman's test with Nemenyi's difference.
 
-    Rankers stand best first. Average ranks further apart than `critical_difference` differ at
+    The best rankers come first. Average ranks further apart than `critical_difference` differ at
     the family-wise `level`; `groups` are the maximal runs not told apart, bars of a diagram.
 
     Examples
@@ -266,7 +266,7 @@ def ranking_risk(
     item are dependent, so with items as units the variance estimates Σ e_p·e_q / (Σ w)² over
     all p, q with an item in common, e_p = w_p·(k_p − risk). That is Σ_i (Σ_{p∋i} e_p)² / (Σ w)²
     less Σ_d (Σ_{p∈d} e_p)² / (Σ w)² over the different pairs d of items, which the first sum
-    counts twice. The jackknife over items stands for the first sum: it divides by the weight
+    counts twice. The jackknife over items estimates the first sum: it divides by the weight
     that is left without item i instead of Σ w. The result is at least the last sum, which is
     its value where items have no effect. O(pairs log pairs). Reference: Aronow, Samii,
     Assenova, *Cluster-robust variance estimation for dyadic data* (2015).
@@ -430,7 +430,7 @@ def hoeffding_decomposition(
 
 
 def _mean_errors(y: Floats, s: Floats, other_y: Floats, other_s: Floats, tie: float) -> Floats:
-    """Mean error of every item against all others of a second list."""
+    """Return the mean error of every item against all others of a second list."""
     return np.array(
         [_order_errors(y[i], s[i], other_y, other_s, tie).mean() for i in range(y.size)]
     )
@@ -443,7 +443,7 @@ def _order_errors(y: Any, s: Any, other_y: Floats, other_s: Floats, tie: float) 
 
 
 def _signs(s: Any, other: Floats) -> Floats:
-    """Sign of the difference of scores, which may be infinite."""
+    """Return the sign of the difference of scores, which may be infinite."""
     return (s > other) * 1.0 - (s < other) * 1.0
 
 
@@ -486,7 +486,7 @@ def auc(
     if sample.strata is None:
         grades = int(sample.grade.max()) + 1
         raise ValueError(f"auc needs two classes, y has {grades}; use ranking_risk for grades")
-    # Scores turned round err in exactly the pairs that are right, ties staying half.
+    # Negated scores are wrong in exactly the pairs that were right; ties stay half.
     ratio = sample.ratio(-check_column(scores, "scores", infinite=True), "comparable", 0.5)
     return _estimate(ratio, method, random_state, quantity="AUC", scale=scale)
 
@@ -618,7 +618,7 @@ def compare(
         return _bootstrapped(sample, scores, name, method, random_state)
     if not simple:
         first, second = _metric_ratios(y, scores, qid, name, sample)
-    elif name in IN_ORDER:  # scores turned round err in exactly the pairs that are right
+    elif name in IN_ORDER:  # negated scores are wrong in exactly the pairs that were right
         first, second = (sample.ratio(-values, "comparable", 0.5) for values in scores)
     else:
         first, second = (sample.ratio(values, RISK_METRICS[name], 0.5) for values in scores)
@@ -641,12 +641,12 @@ def compare(
 
 
 def _ties(name: str) -> str:
-    """Return what equal scores count, as a field of `Policy`: half in shares of pairs."""
+    """Return the `ties` of `Policy` for a metric: "average" (half) in shares of pairs."""
     return "average" if name in RISK_METRICS or metric_of(name).definition.by_pairs else "worst"
 
 
 def _convention(name: str, unit: str) -> str:
-    """Say what the values of a comparison are means of, and what equal scores count."""
+    """Describe the units of a comparison and the convention for equal scores."""
     ties = "half" if _ties(name) == "average" else "worst"
     over = {"query": "mean over queries, ", "group": "pooled over groups, "}.get(unit, "")
     return ("pooled over queries, " if name == "pooled_pair_error" else over) + f"ties {ties}"
@@ -823,7 +823,7 @@ class _Ratio:
     def _dyadic_error(
         self, psi: np.ndarray, other: _Ratio | None
     ) -> tuple[float | None, float, str]:
-        """Take the pairs of items, which the jackknife over items counts twice, off once."""
+        """Subtract once the pairs of items, which the jackknife over items counts twice."""
         assert self.dyads is not None
         numerator, weight = self.dyads
         off = numerator - self.value * weight
@@ -869,7 +869,7 @@ def _estimate(ratio: _Ratio, method: str, random_state: Any, **facts: Any) -> Es
 
 @dataclass(frozen=True)
 class _Sample:
-    """Labels grouped by query and sorted by grade: what does not depend on the scores."""
+    """Labels grouped by query and sorted by grade, independent of the scores."""
 
     order: np.ndarray
     starts: np.ndarray
@@ -911,7 +911,7 @@ class _Sample:
         return cls(order, starts, labels[order], grade, counts, queries, strata)
 
     def ranks(self, scores: ArrayLike) -> np.ndarray:
-        """Dense ranks 1, 2, … of the scores within each query."""
+        """Return dense ranks 1, 2, … of the scores within each query."""
         size = len(self.grade)
         values = check_column(scores, "scores", size, infinite=True)
         code = np.unique(values[self.order], return_inverse=True)[1]
@@ -930,7 +930,7 @@ class _Sample:
         def redraw(weight: np.ndarray) -> float:
             wrong = weight @ _item_errors(self.starts, self.grade, ranks, weight, tie)
             classes = np.bincount(self.grade, weights=weight)
-            # An item drawn twice makes a pair with itself that is never wrong: n(n − 1) instead
+            # An item drawn twice forms a pair with itself that is never wrong: n(n − 1) instead
             # of (n − 1)² would center the replicates below the estimate.
             total = (size - 1) ** 2 if pairs == "all" else size**2 - (classes**2).sum()
             return float(wrong / total) if total else math.nan
@@ -957,7 +957,7 @@ class _Sample:
 
 @dataclass(frozen=True)
 class _ListedSample:
-    """Listed pairs, ties last; items are numbered by the `rows` that take part in a pair."""
+    """Explicit pairs, ties last; items are numbered by the `rows` that take part in a pair."""
 
     rows: np.ndarray
     sides: np.ndarray  # winners and losers, as items
@@ -1000,7 +1000,7 @@ class _ListedSample:
         return cls(rows, items, weight[kept], ties, unit, number[kept], queries, len(y))
 
     def ranks(self, scores: ArrayLike) -> np.ndarray:
-        """Dense ranks 1, 2, … of the scores of the items."""
+        """Return dense ranks 1, 2, … of the scores of the items."""
         values = check_column(scores, "scores", self.n_rows, infinite=True)
         return np.unique(values[self.rows], return_inverse=True)[1] + 1
 
@@ -1046,7 +1046,7 @@ class _ListedSample:
 
 
 def _read(y: Any, qid: Any, groups: ArrayLike | None) -> _Sample | _ListedSample:
-    """Labels, or the listed pairs of a `Judgments`, with their independent units."""
+    """Read labels, or the explicit pairs of a `Judgments`, with their independent units."""
     held = (y.pairs, y.ties) if isinstance(y, Judgments) else ()
     if any(pairs is not None and len(pairs) for pairs in held):
         refuse_weights(y.weight)
@@ -1076,7 +1076,7 @@ def _randomize(
         turned = (np.where(swap, ranks[0], ranks[1]), np.where(swap, ranks[1], ranks[0]))
         return abs(sample.wrong(turned[0]) - sample.wrong(turned[1]))
 
-    # Equal gaps differ by rounding only; they must count as equal or p comes out too small.
+    # Equal gaps differ by rounding; they must count as equal or p is too small.
     observed = gap(np.ones(size, dtype=bool)) - 1e-12 * np.abs(gaps).sum()
     exchanged = f"the two {'mid-ranks' if by_item else 'results'} of each {sample.unit}"
     facts: dict[str, Any] = {"exchanged": exchanged + " exchanged"}
@@ -1092,7 +1092,7 @@ def _randomize(
 def _bootstrapped(
     sample: _Sample | _ListedSample, both: Any, name: str, method: str, random_state: Any
 ) -> Comparison:
-    """Compare two rankings of one list by a metric whose spread is that of resampled items."""
+    """Compare two rankings of one list by a metric, with a bootstrap over items."""
     if not isinstance(sample, _Sample) or sample.queries:
         raise ValueError("the bootstrap compares one graded list; use method='asymptotic'")
     if method == "randomization":
@@ -1116,7 +1116,7 @@ def _bootstrapped(
         )
         query = np.repeat(np.arange(number), size)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the list itself has warned
+            warnings.simplefilter("ignore")  # the original list has warned
             tables = [
                 evaluate(labels[rows.ravel()], scores[rows.ravel()], query, **policy)
                 for scores in both
@@ -1170,18 +1170,18 @@ def _bernstein_ends(value: float, blocks: int, alpha: float) -> tuple[float, flo
     return max(value - down, 0.0), min(value + up, 1.0)
 
 
-# Items of a query stand by rising grade; a Fenwick tree adds up the scores seen so far.
+# Items of a query are sorted by increasing grade; a Fenwick tree adds up the scores seen so far.
 #
 #     grade   0 0 0 | 1 1 | 2 2 2      rising: wrong against lower grades with higher scores
 #              seen -> now ->          falling: wrong against higher grades with lower scores
-# A whole grade is asked before it is added, so that items of one grade never meet.
+# All items of a grade query the tree before they are added, so that equal grades form no pairs.
 
 
 @njit(cache=True, nogil=True)
 def _item_errors(
     starts: Integers, grade: Integers, rank: Integers, weight: Floats, tie: float
 ) -> Floats:
-    """Weight, for each item, of the items of other grades on its wrong side, ties in part."""
+    """Return, for each item, the weight of misordered items of other grades, ties in part."""
     errors = np.zeros(grade.size, dtype=np.float64)
     for query in range(starts.size - 1):
         low, high = starts[query], starts[query + 1]
@@ -1204,7 +1204,7 @@ def _item_errors(
     return errors
 
 
-# `bounds` has an `_add` of its own: a kernel may call kernels of its own file only, as numba's
+# `margin` has a copy of `_add`: a kernel may only call kernels of the same file, as numba's
 # cache would not notice a change in another (tests/test_conventions.py).
 
 

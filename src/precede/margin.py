@@ -2,8 +2,8 @@
 
 The margin of a crucial pair is ``(f(x_i) - f(x_k)) / norm``, where f is a weighted sum of weak
 rankers and `norm` the sum of its absolute weights; the margin of f is the least of them (RS09
-section 2). No pair is ever listed: per query and level the least score above and the greatest
-below are enough for the least margin, and a sort for the distribution.
+section 2). Pairs are never enumerated: the least margin follows from the least score above and
+the greatest below each query and level, the distribution from a sort.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ __all__ = [
 # Margins of a score in [0, 1] lie in (0, 1]. The grid is fixed before any data is seen, as a
 # union bound requires, and dense enough to lose at most a factor √2 in the margin.
 MARGIN_GRID = tuple(2.0 ** (-k / 2) for k in range(15))
-# A linear programme of more rows than this is not small.
+# `best_margin` refuses larger linear programs.
 MOST_ROWS = 20_000
-# No ranker left out of the programme may have an edge so far above its value.
+# Tolerance on the edge of rankers left out of the linear program.
 LP_TOLERANCE = 1e-10
 
 
@@ -66,7 +66,7 @@ LP_TOLERANCE = 1e-10
 
 
 def net_weights(ensemble: Ensemble) -> dict[WeakRanker, float]:
-    """Weight of every distinct ranker, its rounds added up; the constant is left out.
+    """Return the weight of every distinct ranker, summed over rounds, without the constant.
 
     >>> from precede import Stump
     >>> model = Ensemble([Stump(0, 0.5), Stump(1, 2.0), Stump(0, 0.5)], [1.0, 0.5, -0.25], 2)
@@ -81,7 +81,7 @@ def net_weights(ensemble: Ensemble) -> dict[WeakRanker, float]:
 
 
 def weight_norm(ensemble: Ensemble) -> float:
-    """Sum of the absolute net weights: the norm that makes scores of an ensemble comparable.
+    """Return the sum of the absolute net weights, by which margins are normalized.
 
     A ranker counts once, however many rounds chose it and with whichever signs: ``h`` with
     weight -1 is the complement ``1 - h`` with weight 1 up to a constant, and giving weight to
@@ -165,7 +165,7 @@ class MarginDistribution:
 def margin_distribution(
     y: ArrayLike, scores: ArrayLike, qid: ArrayLike | None = None, *, norm: float = 1.0
 ) -> MarginDistribution:
-    """Sort the items once so that P_S{margin ≤ θ} can be had for any θ without enumerating pairs.
+    """Sort the items once to evaluate P_S{margin ≤ θ} for any θ without enumerating pairs.
 
     The margin of a crucial pair is (s_i − s_k)/norm for grade_i > grade_k in the same query.
     O(n log n) once and for each θ. Reference: Rudin, Schapire, JMLR 10 (2009), sections 2, 3.
@@ -224,7 +224,7 @@ def margins(
     qid: ArrayLike | None = None,
     pairs: ArrayLike | None = None,
 ) -> MarginDistribution:
-    """Distribution of the margins of a fitted model over the crucial pairs of some data.
+    """Return the distribution of the margins of a fitted model over the crucial pairs of data.
 
     Scores are divided by `weight_norm` of the model, so that with rankers in [0, 1] every
     margin lies in [-1, 1]. Pairs of positive weight count once each, whatever their weight.
@@ -261,7 +261,7 @@ def margins(
 def margins_of_predictions(
     model: BaseRanker, scores: Floats, judgments: Judgments
 ) -> MarginDistribution:
-    """`margins` where the scores that the model gives to the rows are known already."""
+    """Return `margins` for scores that were already predicted."""
     refuse_ties(judgments)
     norm = weight_norm(model.ensemble_)
     if norm == 0:
@@ -284,7 +284,7 @@ def best_margin(
     max_bins: int = 255,
     nonnegative: bool = False,
 ) -> float:
-    """Best margin of any weighted sum of the weak rankers, by linear programmes (HiGHS).
+    """Return the best margin of any weighted sum of the weak rankers, by linear programs (HiGHS).
 
     The greatest r such that some f = Σ λ_j h_j with Σ|λ_j| ≤ 1 has ``f(x_i) - f(x_k) >= r``
     for every crucial pair; 0 where the rankers cannot separate the pairs. For small problems,
@@ -363,7 +363,7 @@ def best_margin(
 
 
 def smooth_step(right: float, wrong: float, tied: float, smooth: float) -> float:
-    """Step of smooth margin ranking along a ranker of values 0 and 1 (RS09 eq. 12).
+    """Return the step of smooth margin ranking along a ranker of values 0 and 1 (RS09 eq. 12).
 
     α = ln[ 2(1 − g)d₊ / (g d₀ + √(g²d₀² + 4(1 − g²)d₊d₋)) ] for the smooth margin g and the
     shares d₊, d₋, d₀ of the pair weights that the ranker puts in order, reverses and ties: the
@@ -384,7 +384,7 @@ def smooth_step(right: float, wrong: float, tied: float, smooth: float) -> float
 
 
 def progress_ratio(edge: float, smooth: float, tied: float) -> float:
-    """Share of the promise ``α (r - g) / s`` by which one step raises the smooth margin.
+    """Return the increase of the smooth margin by one step, relative to ``α (r - g) / s``.
 
     B(r, g, d₀) = (−ln τ / α − g) / (r − g), where τ = d₊e^(−α) + d₋e^α + d₀ and α is
     `smooth_step`: a step α to the norm s raises the smooth margin g by B·α(r − g)/s. Lemma 20
@@ -422,11 +422,11 @@ def progress_ratio(edge: float, smooth: float, tied: float) -> float:
 def _judgments(y: Any, qid: ArrayLike | None, pairs: ArrayLike | None, rows: int) -> Judgments:
     judgments = as_judgments(y, qid, pairs, rows)
     refuse_ties(judgments)
-    return judgments  # as it is: rows of no weight are left out
+    return judgments  # unchanged: rows of weight 0 are left out
 
 
 def refuse_ties(judgments: Judgments) -> None:
-    """Refuse judged ties: both directions count, so the least margin would never be positive."""
+    """Raise ValueError for judged ties, which count in both directions: no margin is positive."""
     if judgments.ties is not None and len(judgments.ties):
         raise ValueError(
             f"the Judgments hold {len(judgments.ties)} ties, and a tie has no margin: one of its "
@@ -437,8 +437,8 @@ def refuse_ties(judgments: Judgments) -> None:
 class _Programme:
     """Maximize r such that every pair is apart by r, over some of the rankers.
 
-    Let ``u_l`` be at least every score below level l of a query. The rows of the programme,
-    each at most 0 (the last at most 1):
+    Let ``u_l`` be at least every score below level l of a query. The rows of the program, each at
+    most 0 (the last at most 1):
 
         f_k - u_{l+1}       item k of level l, unless it is the top
         u_l - u_{l+1}       levels between bottom and top
@@ -456,7 +456,7 @@ class _Programme:
         self._rankers: set[WeakRanker] = set()
 
     def add(self, weak_ranker: WeakRanker, values: Array) -> bool:
-        """Let a ranker join, unless it is there."""
+        """Add a ranker, unless it is present."""
         if weak_ranker in self._rankers:
             return False
         self._rankers.add(weak_ranker)
@@ -464,7 +464,7 @@ class _Programme:
         return True
 
     def solve(self) -> tuple[float, Floats]:
-        """Best margin of the rankers so far, and the pull of the dual solution."""
+        """Return the best margin of the rankers so far, and the pull of the dual solution."""
         rows, free = self._fixed.shape
         columns = np.array(self._columns).reshape(-1, rows).T
         signed = columns if self._nonnegative else np.hstack([columns, -columns])
@@ -488,7 +488,7 @@ class _Programme:
 
 
 def _structure(layout: QueryLayout) -> tuple[Any, Any]:
-    """Rows of the programme: their parts in the scores of the items, and in u and r."""
+    """Return the rows of the program: coefficients of the items' scores, and of u and r."""
     graded = layout.n_graded
     sizes = np.diff(layout.level_start)
     level = np.repeat(np.arange(sizes.size), sizes)
@@ -526,7 +526,7 @@ def _sparse(parts: list[tuple[Array, Array, float]], shape: tuple[int, int]) -> 
 
 # -- kernels ---------------------------------------------------------------------------------
 
-# Items of a query stand by rising score; a Fenwick tree over grades holds those within reach.
+# Items of a query are sorted by increasing score; a Fenwick tree over grades holds those in reach.
 #
 #     score   . . . . k . . . . i . . .     as i moves right, items too far below it leave on
 #             gone ---| within θ, or above  the left; of the rest, those of lower grade than i
@@ -539,7 +539,7 @@ def _count_small(
 ) -> int:
     """Count crucial pairs with (s_i − s_k)/norm ≤ theta.
 
-    `tree` is a Fenwick tree of zeros with room for all grades, and is left as it was.
+    `tree` is a Fenwick tree of zeros over all grades; it is zero again on return.
     """
     pairs = 0
     for query in range(starts.size - 1):
@@ -559,7 +559,7 @@ def _count_small(
     return pairs
 
 
-# `inference` has an `_add` of its own: a kernel may call kernels of its own file only, as numba's
+# A copy of `_add` of `inference`: a kernel may only call kernels of the same file, as numba's
 # cache would not notice a change in another (tests/test_conventions.py).
 
 

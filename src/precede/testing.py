@@ -1,7 +1,7 @@
-"""The contracts of the library, for its own classes and for extensions.
+"""Checks of the contracts of the library, for its own classes and for extensions.
 
-Each check raises an `AssertionError` that says what is wrong. Run them on a loss, a price, a
-family of weak rankers or an algorithm of your own.
+Each check raises an `AssertionError` that says what is wrong. Run them on a user-defined loss,
+price, family of weak rankers or algorithm.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MARGINS = np.linspace(-6.0, 6.0, 241)
 
 
 def check_loss(loss: PairLoss) -> None:
-    """Check that a pair loss is what the library takes it for.
+    """Check that a pair loss satisfies the assumptions of the library.
 
     Value finite and non-negative, decreasing and convex; slope equal to differences and
     never positive; curvature (where there is one) at least the differences of the slope;
@@ -49,7 +49,7 @@ def check_loss(loss: PairLoss) -> None:
     _require(bool((np.diff(value) <= 1e-12).all()), "value must not rise with the margin")
     _require(bool((np.diff(value, 2) >= -1e-9 * value.max()).all()), "value must be convex")
     _require(bool((slope <= 0).all()), "slope must not be positive")
-    # The mean slope over a cell lies between the slopes at its ends: true at kinks as well.
+    # The mean slope over a cell lies between the slopes at its ends, also at kinks.
     mean = np.diff(value) / np.diff(_MARGINS)
     slack = 1e-9 * np.abs(slope).max()
     between = (mean >= slope[:-1] - slack) & (mean <= slope[1:] + slack)
@@ -103,12 +103,12 @@ def check_price(price: Price) -> None:
 
 
 def check_family(family: Family, X: Array | None = None) -> None:
-    """Check that a family finds what it says, and that its rankers can be kept.
+    """Check the edges that a family reports, and that its rankers can be saved.
 
     The edge is that of the ranker returned; binned and raw rows give equal values; the
-    ranker survives a dictionary, and `WeakRanker.as_tree` and the like give its values; no
-    ranker that the family finds for some other pull has a larger edge (which is not all of
-    them: list your rankers in a test of your own).
+    ranker survives a round trip through a dictionary, and `WeakRanker.as_tree` and the like have
+    its values; no ranker that the family finds for some other pulls has a larger edge (enumerate
+    your rankers in a separate test).
 
     >>> from precede import Stumps
     >>> check_family(Stumps())
@@ -136,7 +136,7 @@ def check_family(family: Family, X: Array | None = None) -> None:
 
 
 def _check_views(weak_ranker: WeakRanker, X: Array) -> None:
-    """Check that what a ranker is said to equal has its values, missing features included."""
+    """Check that the other forms of a ranker have its values, missing features included."""
     rows = np.vstack([X, np.full((1, X.shape[1]), np.nan)])
     views = (
         weak_ranker.as_stump(),
@@ -156,7 +156,7 @@ def _check_views(weak_ranker: WeakRanker, X: Array) -> None:
 
 
 def check_algorithm(estimator: BaseRanker) -> None:
-    """Check what every algorithm promises, on small data that it can learn from.
+    """Check the guarantees of every algorithm, on small data that it can learn from.
 
     The risk never rises (with full or shortened steps); one thread and two give equal bits,
     with the rows in another order; a saved model scores as before to the bit; the ensemble
@@ -191,15 +191,15 @@ def check_algorithm(estimator: BaseRanker) -> None:
 
 
 def _problem(estimator: BaseRanker) -> tuple[Array, Array, dict[str, Array]]:
-    """Rows, targets that the estimator can learn from, and what else `fit` takes.
+    """Return rows, targets that the estimator can learn from, and other arguments of `fit`.
 
-    Large enough for every part of the work to be shared between threads.
+    The data are large enough for all loops to run on several threads.
     """
     sample = search_results(400, features=16, per_query=60, informative=3, random_state=0)
     X, y, qid = sample.X, sample.y, sample.qid
     assert qid is not None
     tags = get_tags(estimator)
-    if tags.target_tags.multi_output:  # some labels that go together, and some that do not
+    if tags.target_tags.multi_output:  # some correlated labels and some others
         return X, np.stack([y > 0, y > 1, X[:, 0] > 0, y < 3], axis=1).astype(int), {}
     if tags.classifier_tags is not None and not tags.classifier_tags.multi_class:
         return X, (y > 0).astype(int), {}
@@ -219,7 +219,7 @@ def _by_hand(ensemble: Ensemble, X: Array) -> Array:
 
 
 def _balanced(values: Array) -> Array:
-    """A vector like a pull: sums to zero, positive parts to one."""
+    """Return a vector like a pull: the sum is 0, that of the positive parts 1."""
     values = values - values.mean()
     return values / np.maximum(values, 0).sum()
 

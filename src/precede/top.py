@@ -1,7 +1,7 @@
-"""The top of a list with two classes: how clean it is, with intervals, and how it looks.
+"""The top of a list with two classes: measures with intervals, and figures.
 
-`top_of_list` measures it, `Curve`, `strip` and `crossover` prepare what the drawing functions
-show. Counts are drawn rather than rates: what matters at the top is how many.
+`top_of_list` measures it; `Curve`, `strip` and `crossover` prepare the data of the drawing
+functions. Counts are drawn rather than rates, which are too small at the top.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class TopOfList:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             name: {"value": value, "interval": self.interval[name], "level": self.level}
             for name, value in self.value.items()
@@ -81,7 +81,7 @@ def top_of_list(
 ) -> TopOfList:
     """Measure the top of one list of two classes.
 
-    Gives the positives above the first negative, precision and recall among the first `count`
+    Return the positives above the first negative, precision and recall among the first `count`
     rows and the first `fraction` of all rows, the partial area under the ROC curve up to each
     fraction of the negatives (divided by that fraction), R05's
     ``R^p = (mean_k (share of the positives not above negative k)^p)^(1/p)`` and the whole area.
@@ -133,7 +133,7 @@ def top_of_list(
 
 
 def _sorted_labels(y: ArrayLike, scores: ArrayLike) -> Flags:
-    """Whether each position is a positive, from the top; of ties the negatives come first."""
+    """Return whether each position is a positive, from the top; in ties negatives come first."""
     labels = grades_of(read_sample(y, one_list="the top of a list")[0])[0]
     values = check_column(scores, "scores", labels.size)
     classes = np.unique(labels)
@@ -146,7 +146,7 @@ def _sorted_labels(y: ArrayLike, scores: ArrayLike) -> Flags:
 def _measures(
     rows: int, count: Sequence[int], fraction: Sequence[float], power: Sequence[float]
 ) -> tuple[list[str], Integers, Floats]:
-    """Names of the measures, which they are, and their argument (a count is a share of rows)."""
+    """Return names, codes and arguments of the measures (a count becomes a share of rows)."""
     for k in count:
         if not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"count holds {k!r}; use whole numbers from 1")
@@ -168,7 +168,7 @@ def _measures(
 
 
 def _resampled(positive: Flags, generator: Any) -> Floats:
-    """How often each position is drawn, the classes keeping their numbers."""
+    """Return how often each position occurs in a bootstrap sample, stratified by class."""
     times = np.empty(positive.size)
     for side in (True, False):
         where = np.flatnonzero(positive == side)
@@ -195,20 +195,20 @@ class Curve:
 
     @classmethod
     def of(cls, y: ArrayLike, scores: ArrayLike) -> Curve:
-        """Curve of one ranking: O(n log n)."""
+        """Return the curve of one ranking: O(n log n)."""
         positive = _sorted_labels(y, scores)
         above = np.cumsum(positive)[~positive]
         return cls(np.append(above, positive.sum()).astype(np.float64))
 
     @classmethod
     def mean(cls, curves: Sequence[Curve]) -> Curve:
-        """Mean of several curves, as far down as the shortest reaches."""
+        """Return the mean of several curves, up to the length of the shortest."""
         shortest = min(curve.positives.size for curve in curves)
         return cls(np.mean([curve.positives[:shortest] for curve in curves], axis=0))
 
 
 def strip(y: ArrayLike, scores: ArrayLike) -> Integers:
-    """Positions of the positives in the list, 1 at the top.
+    """Return the positions of the positives in the list, 1 at the top.
 
     >>> strip([1, 0, 1, 0], [4, 3, 2, 1])
     array([1, 3])
@@ -218,9 +218,9 @@ def strip(y: ArrayLike, scores: ArrayLike) -> Integers:
 
 
 def crossover(steeper: Curve, flatter: Curve) -> int | None:
-    """Give the first count of negatives at which the steeper push has fewer positives above.
+    """Return the first count of negatives at which the steeper push has fewer positives above.
 
-    Up to there the top has gained; from there on the list pays for it. None if it never does.
+    Before it the top is better, after it the list may be worse. None if there is no such count.
 
     >>> crossover(Curve(np.array([3.0, 4.0, 4.0])), Curve(np.array([1.0, 4.0, 5.0])))
     3
@@ -300,7 +300,7 @@ def draw_strips(
 
 
 def _depths(count: int) -> list[float]:
-    """From light to dark: a steeper push is darker."""
+    """Return shades from light to dark: a steeper push is darker."""
     return np.linspace(0.0, 1.0, max(count, 1)).tolist()
 
 
@@ -311,7 +311,7 @@ def _depths(count: int) -> list[float]:
 def _measure(
     positive: Flags, times: Floats, kinds: Integers, arguments: Floats, out: Floats
 ) -> None:
-    """All measures of a list whose rows stand there so many times."""
+    """Compute all measures of a list in which each row occurs `times` times."""
     total, positives = times.sum(), 0.0
     for position in range(positive.size):
         if positive[position]:
@@ -356,7 +356,7 @@ def _positives_within(positive: Flags, times: Floats, cut: float) -> float:
 
 @njit(**INNER)
 def _area(positive: Flags, times: Floats, most: float, positives: float) -> float:
-    """Mean share of the positives above each of the first `most` negatives, the last in part."""
+    """Return the mean share of positives above the first `most` negatives, the last in part."""
     area, above, passed = 0.0, 0.0, 0.0
     for position in range(positive.size):
         if positive[position]:

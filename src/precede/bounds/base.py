@@ -1,8 +1,7 @@
-"""A bound as a sum of named terms, and what it would take to make it speak.
+"""`Bound`, a sum of named terms, and bounds on the training risk of boosting.
 
-A `Bound` holds the confidence with which it holds, the assumptions it rests on, and two plain
-statements: whether it is vacuous (at least 1), and from which sample size it would not be, other
-things equal.
+A `Bound` has a confidence, its assumptions, whether it is vacuous (at least 1), and the sample
+size at which it becomes non-vacuous, other things equal.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ FIXED_CLASS = "The class of ranking functions was fixed before the data were see
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound as a sum of named terms, with what it rests on.
+    """An upper bound as a sum of named terms, with its assumptions.
 
     `value` is the sum of `terms`; it holds with probability `confidence` (1: always) under the
     `assumptions`. From `trivial` on (1, or the risk of doing nothing) it is vacuous.
@@ -58,7 +57,7 @@ class Bound:
 
     @property
     def vacuous(self) -> bool:
-        """True if the bound says nothing: its value is at least 1, or at least `trivial`."""
+        """True if the value is at least 1, or at least `trivial`."""
         return not self.value < self.trivial
 
     def __str__(self) -> str:
@@ -119,7 +118,7 @@ def smallest(good: Callable[[float], bool]) -> int | None:
 
 
 def grid_sentence(tried: int) -> str:
-    """Say how the margin was chosen."""
+    """Describe how the margin was chosen."""
     several = f"The least of {tried} bounds is taken, one for each margin of a grid fixed before "
     several += "the data were seen, each with the chance of failure divided by their number."
     return "The margin was chosen before the data were seen." if tried == 1 else several
@@ -135,11 +134,11 @@ def _count(number: int) -> str:
     return f"{number:,}" if number < 10**12 else f"{float(number):.2e}"
 
 
-# -- Bounds on the risk of the training sample, round by round -----------------------------------
+# -- Bounds on the training risk -----------------------------------------------------------------
 
 
 def training_bound(values: ArrayLike, *, kind: str = "rankboost", given: str = "edges") -> Bound:
-    """Bound the training pair error by what the rounds of boosting achieved.
+    """Bound the training pair error by the normalizers and edges of the rounds of boosting.
 
     R̂ ≤ Π Z_t, the product of the rounds' normalizers; and, where each step minimizes its
     normalizer or RankBoost's bound on it, Π Z_t ≤ exp(−½ Σ δ_t²) with the edges δ_t. Always

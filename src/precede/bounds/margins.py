@@ -208,7 +208,7 @@ def _covering_epsilon(
     cover: Callable[[float, float], float],
     asked: tuple[float, float],
 ) -> float:
-    """Least ε at which theorem 2 fails with probability at most delta; asked: theta, delta."""
+    """Return the least ε at which theorem 2 fails with probability at most delta."""
     theta, delta = asked
 
     def log_failure(epsilon: float) -> float:
@@ -233,7 +233,7 @@ def _margin_grid(margins: Any, theta: Any) -> tuple[float, ...]:
 def _margin_sample(
     margins: Any, grid: tuple[float, ...], m: int | None, E: float | None
 ) -> tuple[Any, int, float]:
-    """Shares of small margins, number of items, share of crucial pairs: given or observed."""
+    """Return shares of small margins, number of items and share of crucial pairs."""
     known = isinstance(margins, MarginDistribution)
     if not known and (m is None or E is None):
         raise ValueError("a bare fraction needs m and E; give both, or a MarginDistribution")
@@ -258,7 +258,7 @@ def _check_margin_inputs(items: float, share: float, n_rankers: int, kind: str) 
 def _margin_epsilon(
     samples: float, share: float, size: float, asked: tuple[float, float], kind: str
 ) -> float:
-    """Complexity term for log class size `size` at (theta, delta); infinite where it fails."""
+    """Return the complexity term for log class size `size`; infinite where it fails."""
     theta, delta = asked
     if kind == "finite":
         return math.sqrt(8 * (math.log(2) + size - math.log(delta)) / samples) / share

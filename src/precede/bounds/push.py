@@ -50,7 +50,7 @@ def push_risk(
 ) -> PushRisk:
     """Compute the empirical p-norm push objective with margin.
 
-    R = (1/K · Σ_k (1/I · Σ_i 1[(s_i − s_k)/norm ≤ θ])^p)^(1/p); large p looks at the top only.
+    R = (1/K · Σ_k (1/I · Σ_i 1[(s_i − s_k)/norm ≤ θ])^p)^(1/p); large p weighs the top only.
     O(n log n). Reference: Rudin, Ranking with a P-Norm Push (2005), section 3.
 
     Parameters
@@ -195,7 +195,7 @@ def _labeled(y: ArrayLike, scores: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(cache=True, nogil=True)
 def _count_close(positive: Floats, negative: Floats, norm: float, theta: float) -> Floats:
-    """For each negative count the positives with (s_i − s_k)/norm ≤ theta; both sorted."""
+    """Count, for each negative, the positives with (s_i − s_k)/norm ≤ theta; both sorted."""
     close = np.zeros(negative.size, dtype=np.float64)
     reach = 0
     for k in range(negative.size):

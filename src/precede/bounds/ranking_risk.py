@@ -1,4 +1,4 @@
-"""Bounds on the ranking risk of Clémençon, Lugosi & Vayatis (2005)."""
+"""Bounds of Clémençon, Lugosi & Vayatis (2005) on ranking risk, convex risk and their excess."""
 
 from __future__ import annotations
 
@@ -327,7 +327,7 @@ def psi_transform(x: ArrayLike, loss: str | PairLoss = "exponential") -> Any:
 
     ψ(L(f) − L*) ≤ A(f) − A*, where ψ(x) = H⁻((1+x)/2) − H((1+x)/2), H(ρ) = inf_a ρφ(−a) + (1−ρ)φ(a)
     and H⁻ is the same infimum over a·(2ρ − 1) ≤ 0. The cost is φ(−m) = loss(m)/loss(0), convex, so
-    that H⁻ = 1 and ψ is convex as it stands. In closed form 1 − √(1 − x²) (exponential),
+    that H⁻ = 1 and ψ is already convex. In closed form 1 − √(1 − x²) (exponential),
     1 − H₂((1+x)/2) with the binary entropy (logistic), |x| (hinge); numerically for any other
     loss, to about 1e-12. References: Clémençon, Lugosi, Vayatis (2005), section 4; Bartlett,
     Jordan, McAuliffe (2006), theorem 3.
@@ -422,7 +422,7 @@ def consistent_radius(n: int, loss: str | PairLoss = "exponential", *, power: fl
 
 
 def _least_conditional_cost(loss: PairLoss, rho: float) -> float:
-    """Least ρ·l(a) + (1 − ρ)·l(−a) over a ≥ 0, for ρ of at least ½; convex in a."""
+    """Return the least ρ·l(a) + (1 − ρ)·l(−a) over a ≥ 0, for ρ of at least ½; convex in a."""
 
     def mixed(of: Callable[[Any], Any], a: float, sign: float) -> float:
         with np.errstate(over="ignore"):
@@ -588,7 +588,7 @@ def stump_supremum(X: ArrayLike, signs: ArrayLike) -> Any:
     search = Stumps(lazy=False).start(Table.build(table))
     best = np.maximum(np.abs(rows.sum(axis=1)), np.abs(rows @ np.isnan(table)).max(axis=1))
     for draw, row in enumerate(rows):
-        # The search wants sums within [−1, 1]; a power of two takes nothing from the signs.
+        # The search needs sums within [−1, 1]; scaling by a power of two is exact.
         scale = 2.0 ** math.ceil(math.log2(max(float(np.abs(row).sum()), 1e-300)))
         found = search.best(row / scale)
         best[draw] = max(best[draw], abs(found.edge) * scale if found else 0.0)

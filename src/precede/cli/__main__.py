@@ -1,4 +1,4 @@
-"""``python -m precede.cli`` is ``precede``."""
+"""Entry point of ``python -m precede.cli``, the same as ``precede``."""
 
 from precede.cli.commands import main
 

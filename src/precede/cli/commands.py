@@ -1,4 +1,4 @@
-"""The commands of ``precede``. What they do is imported when they do it."""
+"""Commands of ``precede``. Heavy modules are imported inside the commands that need them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _every_command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
-    version: Annotated[  # noqa: ARG001  (its callback has done what there is to do)
+    version: Annotated[  # noqa: ARG001  (handled by its callback)
         bool,
         typer.Option(
             "--version", callback=_version, is_eager=True, help="Print the version and exit."

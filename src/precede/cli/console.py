@@ -1,4 +1,4 @@
-"""What the command line says: data on stdout, talk on stderr, and the code it exits with."""
+"""Console output: data on stdout, messages on stderr, and exit codes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-# 0 is success and 2 wrong usage, as click has it.
+# 0 is success and 2 wrong usage, as in click.
 BAD_VALUE = 1
 NO_FILE = 3
 NO_PACKAGE = 4
@@ -31,17 +31,17 @@ NOT_REACHED = 5
 INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
-_LONG = 30  # characters of a cell of a table that may be folded
-_FEW = 4  # rows of a table that may be turned
+_LONG = 30  # longer cells may be folded
+_FEW = 4  # longer tables are not transposed
 
-# Characters that a terminal obeys: controls, which begin escape codes, and changes of direction.
+# Control characters, which begin escape codes, and changes of text direction.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 _talk = {"quiet": False}
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Text for a terminal: names may hold characters that it would obey, which are written out.
+    r"""Escape the control characters of a text, so that a terminal does not interpret them.
 
     >>> print(printable("speed [km/h]\x1b[2J"), printable("a\nb", lines=True))
     speed [km/h]\x1b[2J a
@@ -56,17 +56,17 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def say_nothing(quiet: bool) -> None:
-    """Turn talk off, or on again; errors are said all the same."""
+    """Turn messages off or on; errors are always printed."""
     _talk["quiet"] = quiet
 
 
 def on_screen() -> bool:
-    """Whether somebody looks at the talk and wants it."""
+    """Return whether stderr is a terminal and messages are on."""
     return sys.stderr.isatty() and not _talk["quiet"]
 
 
 def say(text: str) -> None:
-    """Tell something that is not data."""
+    """Print a message to stderr."""
     if not _talk["quiet"]:
         _tell(text)
 
@@ -85,7 +85,7 @@ def _tell(text: str) -> None:
 
 @contextmanager
 def progress_bar(what: str, steps: int) -> Iterator[Callable[[], None]]:
-    """Draw a bar on the screen, if somebody looks; gives the function that makes it a step longer.
+    """Show a progress bar in a terminal; yield its `advance` function.
 
     >>> with progress_bar("counting", 3) as advance:
     ...     advance()
@@ -93,7 +93,7 @@ def progress_bar(what: str, steps: int) -> Iterator[Callable[[], None]]:
     if not on_screen():
         yield lambda: None
         return
-    from rich import progress  # noqa: PLC0415  (only for those who look at it)
+    from rich import progress  # noqa: PLC0415  (only in a terminal)
     from rich.console import Console  # noqa: PLC0415
 
     with progress.Progress(console=Console(stderr=True), transient=True) as bar:
@@ -102,7 +102,7 @@ def progress_bar(what: str, steps: int) -> Iterator[Callable[[], None]]:
 
 
 def guarded(function: Callable[..., None]) -> Callable[..., None]:
-    """Turn errors that users can mend into a message and an exit code, never a traceback."""
+    """Turn errors that users can fix into a message and an exit code, without traceback."""
 
     @functools.wraps(function)
     def command(*arguments: Any, **options: Any) -> None:
@@ -129,15 +129,15 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _discard_output() -> None:
-    """Send the rest of the output to the null device: its reader is gone."""
+    """Redirect the rest of the output to the null device, after a broken pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def open_streams() -> None:
-    """Give the process the standard streams that it was started without.
+    """Open the standard streams that the process was started without.
 
-    Python has None for them, and the next file that is opened would get their numbers. Writing
-    to stdout is then an error; nothing is lost silently.
+    Python sets them to None, and the next opened file would get their descriptors. Writing to
+    stdout is then an error; no output is lost silently.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
@@ -148,7 +148,7 @@ def open_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8"))  # noqa: SIM115
 
 
-# What messages for Python say, and what it is on the command line.
+# Phrases in messages for Python users, and their replacements on the command line.
 _OPTIONS = {
     "pass qid, or y=Judgments(y, qid), which a Pipeline passes on and cross-validation slices": (
         "name the column of the queries with --qid"
@@ -193,14 +193,14 @@ def _warnings_as_talk() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        # Columns are matched to the model by name before they are handed over as arrays.
+        # Columns are matched to the model by name before they are passed as arrays.
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
         warnings.showwarning = show
         yield
 
 
 def write_json(content: Any) -> None:
-    """Write one object on one line; numbers that JSON has not become null.
+    """Write an object as one line of JSON; NaN and infinities become null.
 
     >>> write_json({"value": float("nan"), "n": 3})
     {"value": null, "n": 3}
@@ -208,7 +208,7 @@ def write_json(content: Any) -> None:
     from precede.model import plain  # noqa: PLC0415  (slow to import)
 
     text = json.dumps(plain(content, spell=False), ensure_ascii=False, allow_nan=False)
-    # JSON itself escapes those below 32 only.
+    # JSON only escapes characters below 32.
     print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
@@ -221,7 +221,7 @@ def write_rows(
 ) -> None:
     """Write a table: JSON lines, a drawn table on a terminal, tab-separated otherwise.
 
-    `drawn` are the rows for a terminal, where they should be narrower.
+    `drawn` are narrower rows for a terminal, if given.
     """
     if as_json:
         for row in rows:
@@ -235,8 +235,8 @@ def write_rows(
 
 
 def _draw(rows: Sequence[dict[str, Any]], title: str) -> None:
-    """Draw a table; one that is too wide is turned, or cut between columns, never inside a cell."""
-    from rich.console import Console  # noqa: PLC0415  (only for those who look at it)
+    """Draw a table; if too wide, transpose it, or cut it between columns, never inside a cell."""
+    from rich.console import Console  # noqa: PLC0415  (only in a terminal)
 
     # Names are not markup: [/b] and the unit in "speed [km/h]" are text, and so is ":smile:".
     console, title = Console(markup=False, emoji=False), printable(title)
@@ -276,7 +276,7 @@ def _table(rows: Sequence[dict[str, Any]], title: str) -> Table:
 
 
 def _turned(rows: Sequence[dict[str, Any]], title: str) -> Table:
-    """The same, turned by a right angle."""
+    """Return the transposed table."""
     from rich.box import SIMPLE  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
@@ -289,7 +289,7 @@ def _turned(rows: Sequence[dict[str, Any]], title: str) -> Table:
 
 
 def _width(table: Table, console: Console) -> int:
-    """How wide a table is where nothing limits it."""
+    """Return the width of a table without a limit."""
     from rich.measure import Measurement  # noqa: PLC0415
 
     boundless = console.options.update(max_width=10_000)
@@ -297,7 +297,7 @@ def _width(table: Table, console: Console) -> int:
 
 
 def shown(value: Any, digits: int = 4) -> str:
-    r"""A cell of a table.
+    r"""Format a cell of a table.
 
     >>> shown(0.123456), shown(None), shown(12)
     ('0.1235', '', '12')

@@ -1,4 +1,4 @@
-"""Metrics with intervals, and paired comparisons, as rows of tables."""
+"""Work of the commands that use a model: evaluate, compare, predict, convert, explain, report."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def evaluated(
     preset: str | None,
     relevant: float | None = None,
 ) -> tuple[list[dict[str, Any]], Evaluation | None]:
-    """One row for each metric: value, interval, and how many queries it rests on."""
+    """Return a row for each metric: value, interval, and the number of queries."""
     if task.y is None:
         return [_listed_pairs(task, level)], None
     if task.qid is None:
@@ -82,7 +82,7 @@ def _for_a_list(task: FitContext, metrics: Sequence[str] | None) -> list[str]:
 
 
 def _of_a_list(task: FitContext, name: str, level: float) -> dict[str, Any]:
-    """A metric of a single list: with an interval over items where theory has one."""
+    """Evaluate a metric of a single list, with an interval over items where one is known."""
     estimate = None
     if task.weight is None:
         estimate = inference.of_one_list(name, task.y, task.scores[0])
@@ -97,7 +97,7 @@ def _of_a_list(task: FitContext, name: str, level: float) -> dict[str, Any]:
 
 
 def _listed_pairs(task: FitContext, level: float) -> dict[str, Any]:
-    """Share of the listed pairs in order, with an interval where theory has one."""
+    """Return the share of explicit pairs in order, with an interval where one is known."""
     judgments, pairs = _judgments(task), "comparable" if task.qid is None else "pooled"
     value = pairs_in_order(judgments, task.scores[0])
 
@@ -118,8 +118,8 @@ def _judgments(task: FitContext) -> Judgments:
 def _ends(
     interval: Callable[..., Interval], name: str, level: float
 ) -> tuple[float | None, float | None]:
-    """The interval, or nothing where the data support none."""
-    upper_tail(level)  # refuses what is no level
+    """Return the ends of the interval; None where the data do not support one."""
+    upper_tail(level)  # raises ValueError unless it is a level
     try:
         found = interval(name, level)
     except ValueError:
@@ -128,7 +128,7 @@ def _ends(
 
 
 def about_intervals(rows: list[dict[str, Any]], level: float) -> str:
-    """Say what the intervals of `evaluated` are, or why there are none."""
+    """Describe the intervals of `evaluated`, or why they are missing."""
     if any(row["low"] is not None for row in rows):
         return f"{100 * level:g} % intervals over queries"
     single = all(row["queries"] == 1 for row in rows)
@@ -137,7 +137,7 @@ def about_intervals(rows: list[dict[str, Any]], level: float) -> str:
 
 
 def by_query(result: Evaluation) -> list[dict[str, Any]]:
-    """One row for each query, one column for each metric."""
+    """Return a row for each query, with a column for each metric."""
     return [
         {"qid": query, **{name: values[row].item() for name, values in result.per_query.items()}}
         for row, query in enumerate(result.queries.tolist())
@@ -147,7 +147,7 @@ def by_query(result: Evaluation) -> list[dict[str, Any]]:
 def compared(
     task: FitContext, metrics: Sequence[str], *, level: float, method: str, seed: int
 ) -> list[dict[str, Any]]:
-    """One row for each metric: both values, the paired difference, its interval and p value."""
+    """Return a row for each metric: both values, the paired difference, interval and p value."""
     target, qid = (_judgments(task), None) if task.y is None else (task.y, task.qid)
     if task.weight is not None and task.y is not None:
         say("note: weights are ignored in comparisons")
@@ -171,7 +171,7 @@ def compared(
 
 
 def narrow(rows: list[dict[str, Any]], level: float) -> list[dict[str, Any]]:
-    """The rows of `compared` in columns that fit on a terminal."""
+    """Return the rows of `compared` in columns that fit on a terminal."""
     found = []
     for row in rows:
         ends = row["low"], row["high"]
@@ -188,7 +188,7 @@ def narrow(rows: list[dict[str, Any]], level: float) -> list[dict[str, Any]]:
 
 
 def requirements(words: Sequence[str] | None, relevant: float | None = None) -> dict[str, float]:
-    """Values that metrics must reach, from ``ndcg@10=0.4``; `relevant` as in `with_relevant`.
+    """Parse values that metrics must reach, ``ndcg@10=0.4``; `relevant` as in `with_relevant`.
 
     >>> requirements(["ndcg@10=0.4"])
     {'ndcg@10': 0.4}
@@ -206,7 +206,7 @@ def requirements(words: Sequence[str] | None, relevant: float | None = None) -> 
 
 
 def unmet(rows: list[dict[str, Any]], wanted: dict[str, float]) -> list[str]:
-    """What was not reached, in words."""
+    """Describe the requirements that were not met."""
     value = {row["metric"]: row["value"] for row in rows}
     messages = []
     for name, least in wanted.items():
@@ -220,7 +220,7 @@ def unmet(rows: list[dict[str, Any]], wanted: dict[str, float]) -> list[str]:
     return messages
 
 
-# -- Scores and data written for others ----------------------------------------------------------
+# -- Predictions and converted data --------------------------------------------------------------
 
 
 _STYLES = ("scores", "csv", "tsv", "trec", "json")
@@ -248,7 +248,7 @@ def predict(
 def _by_label(
     data: Data, scores: NDArray[np.float64], labels: list[str]
 ) -> tuple[Data, NDArray[np.float64]]:
-    """Every item as a query whose documents are its labels."""
+    """Return every item as a query whose documents are its labels."""
     items = [f"row{row}" for row in range(len(data))] if data.docid is None else data.docid
     qid = np.repeat(np.array(items, object), len(labels))
     docid = np.tile(np.array([str(label) for label in labels], object), len(data))
@@ -278,7 +278,7 @@ def _lines(data: Data, scores: NDArray[np.float64], style: str) -> Iterator[str]
 
 
 def _ranks(data: Data, scores: NDArray[np.float64]) -> list[int]:
-    """Ranks inside the queries, from 1; equal scores in the order of the rows."""
+    """Return the ranks within queries, from 1; equal scores in the order of the rows."""
     query = np.zeros(len(data), np.int64) if data.qid is None else number_queries(data.qid)[0]
     order = np.lexsort((-scores, query))
     first = np.searchsorted(query[order], query[order], side="left")
@@ -288,7 +288,7 @@ def _ranks(data: Data, scores: NDArray[np.float64]) -> list[int]:
 
 
 def convert(data: Data, output: str, style: str | None, *, query_file: bool) -> list[str]:
-    """Write data in a format, and what has no place there beside it; the files written."""
+    """Write data in a format, with side files if needed, and return the paths written."""
     chosen = style or format_of_name(output) or "letor"
     if chosen == "qrels":
         if data.y is None:
@@ -314,11 +314,11 @@ def convert(data: Data, output: str, style: str | None, *, query_file: bool) -> 
     return [output, *(stem + suffix for suffix in beside)]
 
 
-# -- Why documents stand where they stand, as rows of tables -------------------------------------
+# -- Explanations of the ranks of documents, as rows of tables -----------------------------------
 
 
 def of_query(data: Data, query: str | None) -> Data:
-    """The rows of one query; all rows where the data are a single list."""
+    """Return the rows of one query; all rows where the data are a single list."""
     if data.qid is None:
         if query is not None:
             raise ValueError(f"there is no query {query!r}: the data are a single list")
@@ -335,7 +335,7 @@ def of_query(data: Data, query: str | None) -> Data:
 def documents(
     model: BaseRanker, data: Data, top: int, most: int | None = None
 ) -> list[dict[str, Any]]:
-    """The first `most` documents, best first, each with what contributes most to its score."""
+    """Return the first `most` documents, best first, each with its largest contributions."""
     _check(model)
     explained = model.explain(features_for(model, data))
     rows = []
@@ -352,14 +352,14 @@ def documents(
 
 
 def pair(model: BaseRanker, data: Data, upper: str, lower: str) -> PairExplanation:
-    """Why one document ranks above another of the same data."""
+    """Explain why one document ranks above another of the same data."""
     _check(model)
     X = features_for(model, data)
     return model.explain_pair(X, _row_of(data, upper), _row_of(data, lower))
 
 
 def in_words(explained: PairExplanation, upper: str, lower: str) -> str:
-    """Which of two documents ranks above the other, and by how much."""
+    """Say which of two documents ranks above the other, and by how much."""
     side = (
         "above"
         if explained.difference > 0
@@ -372,7 +372,7 @@ def in_words(explained: PairExplanation, upper: str, lower: str) -> str:
 
 
 def terms(explained: PairExplanation, upper: str, lower: str) -> list[dict[str, Any]]:
-    """One row for each feature that matters: its values in both, and what that is worth."""
+    """Return a row for each feature that matters: both values, and the contribution."""
     listed = zip(
         explained.names, explained.values.tolist(), explained.contributions.tolist(), strict=True
     )
@@ -383,7 +383,7 @@ def terms(explained: PairExplanation, upper: str, lower: str) -> list[dict[str, 
 
 
 def name_of_row(data: Data, row: int) -> str:
-    """The name of a document, or the number of its row where it has none."""
+    """Return the name of a document, or the number of its row if it has none."""
     return str(row) if data.docid is None else str(data.docid[row])
 
 
@@ -409,7 +409,7 @@ def _row_of(data: Data, name: str) -> int:
 
 
 def style_of(output: str, style: str | None) -> str:
-    """What to write, from the name of the file where nothing is said; else a page.
+    """Return the format of a report: as given, by the suffix of the file, or else a page.
 
     >>> style_of("report.md", None), style_of("-", None), style_of("-", "json")
     ('markdown', 'html', 'json')
@@ -435,7 +435,7 @@ def style_of(output: str, style: str | None) -> str:
 
 def make(sources: list[str], path: str, train: str | None, reading: Reading,
          **options: Any) -> Report:  # fmt: skip
-    """The report of models, scores and runs on some data; the first is what it is about."""
+    """Make the report of models, scores and runs on some data; it is about the first."""
     models, scores, task = read_candidates(sources, path, reading)
     data = task.data
     first = next(iter(models.values()), None)

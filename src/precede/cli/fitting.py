@@ -1,4 +1,4 @@
-"""Algorithms by name, their parameters from words, fitting and tuning."""
+"""Work of the commands fit and tune: parameters from text, fits, out-of-core fits and searches."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from precede.metrics import metric as parsed_metric
 
 
 def algorithms() -> dict[str, type[BaseRanker]]:
-    """Every ranker that the package offers, by name."""
+    """Return every ranker of the package, by name."""
     found = {name: getattr(precede.algorithms, name) for name in dir(precede.algorithms)}
     return {name: thing for name, thing in found.items()
             if inspect.isclass(thing) and issubclass(thing, BaseRanker)}  # fmt: skip
 
 
-# Parameters by what they are about; those not listed here concern the objective.
+# Parameters by topic; the others concern the objective.
 _GROUPS = {
     "learner": (
         "weak_rankers", "nonnegative", "num_leaves", "max_depth", "min_child_samples",
@@ -53,12 +53,12 @@ _GROUPS = {
         "early_stopping_rounds", "eval_metric", "random_state", "n_jobs", "memory_limit",
     ),
 }  # fmt: skip
-# What the command line has no use for: functions, models in memory, and what it sets itself.
+# Parameters without use on the command line: functions, models, and those that it sets itself.
 _PYTHON_ONLY = ("callbacks", "warm_start", "verbose")
 
 
 def grouped(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Parameters that can be set by --set, by what they are about.
+    """Group the parameters that --set accepts by topic.
 
     >>> grouped({"select": "slope", "weak_rankers": "stumps", "n_estimators": 300, "verbose": None})
     {'objective': {'select': 'slope'}, 'learner': {'weak_rankers': 'stumps'},
@@ -73,14 +73,14 @@ def grouped(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def written(parameters: dict[str, Any]) -> str:
-    """Parameters as --set takes them."""
+    """Format parameters in the syntax of --set."""
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def settings(words: Sequence[str] | None, **options: Any) -> dict[str, Any]:
-    """Parameters from ``name=value``; a value that is no Python literal is text.
+    """Parse parameters from ``name=value``; a value that is not a Python literal is text.
 
-    `options` are those that have an option of their own, None where it was not given.
+    `options` are parameters with a separate option, None where it was not given.
 
     >>> settings(["n_estimators=500", "step=bound", "warm_start=false", "price=None"])
     {'n_estimators': 500, 'step': 'bound', 'warm_start': False, 'price': None}
@@ -105,7 +105,7 @@ def _literal(text: str) -> Any:
 
 
 def made(algorithm: str, parameters: dict[str, Any]) -> BaseRanker:
-    """An estimator by name, with parameters that it has."""
+    """Make an estimator by name, checking the names of its parameters."""
     known = algorithms()
     by_lower = {name.lower(): name for name in known}
     if algorithm.lower() not in by_lower:
@@ -121,7 +121,7 @@ def made(algorithm: str, parameters: dict[str, Any]) -> BaseRanker:
 def fit(
     model: BaseRanker, data: Data, valid: Sequence[Data] = (), *, progress: bool = True
 ) -> float:
-    """Fit a model on data from a file and keep the names; the seconds it took."""
+    """Fit a model on data from a file, keep the names, and return the seconds taken."""
     bar = progress and on_screen() and model.get_params(deep=False).get("verbose") == 0
     if bar:
         model.set_params(verbose=1)
@@ -134,13 +134,13 @@ def fit(
     else:
         model.fit(data.X, data.judgments)
     if bar:
-        model.set_params(verbose=0)  # the bar is no part of the model
+        model.set_params(verbose=0)  # the progress bar must not be saved
     name_features(model, data)
     return time.perf_counter() - begin
 
 
 def choose_sizes(model: BaseRanker, given: dict[str, Any]) -> list[str]:
-    """Set to "auto" what was not given and can be chosen on held-out queries; the names.
+    """Set unset sizes that can be chosen on held-out queries to "auto"; return their names.
 
     >>> choose_sizes(made("BoostedRanker", {}), {"num_leaves": 8})
     ['n_estimators']
@@ -157,7 +157,7 @@ def choose_sizes(model: BaseRanker, given: dict[str, Any]) -> list[str]:
 def refuse_without_validation(
     parameters: dict[str, Any], metric: Any, early_stopping: int | None, chosen: Sequence[str]
 ) -> None:
-    """Refuse what needs validation data where there are none; what is chosen needs a metric."""
+    """Raise ValueError for options that need validation data; a metric may also choose sizes."""
     asked = {"--metric": metric, "--early-stopping": early_stopping}
     asked |= {name: parameters.get(name) for name in ("early_stopping_rounds", "eval_metric")}
     for name, given in asked.items():
@@ -170,7 +170,7 @@ def refuse_without_validation(
 def fit_chosen(
     model: BaseRanker, data: Data, valid: Sequence[Data], chosen: Sequence[str]
 ) -> float:
-    """Fit with what `choose_sizes` has set, or with the defaults if there are too few rows."""
+    """Fit with the sizes of `choose_sizes`, or with the defaults if there are too few rows."""
     try:
         return fit(model, data, valid)
     except TooFewError:
@@ -184,7 +184,7 @@ def fit_chosen(
 
 
 def ended(model: BaseRanker, seconds: float) -> str:
-    """Say how many rounds the model has, how long they took and why there are no more."""
+    """Describe the number of rounds, the time, and why the fit stopped."""
     rounds, reason = pluralize(model.n_estimators_, "round"), model.stop_reason_
     asked_for = [f"{n} rounds" for n in (model.n_estimators_, model.n_estimators)]
     why = "" if reason in asked_for else f" ({reason})"
@@ -192,7 +192,7 @@ def ended(model: BaseRanker, seconds: float) -> str:
 
 
 def facts(model: BaseRanker, seconds: float, written: str | None) -> dict[str, Any]:
-    """What --json prints of a fit."""
+    """Return the output of --json for a fit."""
     known = {"algorithm": type(model).__name__, "rounds": model.n_estimators_,
             "best_score": model.best_score_, "best_iteration": model.best_iteration_,
             "stopped": model.stop_reason_, "seconds": round(seconds, 3),
@@ -201,7 +201,7 @@ def facts(model: BaseRanker, seconds: float, written: str | None) -> dict[str, A
 
 
 def best_round(model: BaseRanker) -> str:
-    """Say which round was best on validation data, and how many are saved."""
+    """Describe the best round on validation data, and the number of rounds saved."""
     best, rounds = model.best_iteration_, model.n_estimators_
     until = pluralize(best, "round")
     message = f"best on validation: {model.best_score_:.4f} after {until}"
@@ -215,10 +215,10 @@ def best_round(model: BaseRanker) -> str:
 def fit_from_disk(
     model: BaseRanker, path: str, valid: Sequence[Data], reading: dict[str, Any], output: str
 ) -> tuple[float, str | None]:
-    """Fit on a file that is never held as a whole, and save; seconds, and the file (see `saved`).
+    """Fit out of core and save; return the seconds, and the path (see `saved`).
 
-    The table stands beside the model while the fit lasts, and so does a checkpoint, which stays
-    if the fit is interrupted. What a killed command left behind is removed by the next.
+    The disk table and a checkpoint are stored beside the model during the fit; the checkpoint
+    stays if the fit is interrupted. Files left by a killed command are removed by the next one.
     """
     if "-" in (path, output):
         raise ValueError("--out-of-core needs files; name DATA and the model (-o)")
@@ -251,11 +251,10 @@ def fit_from_disk(
 
 
 def saved(model: BaseRanker, output: str) -> str | None:
-    """Write a fitted model; the name of the file.
+    """Write a fitted model and return the path.
 
-    The rounds of an interrupted fit go to a file of their own, so that nobody takes them for the
-    whole model: ``model.partial.json`` beside ``model.json``. None if there are no rounds, or if
-    the model would go to standard output.
+    The rounds of an interrupted fit are written to ``model.partial.json`` instead of
+    ``model.json``. None if there are no rounds, or if the model would go to standard output.
     """
     if model.stop_reason_ == INTERRUPTED:
         if output == STANDARD or model.n_estimators_ == 0:
@@ -268,7 +267,7 @@ def saved(model: BaseRanker, output: str) -> str | None:
 
 @contextlib.contextmanager
 def _room_beside(output: Path) -> Iterator[Path]:
-    """A folder for the time of a fit, whose name depends on that of the model alone."""
+    """Yield a folder for the duration of a fit, named after the model only."""
     room = output.parent / f".{output.name}.out-of-core"
     shutil.rmtree(room, ignore_errors=True)
     room.mkdir()
@@ -279,7 +278,7 @@ def _room_beside(output: Path) -> Iterator[Path]:
 
 
 def ranks_labels(model: BaseRanker) -> bool:
-    """Whether the algorithm ranks the labels of an item, not the rows of a query."""
+    """Return whether the algorithm ranks the labels of an item, not the rows of a query."""
     return "qid" not in inspect.signature(model.fit).parameters
 
 
@@ -296,12 +295,12 @@ def _fit_labels(model: BaseRanker, data: Data, valid: Sequence[Data]) -> None:
 
 
 def default_metric(data: Data) -> str:
-    """What to tune for: the first metric of queries, the pairs of a single list otherwise."""
+    """Return the metric to tune for: the first default, or the pairs of a single list."""
     return "pairwise_accuracy" if data.qid is None else default_metrics()[0]
 
 
 def values_to_try(base: BaseRanker, words: Sequence[str]) -> dict[str, list[Any]]:
-    """Values of parameters from ``name=a,b,...``."""
+    """Parse candidate values of parameters from ``name=a,b,...``."""
     accepted = base.get_params(deep=False)
     found: dict[str, list[Any]] = {}
     for name, value in settings(words).items():
@@ -323,7 +322,7 @@ def tune(
     cv: int,
     seed: int,
 ) -> tuple[list[dict[str, Any]], dict[str, Any], str]:
-    """Cross-validate every combination; the table, the best parameters, and what to say of them.
+    """Cross-validate every combination; return the table, the best parameters and a message.
 
     Every query is held out once, so that all candidates have one score for every row. A row of
     the table has the mean over queries with its standard error, and the difference to the best
@@ -371,7 +370,7 @@ def search(
     seed: int,
     **options: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any], str]:
-    """Search by successive halving: the table, the best parameters, and what to say of them."""
+    """Search by successive halving; return the table, the best parameters and a message."""
     if ranks_labels(base):
         raise ValueError(f"{type(base).__name__} ranks labels, and queries are held out; use fit")
     if data.y is None:

@@ -1,4 +1,4 @@
-"""Where scores come from: models, files of scores, runs; and what they are judged by."""
+"""Inputs of evaluations: scores from models, files or runs, and the judgments of the data."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from precede.judgments import warn_of_lost_queries
 
 @dataclass(frozen=True, eq=False)
 class FitContext:
-    """Grades to judge by, and one vector of scores for each source."""
+    """Judgments, and one vector of scores for each source."""
 
-    y: Any  # None where the data list pairs only
+    y: Any  # None if the data have explicit pairs only
     qid: Array | None
     weight: Floats | None
     scores: list[Floats]
@@ -31,7 +31,7 @@ class FitContext:
 
 
 def read_task(sources: list[str], path: str, reading: Reading) -> FitContext:
-    """Read what to judge by, and the scores of each source on it."""
+    """Read the judgments, and the scores of each source."""
     if _is_qrels(path, reading):
         return _from_runs(sources, read_qrels(path))
     models = {source: load(source) for source in sources if _kind(source) == "model"}
@@ -45,7 +45,7 @@ def read_task(sources: list[str], path: str, reading: Reading) -> FitContext:
 def read_candidates(
     sources: list[str], path: str, reading: Reading
 ) -> tuple[dict[str, BaseRanker], dict[str, Floats], FitContext]:
-    """What to judge by; the models among the sources, and the scores of the others, by file name.
+    """Read the data, the models among the sources, and the scores of the others, by file name.
 
     Models that read other columns than the first are given as scores.
     """
@@ -68,13 +68,13 @@ def _columns(model: BaseRanker) -> list[str]:
 
 
 def file_names(sources: list[str]) -> list[str]:
-    """The last parts of the paths, or the paths where these are not different."""
+    """Return the last parts of the paths, or the paths if these are not unique."""
     names = [Path(source).name for source in sources]
     return names if len(set(names)) == len(names) else list(sources)
 
 
 def features_for(model: BaseRanker, data: Data) -> Any:
-    """The columns that a model knows, in its order, found by name where it has names."""
+    """Return the features of a model in its order, found by name if it has names."""
     names = getattr(model, "feature_names_in_", None)
     if names is None and data.zeros:
         first = int(data.feature_names[0]) if data.feature_names else 1
@@ -89,13 +89,13 @@ def features_for(model: BaseRanker, data: Data) -> Any:
 
 
 def read_for(model: str, path: str, reading: Reading) -> tuple[BaseRanker, Data]:
-    """A saved model, and data whose columns have the roles that the model knows."""
+    """Read a saved model, and data whose columns have the roles they had in its fit."""
     fitted = load(model)
     return fitted, reading.knowing(fitted).read(path)
 
 
 def name_features(model: BaseRanker, data: Data) -> None:
-    """Keep the names of the columns with a model that was fitted on an array."""
+    """Store the names of the columns in a model that was fitted on an array."""
     model.feature_names_in_ = np.array([str(name) for name in data.feature_names], object)
 
 
@@ -113,7 +113,7 @@ def _scores(source: str, data: Data, model: BaseRanker | None) -> Floats:
 
 
 def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> FitContext:
-    """Every item is a query, and its labels are the documents."""
+    """Return a task whose queries are the items and whose documents are the labels."""
     labels = data.labels
     known = getattr(load(sources[0]), "labels_", ())
     if labels is None and data.y is not None:
@@ -128,7 +128,7 @@ def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> FitConte
 
 
 def _of_rows(run: Run, data: Data, source: str) -> Floats:
-    """Scores of a run, found by query and document."""
+    """Return the scores of a run, found by query and document."""
     if data.docid is None or data.qid is None:
         raise ValueError(
             f"{source} is a run, but the data name no documents or queries; give a file with "
@@ -142,13 +142,13 @@ def _of_rows(run: Run, data: Data, source: str) -> Floats:
         raise ValueError(f"{source} has none of the documents in the data; check the identifiers")
     if missing.any():
         say(f"note: {source} lacks {missing.sum()} documents; they count as not returned")
-        # Listed pairs are compared as they stand: a row that was not returned is below the others.
+        # For explicit pairs, a row that was not returned ranks below all others.
         found[missing] = np.nextafter(run.score.min(), -np.inf) if data.y is None else -np.inf
     return found
 
 
 def _from_runs(sources: list[str], judged: Judged) -> FitContext:
-    """Runs against qrels: every document of any of them, so that all are judged alike."""
+    """Return a task over all documents of the qrels and of any run, so that runs are comparable."""
     runs = []
     for source in sources:
         if _kind(source) != "run":
@@ -167,7 +167,7 @@ def _from_runs(sources: list[str], judged: Judged) -> FitContext:
 
 
 def _pooled(runs: list[Run], judged: Judged) -> Judged:
-    """What was judged, and with grade 0 what any run returned for the same queries."""
+    """Return the judged documents, and with grade 0 all others that several runs returned."""
     seen = dict.fromkeys(zip(map(str, judged.qid.tolist()), judged.docid, strict=True))
     queries = {query for query, _ in seen}
     others: dict[tuple[str, str], None] = {}
@@ -181,7 +181,7 @@ def _pooled(runs: list[Run], judged: Judged) -> Judged:
 
 
 def _kind(source: str) -> str:
-    """A model, a run or scores, by the first bytes; from a pipe, which is read once, scores."""
+    """Return the kind of a file by its first bytes; a pipe, which is read once, holds scores."""
     if source != STANDARD and Path(source).exists() and not is_plain(source):
         return "scores"
     beginning = _beginning(source)

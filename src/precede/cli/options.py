@@ -75,7 +75,7 @@ def _option(name: str, panel: str, help: str, **others: Any) -> Any:
 
 @dataclass(frozen=True)
 class Reading:
-    """How data files are read: which columns are what, and which files stand beside them."""
+    """How data files are read: the roles of columns, and the side files."""
 
     format: Annotated[
         str | None,
@@ -114,27 +114,27 @@ class Reading:
         str | None, _option("--pairs", _SIDE, "File with pairs: winner, loser, weight (.pairs).")
     ] = None
 
-    remembered: tuple[tuple[str, str], ...] = ()  # no option: columns that models know
+    remembered: tuple[tuple[str, str], ...] = ()  # not an option: roles of columns stored in models
 
     def named(self) -> dict[str, str]:
-        """The columns that options name, by role."""
+        """Return the columns that options name, by role."""
         label = self.label[0] if self.label and len(self.label) == 1 else None
         named = {"label": label, "qid": self.qid, "docid": self.docid, "weight": self.weight}
         return {role: name for role, name in named.items() if name is not None}
 
     def knowing(self, *models: BaseRanker) -> Reading:
-        """The same, with the columns that the models were fitted on where no option names one."""
+        """Return a copy that takes the columns of the models' fits where no option names one."""
         known = [item for model in models for item in model.data_columns_.items()]
         return replace(self, remembered=tuple(dict.fromkeys(known)))
 
     def read(self, path: str, *, beside: bool = True) -> Data:
-        """Read a file so; named side files belong to the first file of a command only."""
+        """Read a file; the named side files belong to the first file of a command only."""
         from precede.files.tables import read  # noqa: PLC0415  (nothing heavy before it is needed)
 
         return read(path, **self.arguments(beside=beside))
 
     def arguments(self, *, beside: bool = True) -> dict[str, Any]:
-        """The options as `precede.files.read` and `precede.files.blocks.read_blocks` take them."""
+        """Return the options as arguments of `precede.files.read` and `read_blocks`."""
         from precede.files.tables import Roles  # noqa: PLC0415
 
         several = tuple(self.label) if self.label and len(self.label) > 1 else ()

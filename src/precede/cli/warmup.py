@@ -1,4 +1,4 @@
-"""Compile what fits and their results need, for container images and continuous integration."""
+"""Commands warmup and demo: compile kernels ahead of time; run a short demonstration."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from precede.files.letor import read_letor
 from precede.metrics.registry import REGISTRY, TIES
 from precede.weak_rankers.tree_grower import MIN_CELLS_ROW_PARALLEL
 
-# Rows of a long list: beyond the sizes from which on other kernels sort, sum and share the work.
+# Rows of a long list, above the sizes at which parallel and long-list kernels are used.
 LONG = 1 << 18
-# Rows of a list whose pairs may be enumerated: enough for several threads, and no more.
+# Rows of a list whose pairs are enumerated, just enough for several threads.
 SHARED = 5000
 # Rows of all others, in queries of 20.
 ROWS = 2000
 
-# Rounds are few, except where some kernels come into play later.
+# Rounds are few, except where some kernels are only used later.
 ROUNDS = {
     "ConvexRiskRanker": {"n_estimators": 40},
     "GlassBoxRanker": {"n_estimators": 5, "pair_estimators": 5},
@@ -48,8 +48,8 @@ RANKED: list[dict[str, Any]] = [
     {"rank_weight": rule} for rule in ("ndcg", "ndcg@10", "gap", "precision@5")
 ]
 
-# What is fitted of each algorithm besides its default: each loss, weak ranker, way to search and
-# rule for weights that has kernels of its own. The others differ from these in numbers only.
+# Variants fitted besides the defaults: each loss, weak ranker, search and step rule with separate
+# kernels. All others differ in numbers only.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "RankBoost": [
         {"select": "decrease"}, {"step": "bound"}, {"weak_rankers": "features"},
@@ -92,7 +92,7 @@ class _Calls:
 
     @cached_property
     def kinds(self) -> list[tuple[Array, dict[str, Any]]]:
-        """Rows, and the arguments of `fit` that say what should precede what."""
+        """Rows and the arguments of `fit`, for every kind of judgments."""
         missing = self.X.copy()
         missing[::7, 1] = np.nan
         pairs = np.arange(ROWS).reshape(-1, 2)
@@ -119,7 +119,7 @@ class _Calls:
             _fitted(name, X, {"y": y > 1}, n_jobs=2, **given)
 
     def fit_large(self) -> None:
-        """Grow trees on so many cells that two threads share the rows of a node."""
+        """Grow trees on enough cells for two threads to share the rows of a node."""
         X, y, qid = _rows(LONG)
         wide = np.tile(X, (1, 1 + MIN_CELLS_ROW_PARALLEL // X.size))
         for given in ({}, {"categorical_features": [3]}):
@@ -195,7 +195,7 @@ class _Calls:
 
 
 def _rows(size: int) -> tuple[Array, Integers, Integers]:
-    """Numbers from 0 to 1 and a category in four columns, grades, and queries of 20 rows."""
+    """Return numbers in [0, 1] and a category in four columns, grades, and queries of 20 rows."""
     generator = np.random.default_rng(0)
     X = generator.random((size, 4))
     y = np.digitize(X[:, 0] + X[:, 1] + generator.random(size), [1.0, 1.5, 2.0])
@@ -209,7 +209,7 @@ def _fitted(name: str, X: Array, judged: dict[str, Any], **parameters: Any) -> A
 
 
 def _unless_refused(call: Callable[[], Any]) -> Any:
-    """Result of a call; None where it refuses such judgments, and so needs nothing for them."""
+    """Return the result of a call; None if it does not support such judgments."""
     try:
         return call()
     except ValueError:
@@ -231,7 +231,7 @@ STEPS: dict[str, Callable[[_Calls], None]] = {
 
 
 def warm_up() -> Iterator[tuple[str, float]]:
-    """Take each step once; yields its name and the seconds that it took."""
+    """Run each step once; yield its name and the seconds taken."""
     announce_compiling(False)
     calls = _Calls()
     for name, step in STEPS.items():
@@ -242,10 +242,10 @@ def warm_up() -> Iterator[tuple[str, float]]:
         yield name, time.perf_counter() - begin
 
 
-# -- The embedded tour: ``make demo``, or ``python -m precede.cli.warmup`` -------------------------
+# -- Demonstration: ``make demo``, or ``python -m precede.cli.warmup`` -----------------------------
 #
-# Trains on data that scikit-learn ships (wdbc, one of the sets of the papers), shows what the
-# choices do to the top of the list, and saves a model.
+# Fits models to data of scikit-learn (wdbc, used in the papers), compares the tops of their lists,
+# and saves a model.
 
 
 _CHOICES: dict[str, dict[str, Any]] = {
@@ -258,7 +258,7 @@ _CHOICES: dict[str, dict[str, Any]] = {
 
 
 def main(folder: str | Path = "demo", rounds: int = 200) -> Path:
-    """Run the tour and return the path of the saved model."""
+    """Run the demonstration and return the path of the saved model."""
     console = Console(highlight=False)
     X, y = load_breast_cancer(return_X_y=True)
     y = 1 - y  # rank malignant before benign
@@ -301,7 +301,7 @@ def main(folder: str | Path = "demo", rounds: int = 200) -> Path:
 
 
 def _warm_up(X: Floats, y: Array, console: Console) -> None:
-    """Compile what the tour needs, so that it times the algorithms alone."""
+    """Compile the kernels of the demonstration, so that its times exclude compilation."""
     announce_compiling(False)
     begin = time.perf_counter()
     with console.status("compiling for this machine, once"):
@@ -315,7 +315,7 @@ def _warm_up(X: Floats, y: Array, console: Console) -> None:
 def _timed_fit(model: RankBoost, X: Floats, y: Array) -> tuple[RankBoost, float]:
     begin = time.perf_counter()
     with warnings.catch_warnings():
-        # wdbc is separable: rankers without a mistake are a matter of course here.
+        # wdbc is separable, so perfect weak rankers are expected.
         warnings.simplefilter("ignore", SmoothedStepWarning)
         model.fit(X, y)
     return model, time.perf_counter() - begin
@@ -324,7 +324,7 @@ def _timed_fit(model: RankBoost, X: Floats, y: Array) -> tuple[RankBoost, float]
 def positives_above_first_negative(y: Array, scores: Floats) -> int:
     """Count the positives that score above every negative.
 
-    `precede.metrics` has it too, but compiling all metrics would take longer than the tour.
+    `precede.metrics` has it too, but compiling all metrics takes longer than the demonstration.
 
     >>> import numpy as np
     >>> positives_above_first_negative(np.array([1, 1, 0, 1]), np.array([4.0, 3.0, 2.0, 1.0]))

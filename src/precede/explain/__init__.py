@@ -1,4 +1,4 @@
-"""Why a row has its score, and why one row ranks above another."""
+"""Explanations of scores and of pairs of rows, and additive models as functions of features."""
 
 import lazy_loader
 

@@ -1,9 +1,8 @@
-"""Why a row has its score, and why one row ranks above another, feature by feature.
+"""Shape functions, contributions of features to scores, and differences between two rows.
 
-A model of stumps, features and columns is a sum of one function of each feature: its *shape
-functions* say all there is to say. A glass-box model also has functions of two features.
-Trees look at several features at once; their share in the score is divided among these by
-Shapley's values (`precede.shapley`).
+A model of stumps, features and columns is a sum of one *shape function* of each feature. A
+glass-box model also has functions of two features. The values of trees of several features are
+divided among these by Shapley values (`precede.explain.shapley`).
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from precede.weak_rankers.columns import LinearWeakRanker
 from precede.weak_rankers.terms import Term, merged_cuts, refined_table
 from precede.weak_rankers.trees import Tree
 
-# Between the names of the two features of a pair term.
+# Separates the names of the two features of a pair term.
 PAIR = " x "
 
 
@@ -91,7 +90,7 @@ class ShapeFunction:
         return float(ends.max()) - float(ends.min())
 
     def __call__(self, x: Any) -> Floats:
-        """Value of the function at each x. O(log pieces) each."""
+        """Evaluate the function at each x. O(log pieces) each."""
         x = np.asarray(self._numbers(x), np.float64)
         piece = self._pieces(x)
         slope = self.slopes[piece]
@@ -100,12 +99,12 @@ class ShapeFunction:
         return np.where(np.isnan(x), self.missing, self.values[piece] + 2 * slope * away)
 
     def _pieces(self, x: Floats) -> Integers:
-        """Number of the piece of each x."""
+        """Return the index of the piece of each x."""
         piece = np.searchsorted(self.breakpoints, x, side="left")
         return np.minimum(piece, self.breakpoints.size)  # NaN is sorted last
 
     def _numbers(self, x: Any) -> Any:
-        """Numbers of categories that are given by name; others have the number after the last."""
+        """Return codes of categories given by name; unknown ones get the code after the last."""
         given = np.asarray(x)
         if not self.categories or given.dtype.kind not in "OTU":
             return x
@@ -117,7 +116,7 @@ class ShapeFunction:
         return np.reshape(np.array(found, np.float64), given.shape)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers."""
+        """Return plain lists and numbers."""
         return plain(dict(self.__dict__))
 
     def to_frame(self) -> Any:
@@ -166,7 +165,7 @@ class ShapeFunction:
 
 
 def bin_labels(cuts: Floats) -> list[str]:
-    """What each bin between cuts holds, in words; the last one holds missing values.
+    """Describe each bin between cuts; the last one holds missing values.
 
     >>> bin_labels(np.array([0.5, 2.0]))
     ['up to 0.5', '0.5 to 2', 'above 2', 'missing']
@@ -184,18 +183,18 @@ def shape_function(
     names: Sequence[str] | None = None,
     categories: Mapping[str, Sequence[Any]] | None = None,
 ) -> ShapeFunction:
-    """The function of one feature in a model that is a sum of such functions.
+    """Return the function of one feature in an additive model.
 
     For stumps, features and columns (which read one feature each), and for the curves of a
     glass-box model, whose pair terms are left out. A model with trees of several features, or
-    with rankers of your own, is refused: it has no such function, or none that is known.
-    Those of `categories`, by the name of their feature, are known to the function where all of them
-    are text. O(rounds) once for a model, then O(pieces).
+    with user-defined rankers, is refused: it has no such function, or none that is known.
+    `categories`, by the name of their feature, are kept with the function if all of them are text.
+    O(rounds) once for a model, then O(pieces).
     """
     name = feature_names(names, ensemble.n_features)[feature]
     known = tuple((categories or {}).get(name, ()))
     if not all(isinstance(each, str) for each in known):
-        known = ()  # a number could be a category, or the number of another one
+        known = ()  # a number could be a category or a code
     curves = [(term, w) for term, w in ensemble.terms() if term.features == (feature,)]
     if curves:
         return replace(_curve(ensemble, curves, name), categories=known)
@@ -219,7 +218,7 @@ def shape_function(
 
 
 def _lines_of(ensemble: Ensemble) -> list[tuple[LinearWeakRanker, float]]:
-    """The straight lines of a model that has no trees and no rankers of unknown kinds."""
+    """Return the linear rankers of a model without trees or rankers of unknown kinds."""
     lines = []
     for weak_ranker, weight in [*ensemble.trees(), *ensemble._others]:
         if (line := weak_ranker.as_linear()) is not None:
@@ -234,7 +233,7 @@ def _lines_of(ensemble: Ensemble) -> list[tuple[LinearWeakRanker, float]]:
 
 
 def _curve(ensemble: Ensemble, parts: list[tuple[Term, float]], name: str) -> ShapeFunction:
-    """The curves of a feature in a model of terms, as steps."""
+    """Return the sum of the curves of a feature in a model of terms, as steps."""
     if not all(
         weak_ranker.is_constant or weak_ranker.as_term() is not None
         for weak_ranker in ensemble.weak_rankers
@@ -265,7 +264,7 @@ def _curve(ensemble: Ensemble, parts: list[tuple[Term, float]], name: str) -> Sh
 
 
 def steps_of(ensemble: Ensemble, feature: int) -> tuple[Floats, Floats, float]:
-    """Finite thresholds of the stumps of a feature, the steps between them, and for missing."""
+    """Return thresholds of the stumps of a feature, the values between them, and if missing."""
     tables = ensemble._tables
     index = np.flatnonzero(tables.feature == feature)
     if not index.size:
@@ -275,12 +274,12 @@ def steps_of(ensemble: Ensemble, feature: int) -> tuple[Floats, Floats, float]:
     thresholds = tables.threshold[begin:end]
     steps = tables.value[begin + used : end + used + 1]
     finite = np.isfinite(thresholds)
-    first = int(np.count_nonzero(thresholds == -np.inf))  # below it there is nothing
+    first = int(np.count_nonzero(thresholds == -np.inf))  # no value lies below it
     return thresholds[finite], steps[first : first + finite.sum() + 1], float(tables.missing[used])
 
 
 def _line(line: LinearWeakRanker, references: Floats) -> tuple[Floats, Floats]:
-    """Value at the reference and slope of a straight line, piece by piece."""
+    """Return the value at the reference and the slope of a line, piece by piece."""
     if line.ends is None:
         return line.at(references), np.ones(references.size)
     low, high = line.ends
@@ -313,7 +312,7 @@ class Explanation:
     * ``"background"``: Shapley's values in which absent features come from the rows of the
       background, whose mean score is the baseline.
 
-    What a pair term of a glass-box model adds is shared equally by its two features.
+    The value of a pair term of a glass-box model is divided equally between its two features.
     """
 
     names: tuple[str, ...]
@@ -328,15 +327,15 @@ class Explanation:
         return len(self.scores)
 
     def total(self) -> Floats:
-        """Contributions, baseline and rounding of each row, added from left to right."""
+        """Add contributions, baseline and rounding of each row, from left to right."""
         return _left_to_right(self.contributions, self.baseline) + self.rounding
 
     def importances(self) -> Floats:
-        """Mean absolute contribution of each feature over these rows."""
+        """Return the mean absolute contribution of each feature over these rows."""
         return np.abs(self.contributions).mean(axis=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers."""
+        """Return plain lists and numbers."""
         return plain(dict(self.__dict__))
 
     def to_frame(self) -> Any:
@@ -410,7 +409,7 @@ def explain(
 
 @dataclass(frozen=True)
 class _Parts:
-    """The rankers of an ensemble, sorted by how they are explained."""
+    """The rankers of an ensemble, grouped by how they are explained."""
 
     ensemble: Ensemble
     constant: float
@@ -437,12 +436,12 @@ class _Parts:
         return cls(ensemble, math.fsum(constants), single, trees, ensemble.terms())
 
     def mean_of_trees(self, Z: Floats) -> float:
-        """Mean over rows of the sum of the trees."""
+        """Return the mean over rows of the sum of the trees."""
         trees = self.ensemble.trees()
         return math.fsum(w * math.fsum(tree(Z).tolist()) / len(Z) for tree, w in trees)
 
     def additive(self, X: Floats) -> Floats:
-        """Values of the functions of single features, a column for each feature."""
+        """Evaluate the functions of single features, a column for each feature."""
         values = np.zeros(X.shape)
         for feature in self.ensemble._tables.feature.tolist():
             thresholds, steps, missing = steps_of(self.ensemble, feature)
@@ -457,9 +456,9 @@ class _Parts:
         return values
 
     def share_pairs(self, contributions: Floats, X: Floats, Z: Floats | None) -> float:
-        """Share the pair terms equally between their features; gives their mean over Z.
+        """Divide the pair terms equally between their features; return their mean over Z.
 
-        With a background the share of a feature is the mean of what it adds before and after the
+        With a background the share of a feature is the mean of its increments before and after the
         other one is known, over all rows of Z: O(rows + cells).
         """
         baseline = []
@@ -490,7 +489,7 @@ class _Parts:
 
 
 def nodes_of(tree: Tree) -> Nodes:
-    """The nodes of a tree: its splits, then its leaves."""
+    """Return the nodes of a tree: its splits, then its leaves."""
     splits, leaves = len(tree.split_feature), len(tree.value)
     nothing = [0] * leaves
     left, right = (
@@ -522,11 +521,11 @@ def _left_to_right(contributions: Floats, baseline: float) -> Floats:
 
 
 def _settle(contributions: Floats, baseline: float, scores: Floats) -> Floats:
-    """What must be added to each row, after the baseline, to give its score to the last bit.
+    """Return the number that, added after the baseline, gives the exact score of each row.
 
-    Where the contributions cancel down to a score below their own last places, no number may
-    do; one contribution is then changed in its last places so that they cancel altogether, or
-    as nearly as floating point lets them.
+    Where the contributions cancel to a score smaller than their rounding errors, there may be no
+    such number; one contribution is then changed in its last bits so that they cancel exactly,
+    or as nearly as floating point allows.
     """
     total = _left_to_right(contributions, baseline)
     rounding = scores - total
@@ -546,13 +545,13 @@ def _settle(contributions: Floats, baseline: float, scores: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PairExplanation:
-    """Why row `upper` ranks above row `lower`, feature by feature.
+    """Explanation why row `upper` ranks above row `lower`, feature by feature.
 
     `contributions` are in the order of `names`: the largest in size first, those of no effect
     left out. Added in this order, then `rounding`, they give `difference` to the last bit,
     which is ``scores[0] - scores[1]``. Positive ones speak for `upper`. For trees they are
     Shapley's values with `lower` as the background, so a feature in which the rows agree has
-    none. Pair terms of a glass-box model have contributions of their own, under the names of both
+    none. Pair terms of a glass-box model have separate contributions, under the names of both
     features; `second_values` then holds the values of the second one, NaN elsewhere.
 
     Examples
@@ -573,11 +572,11 @@ class PairExplanation:
     scores: tuple[float, float]
     names: tuple[str, ...]
     contributions: Floats
-    values: Floats  # one row for each name: the feature's value in the upper and the lower row
+    values: Floats  # for each name, the feature's value in the upper and the lower row
     rounding: float
     second_values: Floats | None = None
-    labels: tuple[str, str] | None = None  # of the two rows, in the index of a data frame
-    # What is read for each name: numbers, or texts of categories and of both features of a pair.
+    labels: tuple[str, str] | None = None  # labels of the two rows in the index of a data frame
+    # Displayed values: numbers, or texts of categories and of both features of a pair.
     shown: tuple[tuple[Any, Any], ...] = ()
 
     @property
@@ -586,7 +585,7 @@ class PairExplanation:
         return self.scores[0] - self.scores[1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers; one entry for each feature that matters."""
+        """Return plain lists and numbers, with an entry for each feature that matters."""
         features = [
             {"name": name, "contribution": c, "upper_value": v[0], "lower_value": v[1]}
             for name, c, v in zip(self.names, self.contributions, self.values, strict=True)
@@ -716,7 +715,7 @@ def explain_pair(
 
 
 def _value(x: float, categories: Sequence[Any]) -> Any:
-    """A number, or the name of a category."""
+    """Return a number, or the name of a category."""
     return str(categories[int(x)]) if len(categories) and not math.isnan(x) else float(x)
 
 
@@ -725,7 +724,7 @@ def _text(value: Any) -> str:
 
 
 def feature_index(feature: Any, names: Sequence[str] | None, n_features: int) -> int:
-    """Number of a feature given by its number or its name.
+    """Return the index of a feature given by its index or its name.
 
     >>> feature_index("length", ["title", "length"], 2)
     1
@@ -741,14 +740,14 @@ def feature_index(feature: Any, names: Sequence[str] | None, n_features: int) ->
     return int(feature) % n_features
 
 
-# -- An additive model as tables: a term for each feature, and for each pair that interacts ------
+# -- Additive models as tables: a term for each feature and each pair of features -----------------
 
 
 def additive_terms(ensemble: Ensemble) -> tuple[list[Term], float]:
-    """Tables that add up to the scores of a model, ordered by their features, and a constant.
+    """Return tables that add up to the scores of a model, ordered by feature, and a constant.
 
     For stumps, terms, trees of one feature each, and constants. Trees of several features, straight
-    lines and rankers of your own are refused. The sum agrees with `predict` to rounding. O(rounds).
+    lines and user-defined rankers are refused. The sum equals `predict` up to rounding. O(rounds).
 
     >>> from precede import Stump
     >>> terms, constant = additive_terms(Ensemble([Stump(0, 1.0), Stump(0, 3.0)], [2.0, -0.5], 1))
@@ -790,7 +789,7 @@ def _times(term: Term, weight: float) -> Term:
 
 
 def _of_tree(tree: Tree) -> Term:
-    """A tree of one feature, read off at every bin."""
+    """Return a tree of one feature as a table of its value in every bin."""
     (feature,) = tree.features
     named = any(tree.categories)
     if named and not all(tree.categories):
@@ -808,7 +807,7 @@ def _of_tree(tree: Tree) -> Term:
 
 
 def _joined(terms: list[Term]) -> Term:
-    """Terms of the same features as one, on the cuts of all of them."""
+    """Add terms of the same features, on the union of their cuts."""
     first = terms[0]
     if len(terms) == 1:
         return first
@@ -823,7 +822,7 @@ def _joined(terms: list[Term]) -> Term:
     return Term(first.features, cuts, first.categorical, cells, (0,) * len(cells))
 
 
-# -- The function of two features in a glass-box model -------------------------------------------
+# -- Functions of two features in a glass-box model ----------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -863,12 +862,12 @@ class PairFunction:
         return PAIR.join(self.names)
 
     def __call__(self, first: Any, second: Any) -> Floats:
-        """Value of the function at each pair of values."""
+        """Evaluate the function at each pair of values."""
         parts = zip((first, second), self.cuts, self.categorical, strict=True)
         return self.values[tuple(_bins(x, cuts, named) for x, cuts, named in parts)]
 
     def labels(self, axis: int) -> list[str]:
-        """What each bin of one of the features holds, in words.
+        """Describe each bin of one of the features.
 
         >>> term = Term((0, 1), ((0.5,), (3,)), (False, True), (0,) * 6, (1,) * 6)
         >>> function = pair_function(term, ["a", "b"])
@@ -886,7 +885,7 @@ class PairFunction:
         return frame.rename_axis(index=self.names[0], columns=self.names[1])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers."""
+        """Return plain lists and numbers."""
         return plain(dict(self.__dict__))
 
     def __str__(self) -> str:
@@ -897,7 +896,7 @@ class PairFunction:
 def pair_function(
     term: Term, names: list[str], categories: Mapping[str, Sequence[Any]] | None = None
 ) -> PairFunction:
-    """The function of a pair term; `categories` of features by name, where they were text."""
+    """Return the function of a pair term; `categories` by feature name, where they were text."""
     one, other = term.features
     known = categories or {}
     return PairFunction(

@@ -1,16 +1,16 @@
-"""Shapley's values of trees: a score divided among the features that the trees look at.
+"""Shapley values of trees.
 
 For a set S of features let v(S) be the expected value of a tree when the features in S are
-those of the row and the others are not known. Feature j's share is the mean, over all orders
-in which features become known, of what knowing j adds. For one leaf with value v this is
+those of the row and the others are unknown. The Shapley value of feature j is the mean increment
+of v when j becomes known, over all orders of the features. For one leaf with value v this is
 
     phi_j = v (o_j - z_j) ∫₀¹ prod_{k != j} (z_k (1 - t) + o_k t) dt,
 
-where k runs over the features on the way to the leaf, o_k is 1 if the row meets everything
-that the way asks of feature k and 0 if not, and z_k is the same for a background row, or the
-share of training rows that go on along the way where k is asked. (An order of the features is
-an arrival time t for each, drawn evenly from [0, 1].) The integrand is a polynomial, for which
-Gauss's quadrature is exact, and no factor is negative, so nothing cancels.
+where k runs over the features on the path to the leaf, o_k is 1 if the row satisfies all
+conditions of the path on feature k, else 0, and z_k is the same for a background row, or the
+share of training rows that follow the path at the splits by k. (An order of the features is an
+arrival time t for each, uniform on [0, 1].) The integrand is a polynomial, for which Gaussian
+quadrature is exact, and no factor is negative, so nothing cancels.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Nodes:
     ``feature[n]`` is -1 at a leaf. Elsewhere a row goes to ``left[n]`` if its value is at most
     ``threshold[n]``, to ``right[n]`` if it is above, and where it is missing to the left if
     ``missing_left[n]``. ``value[n]`` counts at leaves. ``cover[n]`` is the number (or weight)
-    of training rows that came by; None if that is not known. ``categories`` is empty, or holds
-    for each node the categories that go left: then these, and nothing else, do.
+    of training rows in the node; None if unknown. ``categories`` is empty, or holds for each
+    node the categories that go left; all other values then go right.
     """
 
     feature: Integers
@@ -49,18 +49,18 @@ class Nodes:
     categories: tuple[tuple[int, ...], ...] = ()
 
     def times(self, weight: float) -> Nodes:
-        """The tree with its values multiplied."""
+        """Return the tree with its values multiplied by `weight`."""
         return replace(self, value=weight * self.value)
 
 
 class Paths:
-    """The ways to all leaves of some trees: for each leaf, what it asks of each feature.
+    """The paths to all leaves of some trees: for each leaf, a condition on each of its features.
 
-    The way to leaf l asks of feature ``feature[c]`` that its value be above ``low[c]`` and at
-    most ``high[c]`` (or be missing, if ``absent[c]``), for c from ``start[l]`` to
-    ``start[l + 1]``; ``share[c]`` of the training rows that were asked it met it. Where it was
-    asked by category, ``members[first[c]:first[c + 1]]`` says of 0, 1, 2, ... whether they do,
-    and ``outside[c]`` whether any other value does.
+    The conditions of leaf l are those from ``start[l]`` to ``start[l + 1]``. Condition c holds if
+    the value of feature ``feature[c]`` is above ``low[c]`` and at most ``high[c]``, or is missing,
+    if ``absent[c]``; ``share[c]`` of the training rows satisfy it. For splits by category,
+    ``members[first[c]:first[c + 1]]`` are flags of the categories 0, 1, 2, ... that satisfy it,
+    and ``outside[c]`` is the flag of all other values.
     """
 
     def __init__(self, trees: Sequence[tuple[Nodes, float]], *, use_cover: bool):
@@ -87,19 +87,19 @@ class Paths:
         self._beta = _beta(most)
 
     def expectation(self) -> float:
-        """Mean value over the training rows, as the shares tell it."""
+        """Return the mean value over the training rows, computed from the shares."""
         total = 0.0
         for leaf, value in enumerate(self.value.tolist()):
             total += value * float(np.prod(self.share[self.start[leaf] : self.start[leaf + 1]]))
         return total
 
     def values(self, X: Floats, Z: Floats | None, context: Context) -> Floats:
-        """Shapley's values of each row of X, absent features being drawn from the rows of Z.
+        """Return the Shapley values of each row of X, unknown features being drawn from rows of Z.
 
-        Without Z absent features follow the training rows. Time O(rows of X · rows of Z ·
-        leaves · depth²) at most, since most leaves are out of reach for most pairs of rows;
-        memory one byte for each row of Z and each thing asked. The answer does not depend on
-        the number of threads.
+        Without Z unknown features follow the training rows. Time O(rows of X · rows of Z ·
+        leaves · depth²) at most, since most leaves are unreachable for most pairs of rows;
+        memory one byte for each row of Z and each condition. The result does not depend on the
+        number of threads.
         """
         out = np.zeros(X.shape)
         asked = (
@@ -118,7 +118,7 @@ class Paths:
 
 @dataclass(frozen=True, eq=False)
 class _Ask:
-    """What the way to a leaf asks of one feature."""
+    """The condition of the path to a leaf on one feature."""
 
     low: float = -np.inf
     high: float = np.inf
@@ -128,14 +128,14 @@ class _Ask:
     members: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def below(self, threshold: float, *, left: bool, missing_left: bool) -> _Ask:
-        """After a split by threshold."""
+        """Return the condition after a split by threshold."""
         absent = self.absent and missing_left == left
         if left:
             return replace(self, high=min(self.high, threshold), absent=absent)
         return replace(self, low=max(self.low, threshold), absent=absent)
 
     def among(self, categories: tuple[int, ...], *, left: bool) -> _Ask:
-        """After a split by category: those named go left, all else goes right."""
+        """Return the condition after a split by category: those named go left, all others right."""
         size = max(self.members.size, max(categories) + 1)
         before = np.full(size, self.outside)
         before[: self.members.size] = self.members
@@ -150,7 +150,7 @@ class _Ask:
 
 
 def _ways(nodes: Nodes, *, use_cover: bool) -> list[tuple[int, dict[int, _Ask]]]:
-    """Each leaf with what the way to it asks, feature by feature."""
+    """Return each leaf with the conditions of its path, by feature."""
     found = []
     stack: list[tuple[int, dict[int, _Ask]]] = [(0, {})]
     while stack:
@@ -174,14 +174,14 @@ def _ways(nodes: Nodes, *, use_cover: bool) -> list[tuple[int, dict[int, _Ask]]]
 
 
 def _share(nodes: Nodes, node: int, child: int) -> float:
-    """Share of the training rows of a node that go on to a child; evenly if there were none."""
+    """Return the share of the training rows of a node that go to a child; ½ if it has none."""
     assert nodes.cover is not None
     total = float(nodes.cover[int(nodes.left[node])]) + float(nodes.cover[int(nodes.right[node])])
     return float(nodes.cover[child]) / total if total > 0 else 0.5
 
 
 def _quadrature(most: int) -> tuple[Floats, Floats]:
-    """Gauss's points and weights on [0, 1]: row m is exact for products of m - 1 factors."""
+    """Return Gauss-Legendre points and weights on [0, 1]: row m is exact up to degree m - 1."""
     points, weights = np.zeros((most + 1, (most + 1) // 2)), np.zeros((most + 1, (most + 1) // 2))
     for m in range(1, most + 1):
         size = (m + 1) // 2
@@ -191,7 +191,7 @@ def _quadrature(most: int) -> tuple[Floats, Floats]:
 
 
 def _beta(most: int) -> Floats:
-    """The integrals ∫₀¹ t^a (1 - t)^b dt = a! b! / (a + b + 1)!, for a + b below `most`."""
+    """Return the integrals ∫₀¹ t^a (1 - t)^b dt = a! b! / (a + b + 1)!, for a + b below `most`."""
     table = np.zeros((most + 1, most + 1))
     for a in range(most):
         for b in range(most - a):
@@ -204,7 +204,7 @@ def _beta(most: int) -> Floats:
 
 @njit(**INNER)
 def _meets(x: float, low: float, high: float, absent: bool, outside: bool, members: Flags) -> bool:
-    """Whether a value is one that the way to a leaf asks for."""
+    """Return whether a value satisfies a condition."""
     if np.isnan(x):
         return absent
     if not low < x <= high:
@@ -219,7 +219,7 @@ def _mark(
     x: Floats, feature: Integers, low: Floats, high: Floats, absent: Flags, outside: Flags,
     first: Integers, members: Flags, met: Flags,
 ) -> None:  # fmt: skip
-    """For everything that any way asks: whether a row meets it."""
+    """Evaluate all conditions on a row."""
     for c in range(feature.size):
         named = members[first[c] : first[c + 1]]
         met[c] = _meets(x[feature[c]], low[c], high[c], absent[c], outside[c], named)
@@ -230,7 +230,7 @@ def _mark_rows(
     begin: int, end: int, X: Floats, feature: Integers, low: Floats, high: Floats, absent: Flags,
     outside: Flags, first: Integers, members: Flags, met: Flags,
 ) -> None:  # fmt: skip
-    """The same for some rows."""
+    """Evaluate all conditions on a chunk of rows."""
     for row in range(begin, end):
         _mark(X[row], feature, low, high, absent, outside, first, members, met[row])
 
@@ -241,7 +241,7 @@ def _add_shapley(
     low: Floats, high: Floats, absent: Flags, outside: Flags, first: Integers, members: Flags,
     share: Floats, value: Floats, points: Floats, weights: Floats, beta: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Add the shares of all leaves for some rows, background row by background row."""
+    """Add the Shapley values of all leaves for a chunk of rows, by background row."""
     most = points.shape[0]
     one, zero, which = np.zeros(most), np.zeros(most), np.zeros(most, np.int64)
     before = np.zeros(most + 1)
@@ -252,7 +252,7 @@ def _add_shapley(
         _mark(X[row], feature, low, high, absent, outside, first, members, met)
         for other in range(rounds):
             for leaf in range(value.size):
-                # Collect the features that the row and the background do not meet alike.
+                # Collect the conditions on which the row and the background differ.
                 count: Integer = np.int64(0)  # a plain 0 would have its callees compiled twice
                 reachable = True
                 for c in range(start[leaf], start[leaf + 1]):
@@ -279,7 +279,7 @@ def _add_shapley(
 def _add_whole(
     row: int, count: int, one: Floats, which: Integers, scale: float, beta: Floats, out: Floats
 ) -> None:
-    """Add the shares of one leaf where each factor is t or 1 - t: the row's, the background's."""
+    """Add the values of one leaf where each factor is t (row) or 1 - t (background)."""
     ours = 0
     for j in range(count):
         ours += one[j] == 1.0
@@ -295,7 +295,7 @@ def _add_leaf(
     row: int, count: int, one: Floats, zero: Floats, which: Integers, before: Floats, scale: float,
     points: Floats, weights: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Add the shares of one leaf: products without one factor, from the left and the right."""
+    """Add the values of one leaf by quadrature; prefix and suffix products omit one factor."""
     for q in range((count + 1) // 2):
         t = points[count, q]
         before[0] = 1.0

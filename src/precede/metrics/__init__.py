@@ -1,4 +1,4 @@
-"""Ranking metrics: per query first, mean second, every convention stated.
+"""Ranking metrics, computed per query and averaged, with explicit conventions.
 
 A `Metric` is a value that prints and parses as itself, a `Policy` holds the conventions, an
 `Evaluation` carries both with the numbers. The formulas are in ``docs/metrics.md``.

@@ -1,7 +1,7 @@
-"""Ranking metrics: per query first, mean second, every convention stated.
+"""Evaluation of rankings: `Evaluator`, `evaluate`, and scorers for scikit-learn.
 
-An `Evaluation` carries the metrics and the `Policy` with the numbers. The formulas are in
-``docs/metrics.md``.
+Metrics are computed per query, then averaged. An `Evaluation` holds the numbers with the metrics
+and the `Policy` behind them. The formulas are in ``docs/metrics.md``.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from precede.metrics.registry import (
 )
 from precede.metrics.registry import metric as parsed
 
-_MOST_ALIKE = 0.9  # share of queries with nothing but relevant items from which users are warned
+_MOST_ALIKE = 0.9  # warn from this share of queries with relevant items only
 
 
 @dataclass(frozen=True)
@@ -199,9 +199,10 @@ class Evaluation:
 class Evaluator:
     """Grades and queries made ready once, to evaluate many vectors of scores.
 
-    What depends on the grades alone is computed here. A call of `evaluate` then costs O(n log n)
-    for n rows and O(n) memory; but ``precision_at_percent`` reads a query some ten times (at
-    most 200), and ``err`` with ``ties="average"`` takes O(m·min(m, k)) for m equal scores.
+    Sums that depend on the grades only are computed here. A call of `evaluate` then costs
+    O(n log n) for n rows and O(n) memory; but ``precision_at_percent`` reads a query some ten
+    times (at most 200), and ``err`` with ``ties="average"`` takes O(m·min(m, k)) for m equal
+    scores.
 
     Parameters
     ----------
@@ -387,7 +388,7 @@ class Evaluator:
             table[i] = np.divide(summed, total, out=np.full(total.size, np.nan), where=total > 0)
 
     def _make_plan(self) -> Floats:
-        """Return what the kernel is told of each metric, one row each."""
+        """Return the parameters of each metric for the kernel, one row each."""
         known = [each.definition for each in self.metrics]
         cuts = [min(each.k or 100, 2**53) for each in self.metrics]  # all positions: 100 %
         percents = [each.percent or each.k is None for each in self.metrics]
@@ -419,7 +420,7 @@ class Evaluator:
         return scale
 
     def _row_of(self, each: Metric) -> int:
-        """Return the row of the items that says which are relevant to a metric."""
+        """Return the row of the table of items that flags those relevant to a metric."""
         return (
             RELEVANT
             if each.relevant is None
@@ -429,7 +430,7 @@ class Evaluator:
     def _warn_of_relevance(self) -> None:
         """Warn of metrics that are the same for every order of nearly every query.
 
-        What counts are queries of several grades, whose items a greater `relevant` tells apart.
+        Only queries of several grades count: a greater `relevant` would separate their items.
         """
         names_of: dict[int, list[str]] = {}
         for each in self.metrics:
@@ -510,7 +511,7 @@ def precision_at_percent(
     pooled: bool = False,
     ties: str = "worst",
 ) -> float:
-    """Share in the right order among the `percent` % of pairs whose scores differ most.
+    """Return the share in the right order among the `percent` % of pairs whose scores differ most.
 
     Pairs join rows of one query and different grades. With ``pooled=True`` the pairs of all
     queries form one list, sorted by |h(x) − h(y)|, as in table 1 of Zheng et al. (2007): long
@@ -546,7 +547,7 @@ class ListedPairs:
 
     @property
     def size(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         return int(self.winner.size)
 
     def wrong(self, scores: Floats, ties: str) -> Floats:
@@ -558,7 +559,7 @@ class ListedPairs:
         return np.where(above == below, equal, above < below).astype(np.float64)
 
     def sums(self, values: Floats | None, queries: int) -> Floats:
-        """Sum weight·values over the pairs of every query; no values are ones."""
+        """Sum weight·values over the pairs of every query; values default to 1."""
         each = self.weight if values is None else self.weight * values
         return np.bincount(self.query, each, minlength=queries).astype(np.float64, copy=False)
 
@@ -585,7 +586,7 @@ def _make_items(grades: Floats, metrics: tuple[Metric, ...], policy: Policy) -> 
         items[row] = grades >= least
     if any(each.definition.code == DCG for each in metrics):
         items[GAIN] = _gains(grades, policy.gains)
-    top = max(policy.max_grade or 0.0, 0.0)  # grades of 0 or less satisfy nobody
+    top = max(policy.max_grade or 0.0, 0.0)  # grades of 0 or less have probability 0
     items[CHANCE] = np.exp2(np.maximum(grades, 0.0) - top) - np.exp2(-top)
     items[RELEVANT] = grades >= policy.relevant
     return items
@@ -605,7 +606,7 @@ def _count_pairs(rises: Integers, starts: Integers) -> Integers:
 
 
 def _thresholds(metrics: tuple[Metric, ...]) -> list[float]:
-    """Return the least relevant grades that metrics bring themselves, each once."""
+    """Return the distinct least relevant grades given by the metrics."""
     return sorted({each.relevant for each in metrics if each.relevant is not None})
 
 
@@ -627,7 +628,7 @@ def _mean(values: Floats, weights: Floats) -> float:
     return math.fsum((values * weights).tolist()) / math.fsum(weights.tolist())
 
 
-# -- Metrics as scikit-learn's tools call them ---------------------------------------------------
+# -- Scorers for scikit-learn --------------------------------------------------------------------
 
 
 class Scoring(Protocol):
@@ -638,7 +639,7 @@ class Scoring(Protocol):
 
 
 class Scorer:
-    """A metric as scikit-learn's tools call it; `make_scorer` makes one."""
+    """A metric with the interface of a scikit-learn scorer; see `make_scorer`."""
 
     def __init__(self, metric: Any, options: dict[str, Any]) -> None:
         from sklearn.utils.metadata_routing import MetadataRequest  # noqa: PLC0415  (slow)
@@ -667,10 +668,10 @@ class Scorer:
         return float(value) if greater else -float(value)
 
     def set_score_request(self, **requests: bool | str | None) -> Scorer:
-        """Say which of `qid` and `sample_weight` to ask for under metadata routing.
+        """Set which of `qid` and `sample_weight` to request under metadata routing.
 
-        As scikit-learn has it: True asks for it, False does not, None refuses it, and a text is
-        the name under which it is passed.
+        As in scikit-learn: True requests it, False does not, None refuses it, and a text is the
+        name under which it is passed.
         """
         for name, request in requests.items():
             if name not in ("qid", "sample_weight"):
@@ -680,7 +681,7 @@ class Scorer:
         return self
 
     def get_metadata_routing(self) -> Any:
-        """Return what is asked for, as a `MetadataRequest` of scikit-learn."""
+        """Return the `MetadataRequest` of scikit-learn."""
         return self._request
 
     def __repr__(self) -> str:

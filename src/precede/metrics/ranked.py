@@ -1,4 +1,4 @@
-"""Sums over ranked lists, of which metrics are made.
+"""Sums over ranked lists, from which metrics are computed.
 
 Each query is sorted once, and every kind of metric has a kernel that reads it off the sorted
 queries. Equal scores form *blocks*. Under ``ties="average"`` a block is read by the closed form
@@ -34,8 +34,8 @@ from precede.metrics.registry import (
 RANK, GAIN, CHANCE, RELEVANT, WEIGHT = range(5)
 CODE, K, IS_PERCENT, FILL, ROW = range(5)
 _LEAST = 5e-324  # the least gap between two different scores
-SHORT = 200  # up to so many items counting who stands above is faster than sorting
-FEW = 1 << 13  # fewer items are sorted in less time than it takes to compile or load a kernel
+SHORT = 200  # up to this size, counting the items above is faster than sorting
+FEW = 1 << 13  # below this size, NumPy sorts faster than a kernel is compiled or loaded
 
 
 class Ranked:
@@ -44,8 +44,8 @@ class Ranked:
     `blocks` holds the start of every block, then the number of items, and `block_start` the
     first block of every query, then the number of blocks:
         scores 9 7 7 7 4:  blocks 0 1 4 5 under ties="average", 0 1 2 3 4 5 otherwise.
-    Rows of the table of items and what several metrics read are computed when asked for. Items of
-    score −inf were not returned: lists end before them, and in pairs they are equals at the end.
+    Rows of the table of items and sums shared by several metrics are computed on demand. Items of
+    score −inf were not returned: lists end before them, and in pairs they are tied at the end.
     """
 
     def __init__(self, scores: Floats, starts: Integers, items: Floats, ties: int) -> None:
@@ -177,7 +177,7 @@ def right_shares(
 ) -> Floats:  # fmt: skip
     """Return the share in the right order among the widest percent of the pairs.
 
-    Of every query, which holds so many `pairs` of different ranks, or of all of them together.
+    Per query, with `pairs` pairs of different ranks each, or over all of them together.
     """
     groups = np.array([0, starts.size - 1]) if pooled else np.arange(starts.size)
     high, low = scores[starts[:-1]], scores[starts[1:] - 1]
@@ -213,7 +213,7 @@ def _cut_gaps(
     known: tuple[Floats, Integers, Integers, Integers], widest: Floats, pairs: Integers,
     wanted: Integers,
 ) -> tuple[Floats, Integers]:  # fmt: skip
-    """Two gaps between which the wanted pairs of every group are cut off, and their counts."""
+    """Return two gaps that bracket the cut-off of the wanted pairs of every group, and counts."""
     ends, counts = np.zeros(3), np.empty(known[1].size, np.intp)
     gaps, found = np.zeros((2, pairs.size)), np.zeros((2, pairs.size), np.int64)
     gaps[1], found[0] = widest, pairs
@@ -238,7 +238,7 @@ def _count_right(known: tuple[Floats, Integers, Integers, Integers], gaps: Float
 def _order_short(scores: Floats, starts: Integers, order: Integers) -> None:
     """Write the stable order of falling scores of queries of up to 200 items.
 
-    Counting who stands above is quick there: several at a time, if unsigned.
+    It counts the items above each item, a loop that vectorizes with unsigned integers.
     """
     for query in range(starts.size - 1):
         first, size = starts[query], np.uint64(starts[query + 1] - starts[query])
@@ -369,7 +369,7 @@ def _positives_above(
     relevant: Floats, blocks: Integers, block_start: Integers, starts: Integers, negatives: Floats,
     values: Floats,
 ) -> None:  # fmt: skip
-    """Write Σ of positives above each of the first (so many) negatives, the last in part."""
+    """Write Σ of positives above each of the first `negatives` negatives, the last fractionally."""
     for query in range(starts.size - 1):
         total, above, left = 0.0, 0.0, negatives[query]
         for block in range(block_start[query], block_start[query + 1]):
@@ -379,7 +379,7 @@ def _positives_above(
                 positive += relevant[i]
             negative = int(last - first - positive)
             for i in range(1, negative + 1):
-                # Of p positives tied with q negatives, p·i/(q+1) stand above the i-th on average.
+                # Of p positives tied with q negatives, p·i/(q+1) rank above the i-th on average.
                 total += min(max(left, 0.0), 1.0) * (above + positive * i / (negative + 1))
                 left -= 1.0
             above += positive
@@ -421,7 +421,7 @@ def _split_pairs(
 ) -> None:  # fmt: skip
     """Write Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse.
 
-    `tree` and `mass` are room for the ranks of a query: 0, 1, 2, ...
+    `tree` and `mass` are workspaces indexed by the ranks of a query: 0, 1, 2, ...
     """
     for query in range(starts.size - 1):
         rights[query], wrongs[query] = _split_query(
@@ -434,9 +434,9 @@ def _split_query(
     scores: Floats, ranks: Integers, weights: Floats, begin: int, end: int, gap: float,
     tree: Floats, mass: Floats,
 ) -> tuple[float, float]:  # fmt: skip
-    """Sums of `_split_pairs` of one query.
+    """Return the sums of `_split_pairs` of one query.
 
-    Items far enough above k only grow in number; a Fenwick tree holds their weights by rank.
+    The set of items far enough above k only grows; a Fenwick tree holds their weights by rank.
     """
     highest = 0
     for k in range(begin, end):
@@ -525,11 +525,11 @@ def _bracket_groups(
         ends[0], ends[1] = 0.0, gaps[1, g]  # low, high, middle
         bits[1] += 1
         while most > wanted and bits[1] - bits[0] > 1:
-            if turn % 3 == 0:  # where a straight line through both counts meets the wanted one
+            if turn % 3 == 0:  # secant step
                 ends[2] = ends[0] + (ends[1] - ends[0]) * ((most - wanted + 0.5) / (most - least))
             elif turn % 3 == 1:
                 ends[2] = ends[0] + (ends[1] - ends[0]) * 0.5
-            else:  # half of the numbers between: at most 64 such turns
+            else:  # bisection over floats: at most 64 steps
                 bits[2] = bits[0] + ((bits[1] - bits[0]) >> 1)
             bits[2] = fmin(fmax(bits[2], bits[0] + 1), bits[1] - 1)
             count = _count_apart(scores, ranks, starts, group, ends[2], counts)

@@ -1,4 +1,4 @@
-"""What metrics there are: a `Definition` for each name, and a `Metric` as it is written."""
+"""Definitions, names and conventions of metrics: `Definition`, `Metric` and `Policy`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from precede.judgments import (
     check_column,
 )
 
-# What `Ranked` computes: codes before AUC read positions, the others compare items.
+# Codes of `Ranked.measure`: those before AUC read positions, the others compare items.
 DCG, PRECISION, HITS, AP, RR, ERR = range(6)
 AUC, PARTIAL_AUC, TOP, RIGHT, WRONG, TAU, PERCENT, RHO = range(6, 14)
-# Metrics that ask which items are relevant; the first four read positions, and say nothing where
-# all items are.
+# Metrics that depend on which items are relevant; the first four read positions, and are constant
+# where all items are relevant.
 OF_POSITIONS = (PRECISION, HITS, AP, RR)
 OF_RELEVANCE = (*OF_POSITIONS, AUC, PARTIAL_AUC, TOP)
 # How a metric is written, {0} being its name.
@@ -29,7 +29,7 @@ _WHOLE, _CUT = "{0}, {0}@10 or {0}@5%", "{0}@10 or {0}@5%"
 
 @dataclass(frozen=True)
 class Definition:
-    """All that the package knows about a metric; `REGISTRY` holds one for each name.
+    """Definition of a metric; `REGISTRY` holds one for each name.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Definition:
     written : str
         How it is written, ``{0}`` being the name.
     most : float, optional
-        The greatest cut-off, of metrics whose cut-off is no number of positions.
+        The greatest cut-off, of metrics whose cut-off is not a number of positions.
     divisor : "ideal", "relevant", "one", "defined" or "tau"
         What the sum over a query is divided by: its value in the ideal order, the number of
         relevant items, 1, 1 where defined, or Kendall's √(comparable · all pairs).
@@ -177,7 +177,7 @@ def register_metric(
     uses: tuple[str, ...] = ("evaluate",),
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Definition:
-    """Add a metric of your own, known by name wherever metrics are named.
+    """Register a user-defined metric, which can then be used by name everywhere.
 
     That is `evaluate`, `precede.inference.compare`, ``eval_metric``, reports and the command
     line's functions; with a `default` it is in the lists named in `uses` (see `Definition`).
@@ -187,11 +187,11 @@ def register_metric(
     name : str
         Lower case, as in ``name`` or ``name@10``.
     function : callable
-        ``function(grades, depth)`` gives the value of a query from its grades, the top of the
+        ``function(grades, depth)`` returns the value of a query from its grades, the top of the
         list first, and the cut-off in positions (their number where there is none). Equal
         scores are put in order first, so that ``ties="average"`` is refused.
     needs : "relevant", "pair" or "nothing"
-        What a query must hold; the function is not asked about other queries.
+        What a query must hold; the function is not called for other queries.
     cut_off : bool
         Whether ``name@10`` and ``name@5%`` may be written.
     bounds : tuple of two numbers
@@ -240,7 +240,7 @@ def default_metrics(use: str = "evaluate") -> tuple[str, ...]:
 
 
 def list_metrics(classes: int) -> tuple[str, ...]:
-    """Return the metrics of a single list with so many different grades.
+    """Return the metrics of a single list with this number of grades.
 
     >>> list_metrics(2), list_metrics(3)
     (('auc', 'pair_error'), ('pair_error',))
@@ -312,7 +312,7 @@ class Metric:
 
     @property
     def definition(self) -> Definition:
-        """What `REGISTRY` holds about the metric."""
+        """Definition of the metric in `REGISTRY`."""
         return REGISTRY[self.name]
 
     @property
@@ -371,7 +371,7 @@ def with_relevant(names: Iterable[str | Metric], grade: float | None) -> list[st
 
 
 def _shortest(number: int | float) -> int | float:
-    """10.0 and 10 are one number and must print alike."""
+    """Format a number; 10.0 and 10 must print alike."""
     return int(number) if number == int(number) else float(number)
 
 
@@ -381,7 +381,7 @@ def check_grade(name: str, given: Any) -> None:
         raise ValueError(f"{name}={given!r} must be a finite number: give a grade")
 
 
-# -- The conventions that the value of a metric depends on, and those of other libraries ---------
+# -- Conventions that the value of a metric depends on, and those of other libraries --------------
 
 
 TIES, MAP_OVER = ("worst", "average", "order"), ("relevant", "reachable")
@@ -446,7 +446,7 @@ PRESETS = {
 
 
 def resolve(preset: str | None, options: dict[str, Any], largest: float) -> Policy:
-    """Return the policy asked for, with the maximum grade filled in."""
+    """Return the requested policy, with the maximum grade filled in."""
     if preset is not None and preset not in PRESETS:
         raise ValueError(f"unknown preset {preset!r}: use one of {', '.join(PRESETS)}")
     known = [each.name for each in fields(Policy)]

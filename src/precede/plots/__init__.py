@@ -1,8 +1,7 @@
-"""Figures, computed first and drawn second, by one engine for pages and for matplotlib.
+"""Figures, first computed, then drawn, as SVG for reports or onto matplotlib's axes.
 
 ``figures`` has the ``..._info`` functions, which compute, and the ``draw_...`` functions, which
-draw onto matplotlib's axes; ``drawing`` has the charts and their layers, which both these and
-reports are made of.
+draw onto matplotlib's axes; ``drawing`` has the charts and layers that they and reports share.
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
-"""One way to draw: a chart is a list of layers, which become SVG or go onto matplotlib's axes.
+"""Charts as lists of layers, drawn as SVG or onto matplotlib's axes.
 
-A `Chart` says what is drawn where. `Chart.svg` writes it without any library, colored by the style
-sheet of the page it stands in, so that one drawing serves light, dark and paper. `Chart.onto` draws
+`Chart.svg` needs no library; the style sheet of the page sets the colors, so that one drawing
+serves light mode, dark mode and print. `Chart.onto` draws
 the same layers onto matplotlib's axes, for the figures of `precede.plots` and `precede.top`. No
 other module uses matplotlib, which comes with ``pip install "precede[plots]"``.
 """
@@ -27,26 +27,26 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_ACROSS, _UP = slice(0, 2), slice(2, 4)  # of a rectangle
+_ACROSS, _UP = slice(0, 2), slice(2, 4)  # of the corners of a rectangle
 Numbers = Sequence[float] | Array
 Span = tuple[float, float]
 
 _WIDTH, _HEIGHT = 440.0, 270.0
-_LETTER = 7.6  # width of a letter, in the mean
+_LETTER = 7.6  # mean width of a letter
 _LINE = 17.0  # height of a line of text
 _INCHES = 0.08  # width of a letter on axes of matplotlib
 _MOST_LETTERS = int((0.45 * _WIDTH - 10.0) / _LETTER)  # of the name of a row, on one line
 _TICK_LETTERS = 24  # of a category or bin on an axis of matplotlib
 _ROW_LETTERS = 40  # of the name of a row, on one line beside axes of matplotlib
 _PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_\-./,;:])")  # where a part of a word begins
-_REFERENCE = -1  # series of lines that are no result: chance; -2: the best possible; -3: an axis
+_REFERENCE = -1  # series of reference lines: chance; -2: the best possible; -3: an axis
 
 
 # -- ticks -----------------------------------------------------------------------------------
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Round numbers from low to high, about so many.
+    """Return about `count` round numbers from low to high.
 
     >>> ticks(0.0, 1.0), ticks(3.0, 17.0, 4)
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [5.0, 10.0, 15.0])
@@ -62,9 +62,9 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def tick_labels(values: Numbers, *, percent: bool = False) -> list[str]:
-    """Labels that tell the ticks of one axis apart.
+    """Return distinct labels of the ticks of one axis.
 
-    Thousands are grouped, except in what can only be years; millions are counted.
+    Thousands are grouped, except in years; millions are abbreviated.
 
     >>> tick_labels([0.0, 5000.0, 10000.0]), tick_labels([1990.0, 2000.0, 2010.0])
     (['0', '5,000', '10,000'], ['1990', '2000', '2010'])
@@ -98,20 +98,20 @@ def _is_round(value: float, digits: int) -> bool:
 
 
 def _powers(low: float, high: float) -> list[float]:
-    """Powers of ten within two positive numbers, not more than seven."""
+    """Return at most seven powers of ten between two positive numbers."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     apart = max(1, math.ceil((last - first) / 6))
     return [10.0**k for k in range(first, last + 1, apart)] or [low]
 
 
 class Scale:
-    """Where values lie between two ends of the paper."""
+    """Map from values to positions on the paper."""
 
     def __init__(self, low: float, high: float, begin: float, end: float, *, log: bool = False):
         if not high > low:
             low, high = (low / 2, high * 2) if log else (low - 0.5, high + 0.5)
         self.low, self.high, self.begin, self.end, self.log = low, high, begin, end, log
-        # Halves, so that the width of the whole range of numbers is still a number.
+        # Halves, so that the width of the widest range does not overflow.
         self._half = self._of(high) / 2 - self._of(low) / 2
 
     def _of(self, value: float) -> float:
@@ -123,7 +123,7 @@ class Scale:
         return self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin)
 
     def ticks(self, count: int) -> list[float]:
-        """Round values within the scale."""
+        """Return round values within the scale."""
         return _powers(self.low, self.high) if self.log else ticks(self.low, self.high, count)
 
 
@@ -131,21 +131,21 @@ class Scale:
 
 
 class Layer(Protocol):
-    """A part of a chart: what it covers, and how it is drawn."""
+    """A part of a chart."""
 
     @property
     def name(self) -> str:
-        """What the legend says; nothing if it is not in the legend."""
+        """Name in the legend; empty if it is not in the legend."""
 
     @property
     def series(self) -> int:
-        """Number of the color; -1 is grey, -3 the color of text."""
+        """Index of the color; -1 is gray, -3 the color of text."""
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values that lie on the paper, of x and of y."""
+        """Return the values of x and of y that the axes must include."""
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes of matplotlib."""
@@ -168,11 +168,11 @@ class Line:
     depth: float | None = None
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         return self.x, self.y
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         at = [(f"{x(a):.1f}", f"{y(b):.1f}") for a, b in zip(self.x, self.y, strict=True)]
         points = [f"{a} {b}" for a, b in at]
         marks = "".join(f"M{point}h0" for point in points) if self.marked else ""
@@ -204,12 +204,12 @@ class Segments:
     depth: float | None = None
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         reach = [*self.low, *self.high]
         return (self.at, reach) if self.upright else (reach, self.at)
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         parts = []
         for at, low, high in zip(self.at, self.low, self.high, strict=True):
             if self.upright:
@@ -240,11 +240,11 @@ class Note:
     series: int = -3
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         return (self.x,), (self.y,)
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         at = x(self.x)
         room = {"start": _WIDTH - at, "middle": 2 * min(at, _WIDTH - at), "end": at}[self.anchor]
         down = -2 if self.above else 4
@@ -261,7 +261,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Band:
-    """What lies between two lines: an interval at every x, or the area below a line."""
+    """The area between two lines: an interval at every x, or the area below a line."""
 
     x: Numbers
     low: Numbers
@@ -271,11 +271,11 @@ class Band:
     gid: str = ""
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         return self.x, [*self.low, *self.high]
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         there = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.high, strict=True)]
         back = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.low, strict=True)]
         return f'<path class="area {_series(self.series)}" d="M{"L".join(there + back[::-1])}Z"/>'
@@ -288,20 +288,20 @@ class Band:
 
 @dataclass(frozen=True)
 class Foot:
-    """A histogram along the foot: how the data lie on the axis."""
+    """A histogram of the data along the foot of the chart."""
 
     edges: Numbers
     counts: Sequence[int] | Array
     name: str = ""
     series: int = _REFERENCE
-    room = 0.2  # of the height, which the other layers leave free
+    room = 0.2  # share of the height that the other layers leave free
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         return (), ()
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         most, foot = max([*self.counts, 1]), y.begin
         tall = 0.16 * abs(y.begin - y.end)
         parts = []
@@ -324,7 +324,7 @@ class Foot:
 
 @dataclass(frozen=True)
 class Dots:
-    """Points colored from low (0) to high (1); NaN is grey."""
+    """Points colored from low (0) to high (1); NaN is gray."""
 
     x: Numbers
     y: Numbers
@@ -334,14 +334,14 @@ class Dots:
     tones = 5
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         return self.x, ()
 
     def _tone(self, shade: float) -> str:
         return "n" if math.isnan(shade) else str(min(int(shade * self.tones), self.tones - 1))
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         paths: dict[str, list[str]] = {}
         for a, b, shade in zip(self.x, self.y, self.shade, strict=True):
             paths.setdefault(self._tone(shade), []).append(f"M{x(a):.1f} {y(b):.1f}h0")
@@ -367,12 +367,12 @@ class Ranges:
     series: int = 0
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         ends = [each for each in (*self.low, *self.high) if each is not None]
         return [*self.middle, *ends], ()
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         bars, dots = [], []
         for row, middle, low, high in zip(self.at, self.middle, self.low, self.high, strict=True):
             dots.append(f"M{x(middle):.1f} {y(row):.1f}h0")
@@ -406,13 +406,13 @@ class Blocks:
     series: int = 0
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         return [e for box in self.boxes for e in box[:2]], [
             e for box in self.boxes for e in box[2:]
         ]
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         parts = []
         for box, value, tip in zip(self.boxes, self.values, self.tips, strict=True):
             left, right, bottom, top = x(box[0]), x(box[1]), y(box[2]), y(box[3])
@@ -438,12 +438,11 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Cells:
-    """A function of two features: red cells raise, blue ones lower, those without a row are blank.
+    """A function of two features: red cells raise, blue ones lower the score; empty ones are blank.
 
-    ``values[a][b]`` and the rows ``counts[a][b]`` behind it are those of the bins a and b, whose
-    names are `labels`. Pointing at a cell of a page shows them. On axes of matplotlib they are the
-    ticks, and the number of rows is written into the cells where there are few; otherwise cells of
-    few rows are paler.
+    ``values[a][b]`` and the number of rows ``counts[a][b]`` belong to the bins a and b, whose names
+    are `labels`, shown by tooltips in pages. On axes of matplotlib they are the ticks, and the
+    number of rows is written into few cells; if there are many, cells of few rows are paler.
     """
 
     values: Array
@@ -455,11 +454,11 @@ class Cells:
     most_ticks = 12
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         return (0, len(self.labels[0])), (0, len(self.labels[1]))
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         most = float(np.abs(self.values).max(initial=0.0)) or 1.0
         boxes, shades, tips = [], [], []
         for (a, b), count in np.ndenumerate(self.counts):
@@ -495,7 +494,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Cross:
-    """One point apart from a line, such as the value for missing ones."""
+    """A separate point, such as the value for missing features."""
 
     x: float
     y: float
@@ -504,11 +503,11 @@ class Cross:
     gid: str = "missing"
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         return (self.x,), (self.y,)
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         a, b = x(self.x), y(self.y)
         path = f"M{a - 4:.1f} {b - 4:.1f}l8 8m0-8l-8 8"
         mark = f'<path class="cross {_series(self.series)}" d="{path}"/>'
@@ -529,11 +528,11 @@ class Rule:
     series: int = _REFERENCE
 
     def covers(self) -> tuple[Numbers, Numbers]:
-        """Values on the paper."""
+        """Return the values that the axes must include."""
         return ((self.at,), ()) if self.upright else ((), (self.at,))
 
     def svg(self, x: Scale, y: Scale) -> str:
-        """Elements of SVG."""
+        """Return SVG elements."""
         if not self.upright:
             return f'<path class="zero" d="M{x.begin:.1f} {y(self.at):.1f}H{x.end:.1f}"/>'
         at, near_end = x(self.at), x(self.at) > (x.begin + x.end) / 2
@@ -557,7 +556,7 @@ class Chart:
 
     Parameters
     ----------
-    title : what readers who do not see the chart are told
+    title : text alternative of the chart
     labels : of the axis of x and of y
     layers : drawn in this order
     x_limits, y_limits : ends of the axes; those of the layers otherwise
@@ -584,7 +583,7 @@ class Chart:
     framed: bool = True
 
     def svg(self) -> Markup:
-        """The chart as one element of SVG; nothing where there is nothing to draw."""
+        """Return the chart as an SVG element; empty where there is nothing to draw."""
         (x_low, x_high), (y_low, y_high) = self._limits()
         if x_low > x_high or y_low > y_high:
             return Markup("")
@@ -612,7 +611,7 @@ class Chart:
         return self.finish(ax)
 
     def finish(self, ax: Axes) -> Axes:
-        """Limits, rows and texts of axes that hold the layers."""
+        """Set limits, rows and texts of axes on which the layers were drawn."""
         if self.x_limits:
             ax.set_xlim(self.x_limits)
         if self.y_limits:
@@ -627,19 +626,19 @@ class Chart:
         return ax
 
     def rows_height(self) -> float:
-        """Height in inches of new axes on which the names of all rows have room."""
+        """Return the height in inches of new axes on which the names of all rows fit."""
         lines = max((len(_wrapped(name, _ROW_LETTERS)) for name in self.rows), default=1)
         return 1.2 + (0.03 + 0.22 * lines) * len(self.rows)
 
     def ticks_height(self) -> float:
-        """Height in inches that the names of categories take below the axes."""
+        """Return the height in inches of the names of categories below the axes."""
         names = [text for _, text in self.x_ticks]
         names += [text for layer in self.layers if isinstance(layer, Cells)
                   for text in layer.labels[0]]  # fmt: skip
         return 0.05 * min(max(map(len, names), default=0), _TICK_LETTERS)
 
     def _name_rows(self, ax: Axes) -> None:
-        """Name the rows on as many lines as have room, or else without the middle of the name."""
+        """Name the rows on as many lines as fit, or else without the middle of the name."""
         ax.set_yticks(range(len(self.rows)), list(self.rows))
         ax.set_ylim(len(self.rows) - 0.5, -0.5)
         width, height = _inches(ax)
@@ -651,7 +650,7 @@ class Chart:
         ax.set_yticklabels(names, fontsize=size, linespacing=1.0)
 
     def _write(self, ax: Axes) -> None:
-        """Labels, ticks, the legend and the heading on axes of matplotlib."""
+        """Write labels, ticks, the legend and the heading on axes of matplotlib."""
         room = [max(int(1.2 * inches / _INCHES), 12) for inches in _inches(ax)]
         across, up = (_fitted(*each, 3) for each in zip(self.labels, room, strict=True))
         ax.set(xlabel=across, ylabel=up)
@@ -662,7 +661,7 @@ class Chart:
             ax.set_title(self.heading, fontsize=10)
 
     def _name_ticks(self, ax: Axes, room: int) -> None:
-        """Ticks that are not round numbers; long names are slanted, so that none hides another."""
+        """Set ticks that are not round numbers; long names are slanted to avoid overlaps."""
         for ticked, labeled in ((self.x_ticks, ax.set_xticks), (self.y_ticks, ax.set_yticks)):
             texts = _abridged([text for _, text in ticked], _TICK_LETTERS)
             style: dict[str, Any] = {}
@@ -686,7 +685,7 @@ class Chart:
         return x, y
 
     def _row_height(self) -> float:
-        """Rows are as high as the lines of the longest name."""
+        """Return the height of a row, which fits the lines of the longest name."""
         return 21.0 + 12.0 * (max(len(_wrapped(name, _MOST_LETTERS)) for name in self.rows) - 1)
 
     def _y_marks(self, y: Scale) -> list[tuple[float, str]]:
@@ -720,7 +719,7 @@ class Chart:
         return "".join(parts)
 
     def _x_marks(self, x: Scale) -> list[tuple[float, str, str]]:
-        """Ticks of x that stay on the paper and do not touch each other; the ends come first."""
+        """Return ticks of x that fit on the paper without overlaps; the ends have priority."""
         if self.x_ticks:
             marks = list(self.x_ticks)
         else:
@@ -739,7 +738,7 @@ class Chart:
         return [mark for _, _, mark in kept]
 
     def _legend(self) -> tuple[str, float]:
-        """The names of the layers above the chart, on as many lines as they need; their height."""
+        """Return the legend above the chart, on as many lines as needed, and its height."""
         named = [(_stroke("line", layer), layer.name) for layer in self.layers
                  if layer.name and not isinstance(layer, Rule | Cross)]  # fmt: skip
         entries = list(dict.fromkeys([*named, *self.keys]))
@@ -763,7 +762,7 @@ class Chart:
 
 
 def side_by_side(charts: Sequence[Chart], columns: int = 3) -> Figure:
-    """Several charts in one figure, with one scale of y for all of them."""
+    """Draw several charts in one figure, with one scale of y for all of them."""
     columns = min(columns, len(charts))
     rows = -(-len(charts) // columns)
     size = (1 + 3 * columns, (2.6 + max(map(Chart.ticks_height, charts))) * rows)
@@ -782,9 +781,9 @@ def side_by_side(charts: Sequence[Chart], columns: int = 3) -> Figure:
 
 
 def _draw_layers(charts: Sequence[Chart], axes: Sequence[Axes]) -> None:
-    """Draw charts onto axes that are alone or share one scale of y.
+    """Draw charts onto one pair of axes, or onto several that share the scale of y.
 
-    The feet come last, when the scale is known, and make room once below all that is drawn.
+    Histograms at the foot come last, when the scale is known, and extend it below the rest.
     """
     feet = []
     for chart, ax in zip(charts, axes, strict=False):
@@ -801,12 +800,12 @@ def _draw_layers(charts: Sequence[Chart], axes: Sequence[Axes]) -> None:
 
 
 def new_axes(height: float = 4.0) -> Axes:
-    """Axes of a new figure, if the caller gave none."""
+    """Return the given axes, or those of a new figure."""
     return _pyplot().subplots(figsize=(7, height), layout="constrained")[1]
 
 
 def _pyplot() -> Any:
-    """matplotlib, which only those need who draw."""
+    """Import matplotlib, which is only needed to draw."""
     if find_spec("matplotlib") is None:
         raise ImportError("figures need matplotlib; pip install 'precede[plots]'")
     return import_module("matplotlib.pyplot")
@@ -834,7 +833,7 @@ def _series(series: int) -> str:
 
 
 def _stroke(kind: str, layer: Layer) -> str:
-    """Attributes of SVG that color a line: its class, and how light it is."""
+    """Return the SVG attributes that color a line: its class and lightness."""
     depth = getattr(layer, "depth", None)
     pale = "" if depth is None else f' stroke-opacity="{0.3 + 0.7 * depth:.2f}"'
     return f'class="{kind} {_series(layer.series)}"{pale}'
@@ -845,21 +844,21 @@ def _color(series: int) -> str:
 
 
 def _tint(layer: Line | Segments) -> Any:
-    """The color in matplotlib: that of the series, or one between light and dark."""
+    """Return the color in matplotlib: that of the series, or one between light and dark."""
     if layer.depth is None:
         return _color(layer.series)
     return import_module("matplotlib").colormaps["viridis_r"](0.15 + 0.8 * layer.depth)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", most: int = 80) -> str:
-    """A text; one that is too long is cut, and shown whole to those who point at it."""
+    """Return an SVG text; a long one is cut, with the whole text as tooltip."""
     short = _cut(text, most)
     whole = "" if short == text else f"<title>{escape(text)}</title>"
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(short)}{whole}</text>'
 
 
 def _wrapped(text: str, most: int) -> list[str]:
-    """A text on up to four lines, parted at spaces, or else inside words where parts of them begin.
+    """Wrap a text to up to four lines, at spaces, or else where parts of words begin.
 
     >>> _wrapped("documents in a query above 24", 20)
     ['documents in a query', 'above 24']
@@ -877,7 +876,7 @@ def _wrapped(text: str, most: int) -> list[str]:
 
 
 def _fitted(text: str, most: int, lines: int) -> str:
-    r"""A text on several lines; one that is too long for them loses its middle.
+    r"""Wrap a text to several lines; a longer one loses its middle.
 
     >>> _fitted("NumberOfTime60-89DaysPastDueNotWorse", 20, 1)
     'NumberOfTi…eNotWorse'
@@ -893,7 +892,7 @@ def _fitted(text: str, most: int, lines: int) -> str:
 
 
 def _without_middle(text: str, most: int) -> str:
-    """A text of at most so many letters; both its ends, by which names differ, stay.
+    """Shorten a text by cutting its middle: names differ at their ends.
 
     >>> _without_middle("sales_of_the_last_12_months", 15)
     'sales_o…_months'
@@ -907,7 +906,7 @@ def _without_middle(text: str, most: int) -> str:
 def _abridged(
     texts: Sequence[str], most: int, fit: Callable[[str, int], str] = _without_middle
 ) -> list[str]:
-    """Texts as `fit` shortens them; those that would look alike lose what they share instead.
+    """Shorten texts so that they stay distinct: equal results lose their common parts instead.
 
     >>> _abridged(["loan of 10 years, monthly", "loan of 20 years, monthly", "lease"], 12)
     ['…n of 10 ye…', '…n of 20 ye…', 'lease']
@@ -921,10 +920,10 @@ def _abridged(
 
 
 def _apart(texts: Sequence[str], most: int, fit: Callable[[str, int], str]) -> dict[str, str]:
-    """Different texts without some of what they share, or else numbered."""
+    """Return distinct texts without some of their common parts, or else numbered."""
     head = _shared(texts)
     tail = _shared([text[head:][::-1] for text in texts])
-    room = max(most - 2 - max(len(text) - head - tail for text in texts), 0)  # for what they share
+    room = max(most - 2 - max(len(text) - head - tail for text in texts), 0)  # for the common parts
     before, after = max(head - (room + 1) // 2, 0), max(tail - room // 2, 0)
     ends = "…" * (before > 0), "…" * (after > 0)
     found = {
@@ -936,12 +935,12 @@ def _apart(texts: Sequence[str], most: int, fit: Callable[[str, int], str]) -> d
 
 
 def _shared(texts: Sequence[str]) -> int:
-    """Number of letters with which all texts begin."""
+    """Return the length of the common prefix of all texts."""
     return sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, zip(*texts, strict=False)))
 
 
 def _inches(ax: Axes) -> tuple[float, float]:
-    """Width and height of axes, before the layout has moved them."""
+    """Return width and height of axes in inches, before layout."""
     dots = ax.figure.dpi
     return ax.bbox.width / dots, ax.bbox.height / dots
 

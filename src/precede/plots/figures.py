@@ -1,7 +1,7 @@
-"""Figures: what is drawn is a result object computed before; drawing adds nothing to it.
+"""Figures of fitted models and rankings.
 
-``..._info`` functions compute, ``draw_...`` functions draw. The latter take and return a
-matplotlib Axes, which comes with ``pip install "precede[plots]"``.
+``..._info`` functions compute a result, ``draw_...`` functions draw it. The latter take and return
+a matplotlib Axes, which comes with ``pip install "precede[plots]"``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Info:
     """A result to be drawn: a frozen dataclass that turns into plain data."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists and numbers."""
+        """Return plain lists and numbers."""
         return plain({each.name: getattr(self, each.name) for each in fields(self)})  # type: ignore[arg-type]
 
 
@@ -63,7 +63,7 @@ class _Info:
 
 @dataclass(frozen=True, eq=False)
 class ShapeInfo(_Info):
-    """A shape function over the range of the data, and how the data lie there.
+    """A shape function over the range of the data, and a histogram of the data.
 
     `x` and `y` are the corners of the line, jumps being two corners of the same x; `y` counts
     from the mean over the data, if there are any (`offset` was taken off). `edges` and
@@ -112,11 +112,11 @@ def shape_info(
         raise ValueError(f"within={within!r} is out of range; use more than 0, up to 1")
     shape: ShapeFunction = model.shape_function(feature)
     named = model.categories_.get(shape.name, ())
-    if model.categories_ and hasattr(X, "columns"):  # texts become the numbers of the fit
+    if model.categories_ and hasattr(X, "columns"):  # texts become the codes of the fit
         X = model._validated(X, reset=False)
     column = _column(X, shape.feature)
     present = column[~np.isnan(column)]
-    # The width of what is shown may be more than the largest number; a quarter of it is not.
+    # The width of the range may overflow; a quarter of it does not.
     seen = present if present.size else shape.breakpoints
     unit = 4.0 if np.abs(seen).max(initial=0.0) > LARGE else 1.0
     low, high = _shown(present / unit, shape.breakpoints / unit, within, LARGEST / unit)
@@ -142,7 +142,7 @@ def shape_info(
 
 
 def _shown(present: Floats, breakpoints: Floats, within: float, most: float) -> tuple[float, float]:
-    """Least and largest value to show, within -most and most."""
+    """Return the least and largest value to show, within -most and most."""
     if present.size:
         low, high = np.quantile(present, [(1 - within) / 2, (1 + within) / 2])
     elif breakpoints.size:
@@ -157,13 +157,13 @@ def _shown(present: Floats, breakpoints: Floats, within: float, most: float) -> 
 
 
 def _mean(values: Floats) -> float:
-    """Mean, also where the sum is more than the largest number."""
+    """Return the mean, without overflow of the sum."""
     scale = 2.0 ** int(values.size).bit_length()
     return scale * float(np.mean(values / scale))
 
 
 def _column(X: Any, feature: int) -> Floats:
-    """One column of an array, a sparse matrix, a data frame or nothing."""
+    """Return one column of an array, a sparse matrix or a data frame; empty without data."""
     if X is None:
         return np.zeros(0)
     if scipy.sparse.issparse(X):
@@ -172,7 +172,7 @@ def _column(X: Any, feature: int) -> Floats:
 
 
 def _corners(shape: ShapeFunction, low: float, high: float) -> tuple[Floats, Floats]:
-    """Corners of the line from low to high; just right of a breakpoint is the next piece."""
+    """Return the corners of the line from low to high; breakpoints belong to the left piece."""
     inner = shape.breakpoints[(shape.breakpoints > low) & (shape.breakpoints < high)]
     left, right = np.concatenate([[low], inner]), np.concatenate([inner, [high]])
     middle = left / 2 + right / 2
@@ -344,7 +344,7 @@ class LearningInfo(_Info):
 def learning_info(model: BaseRanker, columns: Sequence[str] | None = None) -> LearningInfo:
     """Read learning curves from the history of a fitted model.
 
-    Without `columns`: what was evaluated on `eval_set`, or the risk if nothing was.
+    Without `columns`: the metrics evaluated on `eval_set`, or the risk if there are none.
 
     >>> from precede import RankBoost
     >>> model = RankBoost(n_estimators=2, step="bound").fit([[0.0], [1], [2]], [0, 1, 0])
@@ -410,7 +410,7 @@ def margin_info(
 
 
 def _largest(distribution: MarginDistribution) -> float:
-    """The largest margin, by halving: where the share of margins up to it reaches 1."""
+    """Return the largest margin, by bisection for the point where the share reaches 1."""
     low, reach = distribution.minimum, max(abs(distribution.minimum), 1e-3)
     while distribution.at(low + reach) < 1:
         reach *= 2
@@ -511,7 +511,7 @@ class CalibrationInfo(_Info):
 
 
 def calibration_info(y: ArrayLike, probability: ArrayLike, *, groups: int = 10) -> CalibrationInfo:
-    """Compare the probabilities of a two-class model with what happened.
+    """Compare the probabilities of a two-class model with the observed classes.
 
     Rows are sorted by probability and cut into groups of about equal size; rows of equal
     probability stay together. `y` holds two classes, of which the greater is the positive
@@ -545,7 +545,7 @@ def calibration_info(y: ArrayLike, probability: ArrayLike, *, groups: int = 10) 
 
 
 def _wilson(share: Floats, count: Array) -> tuple[Floats, Floats]:
-    """Wilson's interval of a share at 95 %."""
+    """Return Wilson's interval of a share at 95 %."""
     z = 1.959963984540054
     middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     reach = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
@@ -610,7 +610,7 @@ def draw_critical_difference(comparison: RankComparison, ax: Axes | None = None)
 
 
 def _rank_axis(last: int) -> list[Layer]:
-    """Ranks from 1 to the last, on a line at the height 0."""
+    """Return the layers of an axis of ranks from 1 to the last, at height 0."""
     at = range(1, last + 1)
     line = Segments([0], [1], [last], upright=False, series=-3)
     ticks = Segments(at, [0] * last, [0.15] * last, series=-3)
@@ -618,7 +618,7 @@ def _rank_axis(last: int) -> list[Layer]:
 
 
 def _rank_names(names: Sequence[str], ranks: Sequence[float] | Array, depth: float) -> list[Layer]:
-    """Names with their ranks, the better half to the left, and lines from them to the axis."""
+    """Return layers of names with ranks, the better half on the left, and lines to the axis."""
     last, half = len(names), (len(names) + 1) // 2
     rows = [-depth - 0.7 * (k if k < half else last - 1 - k) for k in range(last)]
     edges = [1 - 0.25 if k < half else last + 0.25 for k in range(last)]

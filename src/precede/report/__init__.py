@@ -1,1 +1,1 @@
-"""One page that says what a model is, how good it is and where it errs."""
+"""Reports on fitted models: quality, comparisons, errors, features, data and parameters."""

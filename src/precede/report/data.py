@@ -1,4 +1,4 @@
-"""What the data are, and how the model was made."""
+"""Facts about the data of a report, the fit, and the overlap with the training rows."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from precede.report.quality import measured, quality_facts
 from precede.report.subject import Subject, dense, named_models, plain_value
 from precede.report.wording import Words, plural
 
-_MOST_NAMES = 10  # shown of a long list; its length is told
+_MOST_NAMES = 10  # entries shown of a long list, besides its length
 _MOST_GRADES = 12
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 def data_facts(subject: Subject, words: Words) -> dict[str, Any]:
-    """Rows, features, queries, grades, pairs, missing values, and what looks wrong."""
+    """Return counts of rows, features, queries, grades, pairs and missing values, with warnings."""
     judgments = subject.judgments
     X = np.zeros((subject.scores.size, 0)) if subject.X is None else subject.X
     missing, constant = _columns(X)
@@ -54,7 +54,7 @@ def data_facts(subject: Subject, words: Words) -> dict[str, Any]:
 
 
 def _columns(X: Any) -> tuple[Integers, Flags]:
-    """How many values of each column are missing, and whether it has one value throughout."""
+    """Return the number of missing values of each column, and whether it is constant."""
     rows, features = X.shape
     if not scipy.sparse.issparse(X):
         missing = np.isnan(X).sum(axis=0)
@@ -83,7 +83,7 @@ def _queries(subject: Subject) -> dict[str, Any] | None:
 
 
 def _grades(subject: Subject) -> dict[str, Any] | None:
-    """How many rows each grade has, or where grades lie if there are many of them."""
+    """Return the number of rows of each grade, or quantiles if there are many grades."""
     grade = subject.judgments.grade
     if grade is None:
         return None
@@ -106,7 +106,7 @@ def _grades(subject: Subject) -> dict[str, Any] | None:
 def _warnings(
     subject: Subject, missing: Integers, constant: Flags, words: Words
 ) -> list[dict[str, Any]]:
-    """What a reader should know before the numbers; each with its count and some names."""
+    """Return warnings about the data, each with a count and some examples."""
     judgments, rows = subject.judgments, subject.scores.size
     names = np.array(subject.names, object)
     found = [
@@ -152,7 +152,7 @@ def _without_pair(subject: Subject) -> list[Any]:
 
 
 def version_facts() -> dict[str, str]:
-    """What made the report."""
+    """Return the versions of the libraries that made the report."""
     import precede  # noqa: PLC0415  (the version, once the package is complete)
 
     versions = {"precede": precede.__version__, "python": platform.python_version()}
@@ -160,7 +160,7 @@ def version_facts() -> dict[str, str]:
 
 
 def making_facts(model: BaseRanker) -> dict[str, Any]:
-    """Parameters, seed and how the fit ended."""
+    """Return parameters, seed, rounds and the reason why the fit stopped."""
     parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
     used = int(np.count_nonzero(model.feature_importances_))
     return {
@@ -180,7 +180,7 @@ def making_facts(model: BaseRanker) -> dict[str, Any]:
 
 
 def _edit(edit: dict[str, Any]) -> dict[str, Any]:
-    """A change made by hand: what was done to which term, and what it cost."""
+    """Return a manual edit of a term, with the scores before and after it."""
     known = ("term", "edit", "rows", "score_before", "score_after")
     rest = [f"{name} {_plain(value)}" for name, value in edit.items() if name not in known]
     return {
@@ -192,7 +192,7 @@ def _edit(edit: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter for JSON; where objects live in memory is nobody's business."""
+    """Return a parameter for JSON, without memory addresses in its repr."""
     if isinstance(value, Judgments):
         return repr(value)
     if value is None or isinstance(value, bool | int | float | str | np.generic):
@@ -204,7 +204,7 @@ def _plain(value: Any) -> Any:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
-# -- The rows of the fit next to those that were held out: how much better the model is there ----
+# -- Training rows compared with held-out rows ---------------------------------------------------
 
 
 def training_subject(train: Any, models: Any, relevant: float | None = None) -> Subject | None:
@@ -223,7 +223,7 @@ def training_subject(train: Any, models: Any, relevant: float | None = None) -> 
 def training_facts(
     held_out: Subject, train: Subject | None, metrics: Sequence[str] | None, level: float
 ) -> dict[str, Any] | None:
-    """Metrics on the training rows, and what these share with the rows of the report."""
+    """Return metrics on the training rows, and the queries and rows shared with the report."""
     if train is None:
         return None
     models = []
@@ -247,7 +247,7 @@ def _shared_queries(one: Subject, other: Subject) -> int:
 
 
 def _shared_rows(one: Any, other: Any) -> int:
-    """Rows of one table whose features are those of a row of the other."""
+    """Count the rows of one table whose features equal those of a row of the other."""
     tables = [np.ascontiguousarray(dense(X)) + 0.0 for X in (one, other)]  # -0.0 is 0.0
     known = {row.tobytes() for row in tables[1]}
     return sum(row.tobytes() in known for row in tables[0])

@@ -1,4 +1,4 @@
-"""The report as Markdown: the same facts, in tables."""
+"""Markdown renderer of a report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_QUERIES = 20
 
 
 def to_markdown(facts: dict[str, Any]) -> str:
-    """Lay out the facts of a report."""
+    """Render the facts of a report as Markdown."""
     words = facts["words"]
     parts = [f"# {_safe(facts['title'])}", *([_safe(facts["date"])] if facts["date"] else [])]
     parts += [_safe(each) for each in facts["summary"]["sentences"]]
@@ -164,7 +164,7 @@ def _queries(queries: dict[str, Any] | None, words: dict[str, str]) -> list[str]
 
 
 def _standing(document: dict[str, Any], facts: dict[str, Any]) -> str:
-    """A row by its name, with its grade or class where it has one."""
+    """Describe a row by its name and its grade or class, if any."""
     grade, found, words = document["grade"], facts["list"], facts["words"]
     name = _safe(document["document"])
     if grade is None:
@@ -301,7 +301,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _safe(text: Any) -> str:
-    """Text that Markdown shows as it is.
+    """Escape text for Markdown.
 
     >>> _safe("<i>")
     '&lt;i&gt;'

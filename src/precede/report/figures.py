@@ -1,4 +1,4 @@
-"""The charts of a report, made of its facts."""
+"""Charts of a report, drawn from its facts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_RANGES = 12
 
 
 def figures_of(facts: dict[str, Any]) -> dict[str, Any]:
-    """Every chart as SVG, by name; nothing where there is nothing to draw."""
+    """Return every chart as SVG, by name; an empty text where there is nothing to draw."""
     features, learning, margins = facts["features"], facts["learning"], facts["margins"]
     found, first, words = facts["list"], facts["first"], facts["words"]
     return {
@@ -49,7 +49,7 @@ def figures_of(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _main(facts: dict[str, Any]) -> Markup:
-    """The one chart of the first screen: the top of queries or of a list, or else the pairs."""
+    """Return the chart of the first screen: the top of queries or of a list, or else the pairs."""
     words = facts["words"]
     if facts["first"]:
         return _first_chart(facts["first"], words)
@@ -57,7 +57,7 @@ def _main(facts: dict[str, Any]) -> Markup:
 
 
 def _in_order(models: list[dict[str, Any]]) -> Markup:
-    """Share of the pairs in order, by model, with its interval; chance is a half."""
+    """Draw the share of the pairs in order, by model, with its interval; chance is a half."""
     rows = [(model["name"], row) for model in models for row in model["quality"]["metrics"]
             if row["metric"] == "pairs_in_order"]  # fmt: skip
     if not rows:
@@ -70,7 +70,7 @@ def _in_order(models: list[dict[str, Any]]) -> Markup:
 
 
 def _first_chart(first: dict[str, Any], words: dict[str, str]) -> Markup:
-    """Mean grade of the first k rows: the models, the best order and chance."""
+    """Draw the mean grade of the first k rows: the models, the best order and chance."""
     at = first["ranks"]
     layers: list[Layer] = []
     if None not in first["low"]:
@@ -86,7 +86,7 @@ def _first_chart(first: dict[str, Any], words: dict[str, str]) -> Markup:
 
 
 def _gains(found: dict[str, Any], words: dict[str, str]) -> Markup:
-    """Share of the rarer class found in the first, or the last, part of the list."""
+    """Draw the share of the rarer class found in the first, or the last, part of the list."""
     gains, share = found["gains"], found["share"]
     rare = 1 - share if found["below"] else share
     layers: list[Layer] = [
@@ -111,7 +111,7 @@ def _lines(found: dict[str, Any]) -> list[Line]:
 
 
 def _shares(first: dict[str, Any], words: dict[str, str]) -> Markup:
-    """Stacked shares of the grades at each rank, the best grade darkest and lowest."""
+    """Draw stacked shares of the grades at each rank, the best grade darkest and lowest."""
     ranks = first["shares"]
     grades = list(ranks[0]["shares"])[::-1]
     boxes, values, tips = [], [], []
@@ -135,7 +135,7 @@ def _shares(first: dict[str, Any], words: dict[str, str]) -> Markup:
 
 
 def _shade(number: int, count: int) -> float:
-    """Opacity of a grade: the best is full, the worst pale."""
+    """Return the opacity of a grade: the best is opaque, the worst pale."""
     return 1.0 if count < 2 else 0.12 + 0.88 * (1 - number / (count - 1)) ** 1.3
 
 
@@ -163,7 +163,7 @@ def _list_charts(found: dict[str, Any], words: dict[str, str]) -> dict[str, Any]
 
 
 def _strip(found: dict[str, Any]) -> Markup:
-    """The top of the list from left to right: a box for each positive."""
+    """Draw the top of the list from left to right: a box for each positive."""
     boxes = [(rank - 0.5, rank + 0.5, 0.0, 1.0) for rank in found["positives"]]
     if not boxes:
         return Markup("")
@@ -183,7 +183,7 @@ def _calibration(found: dict[str, Any], good: str) -> Markup:
 
 
 def _compared(compared: dict[str, Any]) -> Markup:
-    """Differences of the main metric with their intervals."""
+    """Draw the differences of the main metric with their intervals."""
     rows = [row for row in compared["rows"] if row["differences"][0]["difference"] is not None]
     if not rows:
         return Markup("")
@@ -196,7 +196,7 @@ def _compared(compared: dict[str, Any]) -> Markup:
 
 
 def _ranges(name: str, rows: list[tuple[Any, Any, Any]]) -> Ranges:
-    """Differences of a metric with their intervals; of percentages, in points."""
+    """Return a layer of differences with their intervals; of percentages, in points."""
     scale = 100.0 if is_share(name) else 1.0
     ends = [[None if end is None else scale * end for end in row[1:]] for row in rows]
     middle = [scale * row[0] for row in rows]
@@ -208,7 +208,7 @@ def _in_points(text: str, name: str) -> str:
 
 
 def _slices(slices: dict[str, Any]) -> Markup:
-    """The slices that differ most from the rest, the least p value first."""
+    """Draw the slices that differ most from the rest, the least p value first."""
     rows = sorted(slices["rows"], key=lambda row: row["p_value"])[:_MOST_RANGES]
     rows.sort(key=lambda row: row["difference"])
     ends = [(r["difference"], r["difference_low"], r["difference_high"]) for r in rows]
@@ -232,7 +232,7 @@ def _margins(found: dict[str, Any]) -> Markup:
 
 
 def _curve(row: dict[str, Any]) -> Markup:
-    """A shape function or an accumulated local effect over the data."""
+    """Draw a shape function or an accumulated local effect over the data."""
     curve = row["curve"]
     if curve is None:
         return Markup("")
@@ -251,7 +251,7 @@ def _curve(row: dict[str, Any]) -> Markup:
 
 
 def _pair(pair: dict[str, Any]) -> Markup:
-    """A cell for each pair of bins; cells without a row are left out."""
+    """Draw a cell for each pair of bins; cells without a row are left out."""
     labels, (one, other) = pair["labels"], pair["features"]
     cells = Cells(np.array(pair["values"]), np.array(pair["counts"]), labels)
     return Chart(
@@ -262,7 +262,7 @@ def _pair(pair: dict[str, Any]) -> Markup:
 
 
 def _bin_ticks(labels: list[str], most: int) -> list[tuple[float, str]]:
-    """Names of some bins, evenly spaced."""
+    """Return the names of some bins, evenly spaced."""
     if len(labels) <= most:
         return [(k + 0.5, name) for k, name in enumerate(labels)]
     which = np.unique(np.round(np.linspace(0, len(labels) - 1, most)).astype(int)).tolist()
@@ -270,7 +270,7 @@ def _bin_ticks(labels: list[str], most: int) -> list[tuple[float, str]]:
 
 
 def _swarm(swarm: dict[str, Any]) -> Markup:
-    """Shapley's values as swarms of points, a row for each feature, colored by its value."""
+    """Draw Shapley values as swarms of points, a row for each feature, colored by its value."""
     x: list[float] = []
     y: list[float] = []
     shade: list[float] = []
@@ -287,7 +287,7 @@ def _swarm(swarm: dict[str, Any]) -> Markup:
 
 
 def _shifts(values: list[float], width: float) -> list[float]:
-    """How far points move from the middle of their row so that they do not cover each other."""
+    """Return the offsets from the middle of the row that keep points from overlapping."""
     held: dict[int, int] = {}
     shifts = []
     for value in values:

@@ -1,4 +1,4 @@
-"""What is inside the model: margins and certificates, features, how it was learned."""
+"""Facts about the model: margins, certificates, feature effects and the learning curve."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _MOST_ROUNDS = 250
 _BARS = 30  # of the histogram under a shape function
 _MOST_CHARTS = 4
 _MOST_PAIRS = 10
-# Columns of a history that are told elsewhere, differ from run to run or say little in a figure.
+# Columns of a history shown elsewhere, different from run to run, or uninformative in a figure.
 _NOT_DRAWN = {
     "active", "best_edge", "e1", "feature", "log_risk", "norm", "parts", "perfect",
     "progress_condition", "weak_rankers", "round", "seconds", "smoothed",
 }  # fmt: skip
-# Columns that are read together.
+# Columns drawn in one chart.
 _CHART_OF = {"lower": "margin", "upper": "margin", "smooth_margin": "margin", "bound": "risk"}
 
 
@@ -37,7 +37,7 @@ _CHART_OF = {"lower": "margin", "upper": "margin", "smooth_margin": "margin", "b
 
 
 def margin_facts(subject: Subject) -> dict[str, Any] | None:
-    """Margins of the crucial pairs of these data, and what the model certifies."""
+    """Return the margins of the crucial pairs of these data, and the certificates of the model."""
     model = subject.first.model
     if model is None:
         return None
@@ -61,7 +61,7 @@ def margin_facts(subject: Subject) -> dict[str, Any] | None:
 
 
 def _certificate(model: BaseRanker) -> list[dict[str, Any]]:
-    """What the fit proved or measured about itself, on the rows it was fitted on."""
+    """Return the guarantees of the fit, which refer to its training rows."""
     facts = []
     interval = getattr(model, "margin_interval_", None)
     if interval is not None:
@@ -84,11 +84,11 @@ def _certificate(model: BaseRanker) -> list[dict[str, Any]]:
 
 
 def feature_facts(subject: Subject, most: int, level: float) -> dict[str, Any] | None:
-    """Importances, and what each feature does to the score.
+    """Return the importance of each feature and its effect on the score.
 
-    For models that are sums of functions of one feature, these functions, with bands where the
-    model has standard errors; for others, such as trees, accumulated local effects and the
-    strongest pairs. None if no candidate is a model.
+    The effects are the shape functions of an additive model, with bands where it has standard
+    errors; for other models, such as trees, accumulated local effects and the strongest pairs.
+    None if no candidate is a model.
     """
     model = subject.model
     if model is None:
@@ -126,7 +126,7 @@ def _is_additive(model: BaseRanker, features: list[int]) -> bool:
 
 
 def _pairs(model: BaseRanker) -> list[dict[str, Any]]:
-    """The most important functions of two features of a glass-box model, cell by cell."""
+    """Return the most important functions of two features of a glass-box model, cell by cell."""
     terms = [term for term in getattr(model, "terms_", []) if len(term.features) == 2]
     facts = []
     for term in terms[:_MOST_PAIRS]:
@@ -145,7 +145,7 @@ def _pairs(model: BaseRanker) -> list[dict[str, Any]]:
 
 
 def _shape(model: BaseRanker, feature: int, X: Any, level: float) -> dict[str, Any] | None:
-    """The line and the data below it; None where the numbers are too large for a figure."""
+    """Return the curve and a histogram of the data; None if the numbers are too large to draw."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             info = shape_info(model, feature, X, bins=_BARS)
@@ -177,7 +177,7 @@ def _shape(model: BaseRanker, feature: int, X: Any, level: float) -> dict[str, A
 
 
 def learning_facts(subject: Subject) -> dict[str, Any] | None:
-    """Columns of the history: the risk, what was evaluated, and what the algorithm records."""
+    """Return columns of the history: evaluated metrics, the risk, and those of the algorithm."""
     model = subject.model
     if model is None or not len(model.history_):
         return None
@@ -196,7 +196,7 @@ def learning_facts(subject: Subject) -> dict[str, Any] | None:
         charts.setdefault(title, {})[line] = [
             plain_value(value) for value in values[which].tolist()
         ]
-    # What was evaluated first, then the risk, then the rest; otherwise as in the history.
+    # Evaluated metrics first, then the risk, then the rest in the order of the history.
     last = {"risk": 1, "edge": 3, "step": 4}
     shown = sorted(charts, key=lambda title: 0 if title in monitored_charts else last.get(title, 2))
     return {
@@ -210,7 +210,7 @@ def learning_facts(subject: Subject) -> dict[str, Any] | None:
 
 
 def _numbers(values: Any) -> np.ndarray | None:
-    """A column as numbers with something finite in it, or nothing."""
+    """Return a column as numbers; None if no number is finite."""
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, ValueError):
@@ -220,15 +220,15 @@ def _numbers(values: Any) -> np.ndarray | None:
 
 
 def log_scale(values: list[Any]) -> bool:
-    """Whether a logarithmic axis shows more: positive numbers over two powers of ten."""
+    """Return whether to draw a logarithmic axis: positive numbers over two powers of ten."""
     known = [value for value in values if value is not None]
     return bool(known) and min(known) > 0 and math.log10(max(known) / min(known)) > 2
 
 
-# -- What the features do to the score: accumulated local effects, pairs, and Shapley's values ---
+# -- Effects of features on the score: accumulated local effects, pairs, and Shapley values -------
 #
 # Accumulated local effects (Apley and Zhu, JRSS B 2020) need no independent features: in each bin
-# of a feature the rows in it are moved from one end of the bin to the other, all else staying, and
+# of a feature its rows are moved from one end of the bin to the other, all else being equal, and
 # the mean changes of the score are added up from bin to bin. For a model that is a sum of functions
 # of single features they are these functions, at the ends of the bins.
 
@@ -236,7 +236,7 @@ def log_scale(values: list[Any]) -> bool:
 _BINS = 24
 _WITHIN = (0.01, 0.99)  # quantiles between which effects are shown
 _PAIR_BINS = 8
-_MOST_ROWS = 2000  # moved from bin to bin
+_MOST_ROWS = 2000  # maximum number of rows moved between the ends of bins
 _SWARM_ROWS = 300
 _SWARM_FEATURES = 10
 _PAIR_FEATURES = 6
@@ -246,7 +246,7 @@ _MOST_PAIR_EFFECTS = 3
 def local_effect(
     ensemble: Ensemble, X: Floats, feature: int, cluster: Integers, level: float = 0.95
 ) -> dict[str, Any] | None:
-    """The accumulated local effect of a feature with an interval at every end of a bin.
+    """Return the accumulated local effect of a feature with an interval at every bin edge.
 
     The effect at the end of bin k is A_k = Σ_{l≤k} d_l less its mean over the rows, d_l being the
     mean change in bin l. It is linear in the changes of single rows, so that its variance is the
@@ -270,7 +270,7 @@ def local_effect(
     counts = np.bincount(bins, minlength=edges.size - 1)
     mean = np.bincount(bins, change, edges.size - 1) / np.maximum(counts, 1)
     effect = np.concatenate([[0.0], np.cumsum(mean)])
-    # The mean over rows takes a row half way through its bin: d_l counts for what lies above it.
+    # For the mean, a row lies half way through its bin: d_l counts for all rows of later bins.
     above = (np.cumsum(counts[::-1])[::-1] - counts / 2) / counts.sum()
     weight = np.tril(np.ones((edges.size, edges.size - 1)), -1) - above
     error = _error(weight / np.maximum(counts, 1), change - mean[bins], bins, cluster[known])
@@ -286,7 +286,7 @@ def local_effect(
 
 
 def _in_the_middle(column: Floats) -> Any:
-    """Which values are not among the few extreme ones; long tails would hide all else."""
+    """Return a mask of the values that are not extreme; long tails would dominate the chart."""
     if not np.isfinite(column).any():
         return np.zeros(column.size, bool)
     low, high = np.nanquantile(column, _WITHIN, method="inverted_cdf")
@@ -294,7 +294,7 @@ def _in_the_middle(column: Floats) -> Any:
 
 
 def _edges(values: Floats, bins: int) -> Floats | None:
-    """Ends of bins with about equal numbers of rows; None if there are fewer than two values."""
+    """Return edges of bins with about equal numbers of rows; None for fewer than two values."""
     if not values.size or not np.isfinite(values).all():
         return None
     shares = np.linspace(0, 1, bins + 1)
@@ -303,7 +303,7 @@ def _edges(values: Floats, bins: int) -> Floats | None:
 
 
 def _error(weight: Floats, residual: Floats, bins: Integers, cluster: Integers) -> Floats:
-    """Standard error of Σ_l weight[k, l] · Σ_{i in l} residual_i, for every k."""
+    """Return the standard error of Σ_l weight[k, l] · Σ_{i in l} residual_i, for every k."""
     known, number = np.unique(cluster, return_inverse=True)
     sums = np.zeros((known.size, weight.shape[1]))
     np.add.at(sums, (number, bins), residual)
@@ -312,7 +312,7 @@ def _error(weight: Floats, residual: Floats, bins: Integers, cluster: Integers) 
 
 
 def pair_effect(ensemble: Ensemble, X: Floats, pair: tuple[int, int]) -> dict[str, Any] | None:
-    """What two features do together beyond what each does alone, cell by cell.
+    """Return the interaction of two features, cell by cell.
 
     The second-order accumulated local effect: double differences of the score, averaged over the
     rows of a cell and added up in both directions, less its means along either axis.
@@ -347,7 +347,7 @@ def pair_effect(ensemble: Ensemble, X: Floats, pair: tuple[int, int]) -> dict[st
 
 
 def _pure(cell: Floats, counts: Integers) -> Floats:
-    """The cells less their means along either axis, weighted by the rows in them."""
+    """Subtract from the cells their means along either axis, weighted by the rows in them."""
     for _ in range(30):
         for axis in (0, 1):
             weight = counts.sum(axis=axis, keepdims=True)
@@ -362,17 +362,17 @@ def _names(edges: Floats) -> list[str]:
     return [f"{a} to {b}" for a, b in pairwise(ends)]
 
 
-# -- of a report -----------------------------------------------------------------------------
+# -- effects shown in a report ---------------------------------------------------------------
 
 
 def _sample(subject: Subject, most: int) -> tuple[Floats, Integers]:
-    """Rows evenly spaced, as an array, and their queries (or themselves)."""
+    """Return evenly spaced rows as an array, and their clusters (queries, or rows)."""
     rows = thinned(subject.scores.size, most)
     return dense(subject.X[rows]), rows if subject.is_one_list else subject.query[0][rows]
 
 
 def tree_effects(subject: Subject, features: list[int], level: float) -> list[Any]:
-    """The accumulated local effects of some features on a sample of the rows."""
+    """Return the accumulated local effects of some features on a sample of the rows."""
     assert subject.model is not None
     X, cluster = _sample(subject, _MOST_ROWS)
     ensemble = subject.model.ensemble_
@@ -380,7 +380,7 @@ def tree_effects(subject: Subject, features: list[int], level: float) -> list[An
 
 
 def pair_facts(subject: Subject, features: list[int]) -> list[dict[str, Any]]:
-    """The pairs that do most together, among the features given and with trees that hold both."""
+    """Return the strongest interactions among given features that share a tree."""
     assert subject.model is not None
     ensemble = subject.model.ensemble_
     together = _together(ensemble)
@@ -398,7 +398,7 @@ def pair_facts(subject: Subject, features: list[int]) -> list[dict[str, Any]]:
 
 
 def _together(ensemble: Ensemble) -> set[frozenset[int]]:
-    """Pairs of features that stand in one tree."""
+    """Return the pairs of features that split nodes of the same tree."""
     pairs = set()
     for ranker in ensemble.weak_rankers:
         used = sorted(ranker.importances())
@@ -407,7 +407,7 @@ def _together(ensemble: Ensemble) -> set[frozenset[int]]:
 
 
 def swarm_facts(subject: Subject) -> dict[str, Any] | None:
-    """Shapley's values of a sample of the rows, counted from their mean, feature by feature."""
+    """Return the centered Shapley values of a sample of the rows, by feature."""
     model = subject.model
     if model is None:
         return None
@@ -434,7 +434,7 @@ def swarm_facts(subject: Subject) -> dict[str, Any] | None:
 
 
 def _shades(column: Floats) -> Floats:
-    """Rank of each value from 0 to 1; NaN stays."""
+    """Return the rank of each value, scaled to [0, 1]; NaN stays NaN."""
     known = column[~np.isnan(column)]
     distinct = np.unique(known)
     below = np.searchsorted(np.sort(known), column, side="left") + np.searchsorted(

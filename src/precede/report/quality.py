@@ -1,4 +1,4 @@
-"""How good a ranking is: each metric with its interval, and the queries one by one."""
+"""Quality of rankings: metrics with intervals, queries, comparisons and the top of lists."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from precede.report.subject import Candidate, Subject, plain_value, thinned
 from precede.risks.base import probability
 from precede.top import strip, top_of_list
 
-IN_ORDER = "pairs_in_order"  # 1 - pair_error: the share of the pairs of a query, ties half
+IN_ORDER = "pairs_in_order"  # 1 - pair_error: share of the pairs of a query in order, ties half
 _SHOWN = 10
-_MOST_LISTED = 40  # rows of a query that can be opened
-_MOST_EXPLAINED = 4000  # of these rows, in all
+_MOST_LISTED = 40  # rows shown of one query
+_MOST_EXPLAINED = 4000  # rows explained, of all queries together
 _REASONS = 3
 
 
@@ -40,17 +40,17 @@ _REASONS = 3
 class Measured:
     """Metrics over queries, the main one first: the values of each query and their mean.
 
-    Where no metric is named, the pair error is told as the share of the pairs in order, and the
-    AUC, which is the same number in a query of two grades, is left out.
+    Among the default metrics, the pair error is shown as the share of the pairs in order, and the
+    AUC, the same number in a query of two grades, is left out.
     """
 
     names: tuple[str, ...]
     result: Evaluation
-    lists: list[Integers]  # graded rows of the queries of the result
+    lists: list[Integers]  # graded rows of each evaluated query
 
     @property
     def main(self) -> str:
-        """The metric that says which query is worst."""
+        """Metric by which queries are sorted."""
         return self.names[0]
 
     @property
@@ -59,36 +59,36 @@ class Measured:
         return (0.0, 1.0) if self.main == IN_ORDER else metric(self.main).definition.bounds
 
     def values(self, name: str) -> Floats:
-        """Value of each query, NaN where there is none."""
+        """Return the value of each query, NaN where it is undefined."""
         if name == IN_ORDER:
             return 1 - self.result.per_query["pair_error"]
         return self.result.per_query[str(metric(name))]
 
     def mean(self, name: str) -> float:
-        """Mean over the queries that have a value."""
+        """Return the mean over the queries that have a value."""
         if name == IN_ORDER:
             return 1 - self.result.mean["pair_error"]
         return self.result.mean[str(metric(name))]
 
     def interval(self, name: str, level: float) -> Interval:
-        """Interval of the mean, the query being the unit."""
+        """Return the confidence interval of the mean, with queries as independent units."""
         if name != IN_ORDER:
             return self.result.interval(name, level)
         wrong = self.result.interval("pair_error", level)
         return Interval(1 - wrong.high, 1 - wrong.low, level)
 
     def skipped(self, name: str) -> int:
-        """Queries without a value."""
+        """Return the number of queries without a value."""
         return self.result.skipped["pair_error" if name == IN_ORDER else str(metric(name))]
 
 
 def is_better_high(name: str) -> bool:
-    """Whether more is better."""
+    """Return whether larger values are better."""
     return name == IN_ORDER or metric(name).greater_is_better
 
 
 def measured(subject: Subject, scores: Floats, metrics: Sequence[str] | None) -> Measured | None:
-    """Measure scores over queries; None for a single list, or where there is nothing to measure."""
+    """Evaluate scores over queries; None for a single list, or if no metric is defined."""
     if subject.is_one_list or not subject.graded.size:
         return None
     rows = subject.graded
@@ -136,7 +136,7 @@ def quality_facts(
     subject: Subject, scores: Floats, found: Measured | None, metrics: Sequence[str] | None,
     level: float,
 ) -> dict[str, Any]:  # fmt: skip
-    """Each metric with its interval, and what it rests on."""
+    """Return each metric with its interval, and the data behind it."""
     rows = _of_a_list(subject, scores, metrics, level) if found is None else _means(found, level)
     in_order = pairs_in_order(subject.judgments, scores) if _has_pairs(subject) else None
     if subject.is_listed and not metrics and in_order is not None:
@@ -169,7 +169,7 @@ def _means(found: Measured, level: float) -> list[dict[str, Any]]:
 def _of_a_list(
     subject: Subject, scores: Floats, metrics: Sequence[str] | None, level: float
 ) -> list[dict[str, Any]]:
-    """Metrics of a single list, the row being the unit: its AUC, or its pairs in order."""
+    """Return metrics of a single list, with rows as independent units."""
     rows = subject.graded
     listed = subject.judgments.pairs is not None
     if not rows.size or np.ptp(subject.grade[rows]) == 0 or (listed and not metrics):
@@ -201,7 +201,7 @@ def _of_a_list(
 def _of_listed_pairs(
     subject: Subject, scores: Floats, in_order: float, level: float
 ) -> dict[str, Any]:
-    """Share of the listed pairs in order; pairs of one item, or of one query, are dependent."""
+    """Return the share of explicit pairs in order; pairs of an item or a query are dependent."""
     judgments = subject.judgments
     pairs = "comparable" if judgments.qid is None else "pooled"
 
@@ -215,7 +215,7 @@ def _of_listed_pairs(
 
 
 def _usual_of_a_list(classes: int) -> list[str]:
-    """Metrics where none is named; of two classes, the AUC is the share of pairs in order."""
+    """Return the default metrics; for two classes, the AUC is the share of pairs in order."""
     usual = list_metrics(classes)
     if "auc" in usual:
         return [name for name in usual if name != "pair_error"]
@@ -223,7 +223,7 @@ def _usual_of_a_list(classes: int) -> list[str]:
 
 
 def ends_of(interval: Callable[[], Interval]) -> tuple[float | None, float | None, str | None]:
-    """The ends of an interval, or why there is none."""
+    """Return the ends of an interval, or the reason why it is undefined."""
     try:
         found = interval()
     except ValueError as error:
@@ -237,7 +237,7 @@ def ends_of(interval: Callable[[], Interval]) -> tuple[float | None, float | Non
 def query_facts(
     subject: Subject, found: Sequence[Measured | None], most: int, *, named: bool
 ) -> dict[str, Any] | None:
-    """One row for each query, the worst first, at most so many; each with its list to be opened."""
+    """Return a row for each query with its items, the worst queries first, at most `most`."""
     first = found[0]
     if first is None:
         return None
@@ -272,9 +272,9 @@ def query_facts(
 
 
 def _why(subject: Subject, lists: list[Integers]) -> list[list[Any] | None]:
-    """The features that move the score of each row most, against the mean, with their amounts.
+    """Return the largest contributions to the score of each row, relative to the mean.
 
-    For so many rows of the lists, from the first on, as can be explained in a moment.
+    Only the first rows of the lists are explained, to bound the time.
     """
     model = subject.first.model
     ends = np.cumsum([rows.size for rows in lists])
@@ -299,7 +299,7 @@ def _why(subject: Subject, lists: list[Integers]) -> list[list[Any] | None]:
 
 
 def _ranks(subject: Subject, scores: Floats) -> Integers:
-    """Rank of every graded row in its query."""
+    """Return the rank of every graded row in its query."""
     rank = np.zeros(scores.size, np.int64)
     for rows in subject.lists_by(scores):
         rank[rows] = np.arange(1, rows.size + 1)
@@ -311,13 +311,13 @@ def _count_pairs(grades: Any) -> int:
     return (int(counts.sum()) ** 2 - int(np.square(counts).sum())) // 2
 
 
-# -- Several rankings side by side: paired differences with intervals, queries won and lost ------
+# -- Comparison of several rankings: paired differences with intervals, queries won and lost -----
 
 
 def comparison_facts(
     subject: Subject, found: Sequence[Measured | None], names: Sequence[str], level: float
 ) -> dict[str, Any] | None:
-    """The first candidate against each of the others; differences are first minus other.
+    """Compare the first candidate with each of the others; differences are first minus other.
 
     The p values of the main metric are adjusted for the number of others by Holm's rule.
     """
@@ -350,7 +350,7 @@ def _difference(subject: Subject, name: str, at: int, level: float) -> dict[str,
     if subject.is_listed:
         wanted = "pair_error" if qid is None else "pooled_pair_error"
         rows, target, qid = np.arange(subject.scores.size), subject.judgments, None
-    elif qid is not None and wanted.name == "auc":  # that of `evaluate`, not of all pairs of grades
+    elif qid is not None and wanted.name == "auc":  # as in `evaluate`, not of all pairs of grades
         wanted = replace(wanted, relevant=1 if wanted.relevant is None else wanted.relevant)
     try:
         result = inference.compare(
@@ -369,7 +369,7 @@ def _difference(subject: Subject, name: str, at: int, level: float) -> dict[str,
 
 
 def _won_and_lost(found: Sequence[Measured | None], at: int) -> dict[str, Any]:
-    """Queries in which the first candidate is better, worse or equal by the main metric."""
+    """Count the queries in which the first candidate is better, worse or equal."""
     first, other = found[0], found[at]
     if first is None or other is None:
         return {"won": None, "lost": None, "tied": None}
@@ -383,17 +383,17 @@ def _won_and_lost(found: Sequence[Measured | None], at: int) -> dict[str, Any]:
     }
 
 
-# -- What stands at the top: over queries, the first ranks; of one list, its first rows ----------
+# -- The top: the first ranks of queries, or the first rows of a single list ----------------------
 
 
 _FEW_GRADES = 6
 
 
 def first_facts(subject: Subject, level: float) -> dict[str, Any] | None:
-    """The first ranks of the queries: what is there, what chance gives and what is possible.
+    """Return the mean grade of the first k rows of queries, for the models, chance and the ideal.
 
-    The mean grade of the first k rows, not of rank k alone: an order of the grades has the most of
-    it for every k, so that "best possible" is never below what is reached.
+    Means over the first k rows, not at rank k alone, are maximal for every k if rows are sorted by
+    grade, so that no model exceeds "best possible".
     """
     lists = [rows for rows in subject.lists if rows.size]
     if subject.is_one_list or not lists:
@@ -423,7 +423,7 @@ def first_facts(subject: Subject, level: float) -> dict[str, Any] | None:
 
 
 def _mean_of_first(grades: list[Floats], depth: int) -> Floats:
-    """Mean grade of the first k rows of each query, for k from 1; of all rows of shorter ones."""
+    """Return the mean grade of the first k rows (or of all, if fewer) of each query, k = 1, ...."""
     means = np.empty((len(grades), depth))
     for query, each in enumerate(grades):
         sums = np.cumsum(each[:depth])
@@ -433,7 +433,7 @@ def _mean_of_first(grades: list[Floats], depth: int) -> Floats:
 
 
 def _shares(subject: Subject, grades: list[Floats], depth: int) -> list[dict[str, Any]] | None:
-    """Which grades stand at each rank, if there are few; how many queries are that long."""
+    """Return the shares of few grades at each rank, and the number of queries that long."""
     values = np.unique(subject.grade[subject.graded])
     if values.size > _FEW_GRADES:
         return None
@@ -446,7 +446,7 @@ def _shares(subject: Subject, grades: list[Floats], depth: int) -> list[dict[str
 
 
 def listed_rows(subject: Subject) -> list[dict[str, Any]]:
-    """The first rows of a single list."""
+    """Return the first rows of a single list."""
     if not subject.is_one_list or not subject.graded.size:
         return []
     return [
@@ -463,11 +463,11 @@ def listed_rows(subject: Subject) -> list[dict[str, Any]]:
 # positives and the negatives above each threshold; rows of equal score pass a threshold together.
 
 
-_GRID = 60  # points of the curves of resampled lists
+_GRID = 60  # points on the curves of bootstrapped lists
 _MOST_POINTS = 300
-_MOST_ROWS = 20_000_000  # resampled in all
+_MOST_ROWS = 20_000_000  # maximum number of resampled rows, over all bootstrap samples
 _DEPTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-_LONG_LIST = 100_000  # rows from which fewer samples are drawn
+_LONG_LIST = 100_000  # fewer bootstrap samples are drawn of longer lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -484,13 +484,13 @@ class Thresholds:
 
     @classmethod
     def of(cls, positive: Flags, scores: Floats) -> Thresholds:
-        """Counts above the distinct scores: O(n log n)."""
+        """Count positives and negatives above the distinct scores: O(n log n)."""
         order = np.argsort(-scores, kind="stable")
         return cls.counted(positive[order], _ends(scores[order]), None)
 
     @classmethod
     def counted(cls, positive: Flags, ends: Integers, times: Floats | None) -> Thresholds:
-        """Counts at the last rows of equal scores, each row counting so many times."""
+        """Return the counts at the last row of each tie, each row counting `times` times."""
         ones = np.ones(positive.size) if times is None else times
         up, down = (np.cumsum(np.where(which, ones, 0.0))[ends] for which in (positive, ~positive))
         return cls(np.concatenate([[0.0], up]), np.concatenate([[0.0], down]))
@@ -512,43 +512,43 @@ class Thresholds:
 
     @property
     def precision(self) -> Floats:
-        """Share of positives among what is above; at the very top, that of the first threshold."""
+        """Share of positives among the rows above; at depth 0, that of the first threshold."""
         above = self.positives + self.negatives
         shares = self.positives / np.maximum(above, 1e-300)
         shares[above == 0] = shares[np.argmax(above > 0)]
         return shares
 
     def roc(self, at: Floats) -> Floats:
-        """Recall at some fall-outs; equal scores are joined by a line."""
+        """Return the recall at some fall-outs, interpolated linearly across ties."""
         return np.interp(at, self.fall_out, self.recall)
 
     def precision_at(self, recall: Floats) -> Floats:
-        """Precision at the first threshold that reaches each recall."""
+        """Return the precision at the first threshold that reaches each recall."""
         index = np.searchsorted(self.recall, recall - 1e-12, side="left")
         return self.precision[np.minimum(index, self.precision.size - 1)]
 
     def gain(self, depth: Floats) -> Floats:
-        """Recall at some depths; equal scores are in random order."""
+        """Return the recall at some depths; equal scores are in random order."""
         return np.interp(depth, self.depth, self.recall)
 
     def turned(self) -> Thresholds:
-        """The same list from below, with the negatives as positives."""
+        """Return the counts of the reversed list, with the negatives as positives."""
         return Thresholds(
             self.negatives[-1] - self.negatives[::-1], self.positives[-1] - self.positives[::-1]
         )
 
     def separation(self) -> float:
-        """The statistic of Kolmogorov and Smirnov: the most that recall exceeds fall-out."""
+        """Return the Kolmogorov-Smirnov statistic, max |recall − fall-out|."""
         return float(np.max(np.abs(self.recall - self.fall_out)))
 
 
 def _ends(scores: Floats) -> Integers:
-    """Last rows of the runs of equal scores, of sorted scores."""
+    """Return the last position of each tie of sorted scores."""
     return np.append(np.flatnonzero(np.diff(scores)), scores.size - 1)
 
 
 def list_facts(subject: Subject, level: float) -> dict[str, Any] | None:
-    """Curves and measures of every candidate; intervals of the first, by resampling its rows."""
+    """Return curves and measures of every candidate, with bootstrap intervals for the first."""
     rows = subject.graded
     if not subject.is_two_classes or subject.judgments.pairs is not None:
         return None
@@ -558,7 +558,7 @@ def list_facts(subject: Subject, level: float) -> dict[str, Any] | None:
     samples = _resampled(positive, subject.scores[rows], draws)
     share = float(positive.mean())
     top = _top(subject, positive, level)
-    # Where most are positive, what matters is at the other end: the negatives found from below.
+    # Where most rows are positive, the list is read from its end, to find the negatives.
     below = share > 0.5
     rare, turned = (found, samples) if not below else (
         {name: each.turned() for name, each in found.items()}, [s.turned() for s in samples]
@@ -585,7 +585,7 @@ def list_facts(subject: Subject, level: float) -> dict[str, Any] | None:
 
 
 def _resampled(positive: Flags, scores: Floats, draws: int) -> list[Thresholds]:
-    """Lists whose rows were drawn with replacement within each class, with a fixed seed."""
+    """Return bootstrap samples, stratified by class, with a fixed seed."""
     order = np.argsort(-scores, kind="stable")
     positive, ends = positive[order], _ends(scores[order])
     generator, classes = np.random.default_rng(0), [positive, ~positive]
@@ -618,7 +618,7 @@ def _curves(
     found: dict[str, Thresholds], samples: list[Thresholds], level: float,
     points: Callable[[Thresholds], Points], at: Callable[[Thresholds, Floats], Floats],
 ) -> dict[str, Any]:  # fmt: skip
-    """The curve of each candidate, and an interval at every point of a grid for the first."""
+    """Return the curve of each candidate, and pointwise intervals for the first."""
     grid = np.linspace(0, 1, _GRID + 1)
     if at is Thresholds.precision_at:
         grid = grid[1:]  # no row is above recall 0
@@ -644,7 +644,7 @@ def _ends_of(values: list[Any], level: float) -> tuple[Any, Any]:
 def _by_depth(
     found: dict[str, Thresholds], samples: list[Thresholds], level: float, share: float, rows: int
 ) -> list[dict[str, Any]]:
-    """Gain and lift of the first share of the list."""
+    """Return gain and lift at some depths of the list."""
     depths = np.array([d for d in _DEPTHS if d * rows >= 5] or [1.0])
     low, high = _ends_of([each.gain(depths) for each in samples], level)
     first, *others = (each.gain(depths) for each in found.values())
@@ -667,7 +667,7 @@ def _separation(
 
 
 def _top(subject: Subject, positive: Flags, level: float) -> list[dict[str, Any]]:
-    """Measures of the very top, with intervals over samples of either class."""
+    """Return measures of the top of the list, with bootstrap intervals."""
     rows = subject.graded
     draws = 1000 if rows.size <= _LONG_LIST else 100
     counts = [k for k in (10, 100) if k < rows.size]
@@ -682,19 +682,19 @@ def _top(subject: Subject, positive: Flags, level: float) -> list[dict[str, Any]
 
 
 def _is_shown_elsewhere(name: str) -> bool:
-    """The AUC, and what is a gain under another name."""
+    """Return whether a measure is the AUC or a gain, both of which are shown elsewhere."""
     return name == "auc" or name.startswith("recall") or name.endswith("%")
 
 
 def _strip(positive: Flags, scores: Floats) -> dict[str, Any]:
-    """Ranks of the positives among the first rows: as many rows as show the change."""
+    """Return the ranks of the positives among the first 50 to 400 rows."""
     where = strip(positive, scores)
     shown = int(min(positive.size, max(50, 2 * where.size), 400))
     return {"ranks": shown, "positives": where[where <= shown].tolist()}
 
 
 def _calibrations(subject: Subject, positive: Flags) -> dict[str, Any]:
-    """Predicted probabilities against what happened, for candidates that give some."""
+    """Return the calibration of candidates that predict probabilities."""
     facts = {}
     for each in subject.candidates:
         chances = _probabilities(each)
@@ -705,7 +705,7 @@ def _calibrations(subject: Subject, positive: Flags) -> dict[str, Any]:
 
 
 def _probabilities(candidate: Candidate) -> Floats | None:
-    """What `predict_proba` gives; scores from elsewhere are taken as they are if all in [0, 1]."""
+    """Return predicted probabilities; scores without a model are used if all are in [0, 1]."""
     scores, model = candidate.scores, candidate.model
     if model is None:
         fits = scores.min() >= 0 and scores.max() <= 1 and np.unique(scores).size > 2

@@ -1,4 +1,4 @@
-"""`Report`: the facts, computed once, and the page, the Markdown and the JSON made of them."""
+"""`Report`: facts computed once and written as an HTML page, PDF, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     pass
 
 
-# What is written to a file, by its suffix.
+# Formats by file suffix.
 STYLES = {".htm": "html", ".html": "html", ".json": "json", ".md": "markdown", ".pdf": "pdf"}
 
 
@@ -75,7 +75,7 @@ class Report:
     train : the rows of the fit, ``(X, y)`` or ``(X, y, qid)``, optional
         Shown next to the others; rows or queries found in both are reported.
     slices : columns by name or number, or a dictionary of one value for each row; optional
-        Parts of the data to look at. Without, the columns that the model uses most. Queries are
+        Columns that define slices. By default, those that the model uses most. Queries are
         also sliced by their length. The worst are reported, adjusted for their number.
     item, good, query : words for a row, for the class that should rank first and for a query;
         ``item="borrower", good="repaid"``
@@ -146,7 +146,7 @@ class Report:
         title: str | None = None,
         date: str | None = None,
     ):
-        upper_tail(level)  # refuses what is no level
+        upper_tail(level)  # raises ValueError unless it is a level
         if relevant is not None:
             check_grade("relevant", relevant)
         limits = {"max_queries": max_queries, "max_wrong": max_wrong, "max_features": max_features}
@@ -176,21 +176,21 @@ class Report:
         return f"Report({names} on {self.facts['data']['rows']} rows: {text})"
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, for notebooks."""
+        """Return the page in an iframe, for notebooks."""
         page = escape(_page(self.facts), quote=True)
         style = "width: 100%; height: 640px; border: 1px solid #ccc"
         return f'<iframe srcdoc="{page}" style="{style}" title="report"></iframe>'
 
     def to_json(self) -> str:
-        """The facts as JSON text."""
+        """Return the facts as JSON."""
         return json.dumps(self.facts, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
     def to_markdown(self) -> str:
-        """The facts in tables."""
+        """Return the report as Markdown."""
         return document.to_markdown(self.facts)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
-        """One page that needs nothing else: written, whole or not at all, to `path`.
+        """Write a self-contained page to `path`, atomically.
 
         Without a path the text is returned. Names of other formats (.pdf, .md, .json) are refused.
         """
@@ -202,7 +202,7 @@ class Report:
         return None
 
     def to_pdf(self, path: str | os.PathLike[str]) -> None:
-        """The page on paper, printed by Chromium, Chrome or Edge; ImportError where there is none.
+        """Print the page to a PDF by Chromium, Chrome or Edge; ImportError if none is found.
 
         The environment variable CHROMIUM names one that is not on the path.
         """
@@ -211,7 +211,7 @@ class Report:
 
 
 def _check_suffix(path: str | os.PathLike[str], style: str) -> None:
-    """Refuse a name that says that something else is in the file."""
+    """Raise ValueError if the suffix is that of another format."""
     suffix = suffix_of(path)
     if STYLES.get(suffix, style) == style:
         return
@@ -228,7 +228,7 @@ def _check_suffix(path: str | os.PathLike[str], style: str) -> None:
 
 @lru_cache
 def _template() -> Template:
-    """The template, compiled once: this takes longer than to fill it."""
+    """Return the compiled template, cached since compiling is slower than rendering."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -243,7 +243,7 @@ def _template() -> Template:
 
 
 def _page(facts: dict[str, Any]) -> str:
-    """Fill the template; every text is escaped by it, and only our own script may run."""
+    """Render the template, which escapes every text and allows only its own script."""
     script = _part("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
     return _template().render(
@@ -266,21 +266,21 @@ def _part(name: str) -> str:
 
 
 def _embedded(facts: dict[str, Any]) -> Markup:
-    """JSON that cannot end the element it stands in."""
+    """Return JSON that is safe inside a <script> element."""
     text = json.dumps(facts, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return Markup(text)
 
 
-# -- All facts of a report, each part computed by its own module ---------------------------------
+# -- Facts ---------------------------------------------------------------------------------------
 
 
 def collect(
     subject: Subject, words: Words, *, train: Subject | None, slices: Any,
     metrics: Sequence[str] | None, level: float, limits: dict[str, int],
 ) -> dict[str, Any]:  # fmt: skip
-    """Compute everything that the report tells."""
+    """Compute all facts of a report."""
     found = [measured(subject, each.returned, metrics) for each in subject.candidates]
     models: list[dict[str, Any]] = []
     for each, result in zip(subject.candidates, found, strict=True):
@@ -319,29 +319,29 @@ def collect(
 
 
 def _tied(subject: Subject, scores: Floats) -> float | None:
-    """Share of the pairs of different grades, of one query, whose scores are equal."""
+    """Return the share of tied scores among pairs of one query and different grades."""
     rows = subject.graded
     if not rows.size:
         return None
     number, grade = subject.query[0][rows], subject.grade[rows]
 
     def pairs(cell: Integers) -> int:
-        """Pairs of rows in the same cell."""
+        """Count the pairs of rows in the same cell."""
         counts = np.unique(cell, return_counts=True)[1].astype(np.int64)
         return int((counts * (counts - 1) // 2).sum())
 
     def within(cell: Integers, values: Any) -> Integers:
-        """Cells divided by the values of their rows."""
+        """Return the cells subdivided by a value of their rows."""
         distinct, at = np.unique(values, return_inverse=True)
         return cell.astype(np.int64) * distinct.size + at
 
     every = pairs(number) - pairs(within(number, grade))
     tied = within(number, scores[rows])
-    tied = np.unique(tied, return_inverse=True)[1]  # small numbers again
+    tied = np.unique(tied, return_inverse=True)[1]  # consecutive numbers again
     return (pairs(tied) - pairs(within(tied, grade))) / every if every else None
 
 
-# -- The page on paper: Chromium turns it into a PDF file ----------------------------------------
+# -- PDF, printed by Chromium --------------------------------------------------------------------
 
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
@@ -356,7 +356,7 @@ _SECONDS = 120
 
 
 def find_chromium() -> str | None:
-    """The browser that CHROMIUM names, or one with a usual name or path; None without."""
+    """Return the browser that CHROMIUM names, or one at a usual path; None if none is found."""
     given = os.environ.get("CHROMIUM")
     if given:
         return shutil.which(given)
@@ -365,7 +365,7 @@ def find_chromium() -> str | None:
 
 
 def write_pdf(page: str, path: str | os.PathLike[str]) -> None:
-    """Print a page into a file, whole or not at all; ImportError where there is no browser."""
+    """Print a page to a PDF file, atomically; ImportError if no browser is found."""
     browser = find_chromium()
     if browser is None:
         given = os.environ.get("CHROMIUM")
@@ -393,5 +393,5 @@ def write_pdf(page: str, path: str | os.PathLike[str]) -> None:
 
 
 def _is_root() -> bool:
-    """Chromium refuses its sandbox to root; the page is our own and loads nothing."""
+    """Return whether the user is root, for whom Chromium has no sandbox; the page loads nothing."""
     return hasattr(os, "geteuid") and os.geteuid() == 0

@@ -1,9 +1,8 @@
-"""Slices: parts of the data on which the model may be worse than on the rest.
+"""Where the model errs: slices of the data that are worse than the rest, and misordered pairs.
 
 A slice is a range of a column (a quarter of its values, or one of few values) or of the lengths
-of the queries. Each is compared with all that is outside it. Many slices are looked at, so that the
-p values are adjusted by Holm's rule: the chance that any slice is called worse by mistake stays
-within 1 - level.
+of the queries. Each is compared with its complement. The p values are adjusted by Holm's rule, so
+that the probability that any slice is called worse by mistake is at most 1 - level.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _QUARTERS = (0.25, 0.5, 0.75)
 _LEAST_QUERIES = 8
 _LEAST_OF_A_CLASS = 10
 _MOST_COLUMNS = 30
-_MOST_CELLS = 2_000_000  # of the columns of long data; all of them would take minutes
+_MOST_CELLS = 2_000_000  # maximum number of cells of the sliced columns, to bound the time
 _MOST_WORST = 6
 
 
@@ -47,7 +46,7 @@ class _Value:
 def slice_facts(
     subject: Subject, found: Measured | None, given: Any, level: float, words: Words
 ) -> dict[str, Any] | None:
-    """Every slice against the rest, and those that are worse; None where nothing can be sliced."""
+    """Compare every slice with the rest; None where nothing can be sliced."""
     weighted = subject.judgments.weight is not None
     listed = subject.judgments.pairs is not None
     if not subject.graded.size or weighted or (found is None and (listed or not _pairs(subject))):
@@ -87,10 +86,10 @@ def _pairs(subject: Subject) -> bool:
 def _columns(
     subject: Subject, found: Measured | None, given: Any, words: Words
 ) -> list[tuple[str, Floats, list[str]]]:
-    """Name, code of every unit and names of the codes, for each way to slice.
+    """Return name, code of every unit and names of the codes, for each way to slice.
 
-    A unit is a graded row of a single list, or a query, which stands where the median of its rows
-    stands, or has the label that most of its rows have.
+    A unit is a graded row of a single list, or a query, which has the median value, or the most
+    frequent label, of its rows.
     """
     sliced = []
     if found is not None:
@@ -109,7 +108,7 @@ def _columns(
 
 
 def _wanted(subject: Subject, given: Any) -> dict[str, Array]:
-    """Columns by name: those asked for, or those that the model uses most."""
+    """Return the requested columns by name, or those that the model uses most."""
     if isinstance(given, Mapping):
         return {str(name): _labels(name, values, subject) for name, values in given.items()}
     if subject.X is None:
@@ -129,7 +128,7 @@ def _wanted(subject: Subject, given: Any) -> dict[str, Array]:
 
 
 def _named(subject: Subject, feature: int) -> Array:
-    """A column; categories by their names."""
+    """Return a column, with categories by name."""
     column, model = subject.column(feature), subject.model
     known = {} if model is None else model.categories_
     names = known.get(subject.names[feature])
@@ -151,7 +150,7 @@ def _labels(name: Any, values: Any, subject: Subject) -> Array:
 
 
 def _usual(texts: Array, units: Sequence[Any]) -> Array:
-    """The label that most rows of each unit have, the first of several in order."""
+    """Return the most frequent label of each unit; of several, the first in order."""
     usual = []
     for rows in units:
         names, counts = np.unique(texts[rows], return_counts=True)
@@ -160,18 +159,18 @@ def _usual(texts: Array, units: Sequence[Any]) -> Array:
 
 
 def _medians(values: Floats, units: Sequence[Any]) -> Floats:
-    """Median of the known values of each unit, by one sort; NaN where there are none."""
+    """Return the median of the known values of each unit, by one sort; NaN if none is known."""
     sizes = np.array([rows.size for rows in units])
     here, unit = values[np.concatenate(units)], np.repeat(np.arange(sizes.size), sizes)
     count = np.bincount(unit, ~np.isnan(here), sizes.size).astype(np.int64)
-    here = here[np.lexsort((here, unit))]  # what is missing comes last in its unit
+    here = here[np.lexsort((here, unit))]  # missing values come last in their unit
     first = np.cumsum(sizes) - sizes
     low, high = (here[first + np.maximum(at, 0)] for at in ((count - 1) // 2, count // 2))
     return np.where(count > 0, (low + high) / 2, np.nan)
 
 
 def _binned(values: Floats) -> tuple[Floats, list[str]]:
-    """Codes and their names: single values if there are few, else quarters; and missing."""
+    """Return codes and their names: values if there are few, else quarters; and missing."""
     known = values[~np.isnan(values)]
     distinct = np.unique(known)
     years = may_be_years(distinct)
@@ -188,7 +187,7 @@ def _binned(values: Floats) -> tuple[Floats, list[str]]:
         names += [f"above {a} and up to {b}" for a, b in pairwise(ends)]
         names.append(f"above {ends[-1]}")
         for code, inside in enumerate(np.split(distinct, np.searchsorted(distinct, cuts, "right"))):
-            if inside.size == 1:  # of counts, most are often 0: "0" rather than "up to 0"
+            if inside.size == 1:  # most counts are often 0: "0" rather than "up to 0"
                 names[code] = feature_value(float(inside[0]), years)
     if known.size < values.size:
         codes[np.isnan(values)] = len(names)
@@ -202,7 +201,7 @@ def _binned(values: Floats) -> tuple[Floats, list[str]]:
 def _against_rest(
     subject: Subject, found: Measured | None, inside: Flags, level: float
 ) -> dict[str, Any] | None:
-    """The metric inside and outside, the difference with its interval and p value."""
+    """Return the metric inside and outside a slice, and the difference with its p value."""
     parts = [_of_rows(subject, which) if found is None else _of_queries(found, which)
              for which in (inside, ~inside)]  # fmt: skip
     here, rest = parts
@@ -251,19 +250,19 @@ def _of_rows(subject: Subject, which: Flags) -> _Value | None:
     return _Value(float(value), float(estimate.std_error), degrees, int(rows.size))
 
 
-# -- Where the model errs: the worst queries, the pairs out of order there, and why --------------
+# -- Errors: the worst queries, their misordered pairs, and explanations -------------------------
 
 
 _SHOWN = 10
-_FEATURES = 6  # of a pair; the others are added up
-_PAIRS = {True: 5, False: 2}  # of a single list, of each of several queries
+_FEATURES = 6  # contributions shown for a pair; the others are added up
+_PAIRS = {True: 5, False: 2}  # pairs shown for a single list, and for each of several queries
 
 
 def wrong_facts(subject: Subject, found: Measured | None, most: int) -> dict[str, Any] | None:
-    """The worst queries, or the single list, each with the pairs furthest out of order.
+    """Return the worst queries, or the single list, each with its most misordered pairs.
 
-    A pair is the worse the further the row of lower grade ranks above, in scores: its margin
-    is the least. No row is shown in two pairs of a query. None if every pair is in order.
+    The most misordered pair has the least margin. No row is shown in two pairs of a query.
+    None if every pair is in order.
     """
     lists = [rows for rows in subject.lists if rows.size]
     entries = []
@@ -305,7 +304,7 @@ def _entry(subject: Subject, rows: Integers, name: str | None, value: Any) -> di
 
 
 def _worst_pairs(subject: Subject, rows: Integers, most: int) -> list[tuple[int, int]]:
-    """Pairs (winner, loser) of a query whose loser stands furthest above, no row twice.
+    """Return the disjoint pairs (winner, loser) of a query with the least margins.
 
     O(n log n) for each: in order of grade, the best loser of a row is the highest score among
     the grades below its own.
@@ -314,7 +313,7 @@ def _worst_pairs(subject: Subject, rows: Integers, most: int) -> list[tuple[int,
     found: list[tuple[int, int]] = []
     while len(found) < most and rows.size > 1:
         grade, score = subject.grade[rows], subject.scores[rows]
-        first = np.searchsorted(grade, grade, side="left")  # rows before it are of lower grade
+        first = np.searchsorted(grade, grade, side="left")  # all rows before it have lower grades
         highest = np.maximum.accumulate(score)
         lead = np.where(first > 0, highest[first - 1] - score, -np.inf)
         winner = int(np.argmax(lead))
@@ -327,7 +326,7 @@ def _worst_pairs(subject: Subject, rows: Integers, most: int) -> list[tuple[int,
 
 
 def _listed(subject: Subject) -> list[tuple[int, int]]:
-    """Listed pairs (winner, loser) in the wrong order, the worst first."""
+    """Return the explicit pairs (winner, loser) in the wrong order, the worst first."""
     pairs = subject.judgments.pairs
     assert pairs is not None
     lead = subject.scores[pairs[:, 1]] - subject.scores[pairs[:, 0]]
@@ -352,7 +351,7 @@ def _document(subject: Subject, row: int, rank: dict[int, int]) -> dict[str, Any
 
 
 def _value(subject: Subject, name: str, row: int, value: float) -> Any:
-    """The value of a feature in a row, or those of both features of a pair, as a text."""
+    """Return the value of a feature, or of both features of a pair term, as a text."""
     both = name.split(PAIR)
     if name in subject.names or len(both) != 2 or not {*both} <= {*subject.names}:
         return _with_category(subject, name, float(value))
@@ -362,19 +361,19 @@ def _value(subject: Subject, name: str, row: int, value: float) -> Any:
 
 
 def _with_category(subject: Subject, feature: str, value: float) -> Any:
-    """The value of a feature, or the name of a category that was text."""
+    """Return the value of a feature, or the name of a category that was text."""
     model = subject.first.model
     known = () if model is None else model.categories_.get(feature, ())
     return str(known[int(value)]) if known and not np.isnan(value) else plain_value(value)
 
 
 def _years(subject: Subject, name: str) -> bool:
-    """Whether a column may hold years, which have no commas."""
+    """Return whether a column may hold years, which are written without commas."""
     return name in subject.names and may_be_years(subject.column(subject.names.index(name)))
 
 
 def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> dict[str, Any]:
-    """Why a row ranks above one that should precede it."""
+    """Explain why a row ranks above one that should precede it."""
     facts: dict[str, Any] = {
         "upper": _document(subject, upper, rank),
         "lower": _document(subject, lower, rank),

@@ -1,4 +1,4 @@
-"""What a report is about: models or scores, and rows whose order is known."""
+"""Inputs of a report: the models or scores, and the judged rows."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Something that ranks: its name, its scores of the rows, and the model that gave them.
+    """A ranking: its name, the scores of the rows, and the model that predicted them, if any.
 
-    Rows that were not returned have the score −inf in `returned`, by which metrics go, and one
-    below all others in `scores`, by which rows are listed.
+    Rows that were not returned have the score −inf in `returned`, which metrics use, and a score
+    below all others in `scores`, by which rows are sorted.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """The candidates, the rows they are judged on, and what is known of these.
+    """The candidates, the rows they are evaluated on, and the judgments of these rows.
 
     The first candidate is what the report is about; the others are compared with it. `X` are the
     features as the first model reads them, None where there are none. `classes` are the two
@@ -83,7 +83,7 @@ class Subject:
         relevant: float | None = None,
         **target: Any,
     ) -> Self:
-        """Check everything once."""
+        """Validate the arguments of `Report`."""
         given = _given_scores(scores, models)
         if not models and not given:
             raise ValueError("there is nothing to report on; give a fitted model, or scores={...}")
@@ -114,7 +114,7 @@ class Subject:
 
     @property
     def first(self) -> Candidate:
-        """What the report is about."""
+        """The candidate that the report is about."""
         return self.candidates[0]
 
     @property
@@ -129,7 +129,7 @@ class Subject:
 
     @cached_property
     def query(self) -> tuple[Integers, list[Any]]:
-        """Number of the query of every row, and the identifier of every number."""
+        """Index of the query of every row, and the identifier of each query."""
         if self.judgments.qid is None:
             return np.zeros(self.scores.size, np.int64), [None]
         number, ids = number_queries(self.judgments.qid)
@@ -142,7 +142,7 @@ class Subject:
 
     @property
     def is_listed(self) -> bool:
-        """Whether all that is known are listed pairs."""
+        """Whether the judgments are explicit pairs only."""
         return self.judgments.pairs is not None and not self.graded.size
 
     @cached_property
@@ -165,7 +165,7 @@ class Subject:
         return self.lists_by(self.scores)
 
     def lists_by(self, scores: Floats) -> list[Integers]:
-        """Graded rows of each query in the order of some scores, as in `lists`."""
+        """Return the graded rows of each query sorted by some scores, as in `lists`."""
         rows, number = self.graded, self.query[0]
         order = np.lexsort((rows, self.grade[rows], -scores[rows], number[rows]))
         ends = np.searchsorted(number[rows][order], np.arange(1, len(self.query[1])))
@@ -177,7 +177,7 @@ class Subject:
         return self.is_one_list and np.unique(self.grade[self.graded]).size == 2
 
     def column(self, feature: int) -> Floats:
-        """One feature of every row."""
+        """Return one feature of every row."""
         return dense(self.X[:, [feature]]).ravel()
 
     @cached_property
@@ -185,11 +185,11 @@ class Subject:
         return float(np.nanmin(self.judgments.grade))  # type: ignore[arg-type]
 
     def document(self, row: int) -> str:
-        """Name of a row, or its number."""
+        """Return the name of a row, or its number."""
         return str(row) if self.documents is None else self.documents[row]
 
     def grade_name(self, grade: float) -> Any:
-        """A grade as the user wrote it: classes keep their names."""
+        """Return a grade as the user wrote it: classes keep their names."""
         if math.isnan(grade):
             return None
         if self.classes is not None:
@@ -199,7 +199,7 @@ class Subject:
 
 
 def named_models(models: Any) -> dict[str, BaseRanker]:
-    """Models by name: one, several or none; those without a name have that of their kind."""
+    """Return models by name; the default name is that of the class."""
     if models is None:
         return {}
     if isinstance(models, Mapping):
@@ -222,12 +222,12 @@ def named_models(models: Any) -> dict[str, BaseRanker]:
 
 
 def dense(X: Any) -> Floats:
-    """Rows as an array, whether they are sparse or not."""
+    """Return rows as a dense array."""
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
 
 
 def _rows(y: Any, scores: Mapping[str, Any]) -> Any:
-    """What has as many entries as there are rows, where there are no features."""
+    """Return an array with one entry per row, where there are no features."""
     return next(iter(scores.values())) if y is None else y
 
 
@@ -244,7 +244,7 @@ def _given_scores(scores: Any, models: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _ordered(candidates: list[Candidate], order: Sequence[str] | None) -> list[Candidate]:
-    """The candidates by name, each once."""
+    """Return the candidates in the order given by name."""
     named = {each.name: each for each in candidates}
     if order is None:
         return candidates
@@ -264,7 +264,7 @@ def _predicted(model: BaseRanker, X: Any, rows: int) -> Floats:
 
 
 def _features(X: Any) -> Any:
-    """Features that no model reads, as numbers; None if there are none."""
+    """Return the features as numbers, where there is no model; None if there are none."""
     if X is None or hasattr(X, "tocsc"):
         return X
     try:
@@ -291,7 +291,7 @@ def _documents(given: ArrayLike | None, rows: int) -> tuple[str, ...] | None:
 
 
 def plain_value(value: Any) -> Any:
-    """A number or a text, for JSON: whatever else becomes text, NaN and infinities None.
+    """Convert a value for JSON: numbers and texts stay, NaN and infinities become None.
 
     >>> plain_value(3), plain_value(float("nan")), plain_value((1, 2))
     (3, None, '(1, 2)')
@@ -300,7 +300,7 @@ def plain_value(value: Any) -> Any:
 
 
 def thinned(size: int, most: int) -> Integers:
-    """Indices of at most `most` of `size` points, evenly spaced, both ends among them.
+    """Return at most `most` evenly spaced indices below `size`, including both ends.
 
     >>> thinned(10, 4).tolist(), thinned(3, 4).tolist()
     ([0, 3, 6, 9], [0, 1, 2])

@@ -1,4 +1,4 @@
-"""The first screen: a few sentences for a decision, one chart, and the warnings that matter."""
+"""The first screen of a report: a few sentences and the most important warnings."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from precede.report.wording import share as share_of
 
 _CHANCE = "chance: 50\u00a0%"
 _FEW_QUERIES = 30
-_MANY = 0.05  # share from which a warning about single queries or rows is for the first screen
+_MANY = 0.05  # share of affected queries or rows from which a warning is on the first screen
 
 
 def summary_facts(facts: dict[str, Any], words: Words) -> dict[str, Any]:
-    """Sentences and warnings, made of facts that are told elsewhere in full."""
+    """Return sentences and warnings that summarize the other facts."""
     sentences = [_how_good(facts, words), _compared(facts, words), _weakest(facts, words)]
     return {
         "sentences": [each for each in sentences if each],
@@ -70,7 +70,7 @@ def _how_good(facts: dict[str, Any], words: Words) -> str:
 
 
 def _on_queries(facts: dict[str, Any], words: Words, held: str) -> str:
-    """Which queries the numbers rest on: those with a value, where some have none."""
+    """Say which queries the numbers are means of, where some have no value."""
     count, rows = facts["data"]["queries"]["count"], facts["models"][0]["quality"]["metrics"]
     units = rows[0]["units"] if rows and rows[0]["unit"] == "query" else count
     if units == count:
@@ -149,7 +149,7 @@ def _weakest(facts: dict[str, Any], words: Words) -> str:
 
 
 def _warnings(facts: dict[str, Any], words: Words) -> list[str]:
-    """What would change a decision; what is only worth knowing stands with the data."""
+    """Return the warnings that may change a decision; the others are shown with the data."""
     quality, data, train = facts["models"][0]["quality"], facts["data"], facts["training"]
     found = []
     if train and train["shared_queries"]:
@@ -192,7 +192,7 @@ def _no_better_than_chance(quality: dict[str, Any], words: Words) -> list[str]:
 
 
 def _overfitted(facts: dict[str, Any]) -> list[str]:
-    """Training far above held-out: by more than the interval is wide."""
+    """Warn if the training metric is better than the held-out one by half an interval or more."""
     train, quality = facts["training"], facts["models"][0]["quality"]
     fitted = [] if train is None else train["models"]
     same = [each for each in fitted if each["name"] == facts["models"][0]["name"]]

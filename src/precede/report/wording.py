@@ -1,4 +1,4 @@
-"""The words of a report: what an item and its queries are called, and how numbers are written."""
+"""Words for items and queries, and formatting of numbers, in reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# Shares of pairs are percentages wherever they stand, so that no number is told in two forms.
+# Shares of pairs are always written as percentages.
 _SHARES = ("pairs_in_order", "pair_error", "pairwise_accuracy", "auc", "precision_at_percent")
 _METRICS = {"auc": "AUC", "map": "MAP", "mrr": "MRR", "pair_error": "pairs out of order",
             "kendall_tau": "Kendall's tau", "pairwise_accuracy": "pairs in order"}  # fmt: skip
@@ -16,9 +16,9 @@ _METRICS = {"auc": "AUC", "map": "MAP", "mrr": "MRR", "pair_error": "pairs out o
 
 @dataclass(frozen=True)
 class Words:
-    """What the reader calls an item, a query and a good item.
+    """Words for an item, a query and a good item.
 
-    `good` stands by itself or before the item: "repaid", "relevant".
+    `good` is used alone or before the item: "repaid", "relevant".
     """
 
     item: str = "row"
@@ -27,7 +27,7 @@ class Words:
 
     @classmethod
     def of(cls, item: Any, good: Any, query: Any, *, one_list: bool) -> Words:
-        """The words given; without, documents where there are queries, and rows elsewhere."""
+        """Return the given words; by default documents if there are queries, else rows."""
         for name, value in (("item", item), ("good", good), ("query", query)):
             if value is not None and not (isinstance(value, str) and value.strip()):
                 raise ValueError(f"{name}={value!r} is not a word; give one, such as 'borrower'")
@@ -35,16 +35,16 @@ class Words:
 
     @property
     def items(self) -> str:
-        """More than one item."""
+        """Plural of the item."""
         return plural(self.item)
 
     @property
     def queries(self) -> str:
-        """More than one query."""
+        """Plural of the query."""
         return plural(self.query)
 
     def count_items(self, count: int) -> str:
-        """The number of items, with the word.
+        """Format a number of items.
 
         >>> Words("borrower").count_items(2000), Words("borrower").count_items(1)
         ('2,000 borrowers', '1 borrower')
@@ -52,17 +52,17 @@ class Words:
         return f"{count:,} {self.item if count == 1 else self.items}"
 
     def count_queries(self, count: int) -> str:
-        """The number of queries, with the word."""
+        """Format a number of queries."""
         return f"{count:,} {self.query if count == 1 else self.queries}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain texts."""
+        """Return the words as a dictionary."""
         return {"item": self.item, "items": self.items, "query": self.query,
                 "queries": self.queries, "good": self.good}  # fmt: skip
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a sentence.
+    """Join names for a sentence.
 
     >>> listed(["a"]), listed(["a", "b"]), listed(["a", "b", "c"])
     ('a', 'a and b', 'a, b and c')
@@ -71,7 +71,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def plural(noun: str) -> str:
-    """More than one of a thing.
+    """Return the plural of a noun.
 
     >>> plural("query"), plural("borrower"), plural("search"), plural("day"), plural("person")
     ('queries', 'borrowers', 'searches', 'days', 'people')
@@ -84,7 +84,7 @@ def plural(noun: str) -> str:
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A number for reading; nothing known is a dash.
+    """Format a number; None is a dash.
 
     >>> number(0.123456), number(0.5), number(12345), number(None), number(2.0), number("a")
     ('0.1235', '0.5000', '12,345', '–', '2', 'a')
@@ -101,7 +101,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def feature_value(value: Any, years: bool = True) -> str:
-    """The value of a feature; what may be a year has no comma, unless its column has no years.
+    """Format the value of a feature; possible years have no comma unless `years` is False.
 
     >>> feature_value(1998.0), feature_value(12000), feature_value(0.25), feature_value(None)
     ('1998', '12,000', '0.25', 'missing')
@@ -117,7 +117,7 @@ def feature_value(value: Any, years: bool = True) -> str:
 
 
 def may_be_years(values: Any) -> bool:
-    """Whether all of some numbers, NaN apart, are whole and look like years.
+    """Return whether all numbers except NaN are integers in the range of years.
 
     >>> may_be_years([1998.0, float("nan"), 2015.0]), may_be_years([1998.0, 12.0])
     (True, False)
@@ -128,7 +128,7 @@ def may_be_years(values: Any) -> bool:
 
 
 def rounded(value: float | None) -> str:
-    """A metric: three decimals.
+    """Format a metric with three decimals.
 
     >>> rounded(0.74251), rounded(None)
     ('0.743', '–')
@@ -137,7 +137,7 @@ def rounded(value: float | None) -> str:
 
 
 def signed(value: float | None) -> str:
-    """A difference of metrics.
+    """Format a difference of metrics.
 
     >>> signed(0.0121), signed(-0.5), signed(0.0)
     ('+0.012', '−0.500', '0.000')
@@ -149,7 +149,7 @@ def signed(value: float | None) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """A p value with its sign.
+    """Format a p value.
 
     >>> p_value(0.0312), p_value(1e-9), p_value(None)
     ('p = 0.031', 'p < 0.001', 'no p value')
@@ -160,14 +160,14 @@ def p_value(value: float | None) -> str:
 
 
 def interval(row: dict[str, Any], form: Any = rounded) -> str:
-    """Both ends, or a dash."""
+    """Format both ends of an interval, or a dash."""
     if row.get("low") is None:
         return "–"
     return f"{form(row['low'])} to {form(row['high'])}"
 
 
 def metric_name(name: str) -> str:
-    """A metric as readers know it.
+    """Return the display name of a metric.
 
     >>> metric_name("ndcg@10"), metric_name("auc"), metric_name("pair_error")
     ('NDCG@10', 'AUC', 'pairs out of order')
@@ -185,7 +185,7 @@ def metric_name(name: str) -> str:
 
 
 def measure_name(name: str, good: str) -> str:
-    """A measure of the top of a list, in the words of the task.
+    """Return the display name of a measure of the top of a list.
 
     >>> measure_name("positives_above_first_negative", "repaid"), measure_name("push_risk@4", "x")
     ('repaid above the first that is not', 'push risk, p = 4')
@@ -201,7 +201,7 @@ def measure_name(name: str, good: str) -> str:
 
 
 def share(value: float | None, digits: int = 1) -> str:
-    """A share as a percentage, which no line break parts from its sign.
+    """Format a share as a percentage, with a non-breaking space.
 
     >>> share(0.8611).replace("\u00a0", " "), share(None)
     ('86.1 %', '–')
@@ -210,7 +210,7 @@ def share(value: float | None, digits: int = 1) -> str:
 
 
 def is_share(name: str) -> bool:
-    """Whether a metric is a share of pairs.
+    """Return whether a metric is a share of pairs.
 
     >>> is_share("auc"), is_share("precision_at_percent@10"), is_share("ndcg@10")
     (True, True, False)
@@ -219,7 +219,7 @@ def is_share(name: str) -> bool:
 
 
 def in_units(value: float | None, name: str) -> str:
-    """A value of a metric: shares of pairs as percentages, all others with three decimals.
+    """Format a metric: shares of pairs as percentages, others with three decimals.
 
     >>> in_units(0.8611, "ndcg@10"), in_units(0.8611, "auc").replace("\u00a0", " ")
     ('0.861', '86.1 %')
@@ -228,17 +228,17 @@ def in_units(value: float | None, name: str) -> str:
 
 
 def shown_value(row: dict[str, Any]) -> str:
-    """The value of a metric in its units."""
+    """Format the value of a metric in its units."""
     return in_units(row["value"], row["metric"])
 
 
 def shown_interval(row: dict[str, Any]) -> str:
-    """The interval of a metric, written as its value is."""
+    """Format the interval of a metric in its units."""
     return interval(row, share if is_share(row["metric"]) else rounded)
 
 
 def difference(value: float | None, name: str) -> str:
-    """A difference of a metric: of percentages in percentage points.
+    """Format a difference of a metric, of percentages in percentage points.
 
     >>> difference(0.0121, "ndcg@10"), difference(-0.0121, "auc").replace("\u00a0", " ")
     ('+0.012', '−1.2 points')
@@ -249,7 +249,7 @@ def difference(value: float | None, name: str) -> str:
 
 
 def difference_interval(low: float | None, high: float | None, name: str) -> str:
-    """Both ends of the interval of a difference, or a dash.
+    """Format the interval of a difference, or a dash.
 
     >>> difference_interval(-0.01, 0.0225, "auc").replace("\u00a0", " ")
     '−1.0 to +2.2 points'
@@ -265,7 +265,7 @@ def _points(value: float) -> str:
 
 
 def class_name(grade: Any, found: dict[str, Any] | None, words: dict[str, Any]) -> Any:
-    """A class by the word for the good one, where there is one; a grade as it is.
+    """Name a class by the word for the good one, if any; other grades are returned unchanged.
 
     >>> words, found = {"good": "repaid"}, {"good": 1}
     >>> class_name(1, found, words), class_name(0, found, words), class_name(2, None, words)

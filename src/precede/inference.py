@@ -23,6 +23,7 @@ from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 from precede.engine.arrays import Floats, Integers
 from precede.engine.compiling import njit
 from precede.engine.frames import pandas_frame
+from precede.engine.kernels import add_to_fenwick_tree
 from precede.engine.parameters import check_choice, upper_tail
 from precede.judgments import (
     Judgments,
@@ -1199,20 +1200,9 @@ def _item_errors(
                     end += direction
                 for item in range(group, end, direction):
                     seen += weight[item]
-                    _add(tree, rank[item], weight[item])
+                    add_to_fenwick_tree(tree, rank[item], weight[item])
                 group = end
     return errors
-
-
-# `margin` has a copy of `_add`: a kernel may only call kernels of the same file, as numba's
-# cache would not notice a change in another (tests/test_conventions.py).
-
-
-@njit(cache=True, nogil=True)
-def _add(tree: Floats, node: int, amount: float) -> None:
-    while node < tree.size:
-        tree[node] += amount
-        node += node & -node
 
 
 @njit(cache=True, nogil=True)

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.compiling import njit
 from precede.engine.execution import Context
+from precede.engine.kernels import add_to_fenwick_tree
 from precede.engine.portable import log_of
 from precede.engine.query_layout import QueryLayout
 from precede.engine.training_data import TrainingData
@@ -545,26 +546,15 @@ def _count_small(
     for query in range(starts.size - 1):
         first, end = starts[query], starts[query + 1]
         for item in range(first, end):
-            _add(tree, grade[item] + 1, np.int64(1))
+            add_to_fenwick_tree(tree, grade[item] + 1, np.int64(1))
         for item in range(first, end):
             while first < end and (score[item] - score[first]) / norm > theta:
-                _add(tree, grade[first] + 1, np.int64(-1))
+                add_to_fenwick_tree(tree, grade[first] + 1, np.int64(-1))
                 first += 1
             node = grade[item]
             while node > 0:
                 pairs += tree[node]
                 node -= node & -node
         for item in range(first, end):
-            _add(tree, grade[item] + 1, np.int64(-1))
+            add_to_fenwick_tree(tree, grade[item] + 1, np.int64(-1))
     return pairs
-
-
-# A copy of `_add` of `inference`: a kernel may only call kernels of the same file, as numba's
-# cache would not notice a change in another (tests/test_conventions.py).
-
-
-@njit(cache=True, nogil=True)
-def _add(tree: Integers, node: int, amount: int) -> None:
-    while node < tree.size:
-        tree[node] += amount
-        node += node & -node

@@ -25,6 +25,7 @@ from precede.engine.exact import (
     to_integers,
 )
 from precede.engine.execution import Context, is_small
+from precede.engine.kernels import exp_array
 from precede.engine.portable import exp, expm1_of, log, log_of
 from precede.engine.portable_kernels import fmax, fmin, portable_exp, portable_log, portable_log1p
 from precede.engine.pull import decreases
@@ -392,11 +393,11 @@ def _chunk_terms(
             for row in range(begin, end):
                 terms[0, row] += log_weight[row]
                 terms[1, row] += log_weight[row]
-        _exp_array(terms[0, begin:end])
+        exp_array(terms[0, begin:end])
         if power == 1.0 and not weighted:
             _divide_for_loser_terms(first, stop, start, level, low, high, terms)
         else:
-            _exp_array(terms[1, begin:end])
+            exp_array(terms[1, begin:end])
         _sum_chunk_terms(first, stop, start, terms, words)
         first = stop
 
@@ -418,7 +419,7 @@ def _divide_for_loser_terms(
             for row in range(begin, end):
                 terms[1, row] = fmin(product / terms[0, row], 1.0)
         else:
-            _exp_array(terms[1, begin:end])
+            exp_array(terms[1, begin:end])
 
 
 @njit(**INNER)
@@ -470,12 +471,6 @@ def _log_array(values: Floats, out: Floats) -> None:
         out[row] = portable_log(values[row])
 
 
-@njit(**INNER)
-def _exp_array(values: Floats) -> None:
-    for row in range(values.size):
-        values[row] = portable_exp(values[row])
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fill_levels_of_queries(
     begin: int, end: int, query_start: Integers, words: Integers, low: Floats, high: Floats,
@@ -504,7 +499,7 @@ def _fill_levels_of_queries(
             by_level,
         )  # fmt: skip
     for row in range(2, 6):
-        _exp_array(by_level[row, first:last])
+        exp_array(by_level[row, first:last])
 
 
 @njit(**INNER)

@@ -12,8 +12,9 @@ from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.execution import Context, is_small
+from precede.engine.kernels import exp_array
 from precede.engine.portable import exp, exp2, log, log_of
-from precede.engine.portable_kernels import portable_exp, portable_log, portable_log1p
+from precede.engine.portable_kernels import portable_log, portable_log1p
 from precede.engine.query_layout import QueryLayout
 from precede.risks.base import BoundRisk, EdgeWeights, Link, Risk, State, pair_totals
 
@@ -216,7 +217,7 @@ def _softmax_cross_entropy(
         terms, max_score = hessian[start:end], scores[start:end].max()
         for j in range(terms.size):
             terms[j] = scores[start + j] - max_score
-        _exp_array(terms)
+        exp_array(terms)
         total = 0.0
         for j in range(terms.size):
             terms[j] *= weight[start + j]
@@ -331,13 +332,7 @@ def _exp_minus_abs(scores: Floats, shift: float, tails: Floats) -> None:
     """Write ``exp(-|score + shift|)`` of each row to `tails`."""
     for row in range(tails.size):
         tails[row] = -abs(scores[row] + shift)
-    _exp_array(tails)
-
-
-@njit(**INNER)
-def _exp_array(values: Floats) -> None:
-    for row in range(values.size):
-        values[row] = portable_exp(values[row])
+    exp_array(tails)
 
 
 @njit(**INNER)

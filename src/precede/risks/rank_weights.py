@@ -23,6 +23,7 @@ from precede.engine.arrays import Array, Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sums, log_sum_exp
 from precede.engine.execution import Context, is_small
+from precede.engine.kernels import shared_ranks
 from precede.engine.parameters import check_integer
 from precede.engine.portable import exp, exp2, log, log_of
 from precede.engine.portable_kernels import portable_exp
@@ -638,7 +639,7 @@ def _rank_queries(
             mean, gap = by_rank[begin - start], 0.0
             if count > 1:
                 _sort_rows(order, begin, last)
-                mean, gap = _shared_ranks(by_rank[begin - start : last - start])
+                mean, gap = shared_ranks(by_rank, begin - start, last - start)
             for position in range(begin, last):
                 row = order[position]
                 ends[position] = last
@@ -655,19 +656,6 @@ def _sort_rows(order: Integers, begin: Integer, end: Integer) -> None:
         if order[position] < order[position - 1]:
             order[begin:end] = np.sort(order[begin:end])
             return
-
-
-@njit(**INNER)
-def _shared_ranks(discounts: Floats) -> tuple[float, float]:
-    """Return the mean discount of some ranks, and the mean |D_r - D_q| of two of them."""
-    count = discounts.size
-    if discounts[0] == discounts[count - 1]:
-        return discounts[0], 0.0
-    total, gap = 0.0, 0.0
-    for j in range(count):
-        total += discounts[j]
-        gap += (count - 1 - 2 * j) * discounts[j]
-    return total / count, 2.0 * gap / (count * (count - 1.0))
 
 
 @njit(**INNER)

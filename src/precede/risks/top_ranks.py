@@ -16,6 +16,7 @@ import numpy as np
 from precede.engine.arrays import Bytes, Floats, Integer, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
+from precede.engine.kernels import shared_ranks
 from precede.engine.query_layout import QueryLayout
 from precede.risks.exponential import LevelChunks
 
@@ -184,8 +185,8 @@ def _tops_of_queries(
             for rank in range(count):
                 one += best[rank] > scores[row]
                 other += best[rank] >= scores[row]
-            discount[row], tied[row] = _shared_ranks(by_rank, one, other)
-        edge[query, 0], edge[query, 1] = _shared_ranks(by_rank, count, count + at_edge)
+            discount[row], tied[row] = shared_ranks(by_rank, one, other)
+        edge[query, 0], edge[query, 1] = shared_ranks(by_rank, count, count + at_edge)
         for row in range(first_edge, last_edge):
             if group[row] == 1:
                 discount[row], tied[row] = edge[query, 0], edge[query, 1]
@@ -204,20 +205,6 @@ def _insert_best(scores: Floats, start: Integer, end: Integer, best: Floats, dep
                 best[j] = best[j - 1]
                 j -= 1
             best[j] = score
-
-
-@njit(**INNER)
-def _shared_ranks(by_rank: Floats, one: Integer, other: Integer) -> tuple[float, float]:
-    """Mean discount of the ranks one..other, from 0, and mean |D_r - D_q| of two of them."""
-    count = other - one
-    total, apart = 0.0, 0.0
-    for rank in range(one, min(other, by_rank.size)):
-        total += by_rank[rank]
-        apart += (count - 1 - 2 * (rank - one)) * by_rank[rank]
-    last = by_rank[other - 1] if other <= by_rank.size else 0.0
-    if by_rank[one] == last:
-        return last, 0.0
-    return total / count, 2.0 * apart / (count * (count - 1.0))
 
 
 @njit(cache=True, nogil=True)

@@ -23,7 +23,14 @@ from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.compatibility import with_callbacks
 from precede.engine.compiling import INNER, njit
-from precede.engine.exact import SCALE, TIE_UNITS, least_tied, log_sum_exp, to_integers
+from precede.engine.exact import (
+    SCALE,
+    TIE_UNITS,
+    least_tied,
+    least_tied_kernel,
+    log_sum_exp,
+    to_integers,
+)
 from precede.engine.execution import Context, is_small
 from precede.engine.histograms import BINS, Histograms
 from precede.engine.parameters import check_integer
@@ -624,7 +631,7 @@ def _best_label_votes(
             if first > 0 and missing[feature]:
                 edges[first, 1] = _edge(above + sums[255], total)
             above -= sums[first]
-        least = edges.max() - (edges.max() >> 40) - 256  # see `least_tied`
+        least = least_tied_kernel(edges.max())
         for cell in range(edges.size):
             if edges.flat[cell] >= max(least, 1):
                 best[feature, 0] = edges.flat[cell]

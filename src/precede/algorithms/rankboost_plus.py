@@ -654,9 +654,6 @@ class _E2Trainer(Trainer):
         return float(np.sign(direction.edge) * reach)
 
 
-assert PRIME == 2147483647, "the kernel below writes the prime as 2147483647"
-
-
 # -- kernels ---------------------------------------------------------------------------------
 
 
@@ -667,4 +664,4 @@ def _eliminate_all(rest: Integers, row: Integers, pivot: int) -> None:
         factor = rest[j, pivot]
         if factor != 0:
             for k in range(row.size):
-                rest[j, k] = (rest[j, k] - factor * row[k]) % 2147483647
+                rest[j, k] = (rest[j, k] - factor * row[k]) % PRIME

@@ -35,8 +35,6 @@ SCALE = 2.0**61
 # Fixed-point factors of the two words: 31 bits each, so that 2^32 terms add up without overflow.
 HIGH = 2.0**31
 LOW = 2.0**62
-# Kernels spell these numbers out: numba's cache does not notice changes in other files.
-assert (SCALE, HIGH, LOW) == (2305843009213693952.0, 2147483648.0, 2.0**62), "kernels differ"
 # Number of consecutive exponents for which a machine sums few values in advance, which saves
 # a round trip to agree on the exponent.
 N_SCALES = 8
@@ -379,10 +377,10 @@ def _fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]
     one, other = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)
     high, low = np.int64(0), np.int64(0)
     for i in range(values.size):  # faster than iterating over the values
-        scaled = values[i] * one * other * 2147483648.0
+        scaled = values[i] * one * other * HIGH
         whole = np.floor(scaled)
         high += np.int64(whole)
-        low += np.int64((scaled - whole) * 2147483648.0)
+        low += np.int64((scaled - whole) * HIGH)
     return high, low
 
 
@@ -400,14 +398,14 @@ def _add_at_indices(index: Integers, values: Floats, words: Integers, sums: Floa
             # Scale in two steps: 2^-exponent overflows for subnormal values.
             half = exponent // 2
             scaled = values[i] * math.ldexp(1.0, -half) * math.ldexp(1.0, half - exponent)
-            scaled *= 2147483648.0
+            scaled *= HIGH
             whole = np.floor(scaled)
             words[0, at] += np.int64(whole)
-            words[1, at] += np.int64((scaled - whole) * 2147483648.0)
+            words[1, at] += np.int64((scaled - whole) * HIGH)
     for at in range(sums.size):
         if 0.0 < sums[at] < np.inf:
             exponent = math.frexp(sums[at])[1]
-            total = words[0, at] / 2147483648.0 + words[1, at] / 4611686018427387904.0
+            total = words[0, at] / HIGH + words[1, at] / LOW
             sums[at] = math.ldexp(total, exponent)
 
 
@@ -425,8 +423,6 @@ TIE = 2.0**-40
 TIE_OF_DECREASES = 1e-9
 # Tolerance for the rounding of the terms of fixed-point edges (`exact.to_integers`), in units.
 TIE_UNITS = 256
-# Kernels repeat the formula of `least_tied`.
-assert (TIE, TIE_UNITS) == (2.0**-40, 256), "kernels write it as most - (most >> 40) - 256"
 
 
 def least_tied(most: int) -> int:
@@ -436,6 +432,9 @@ def least_tied(most: int) -> int:
     True
     """
     return most - (most >> 40) - TIE_UNITS
+
+
+least_tied_kernel = njit(cache=True, nogil=True)(least_tied)
 
 
 def first_tied(edges: ArrayLike, tolerance: float = TIE) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER, njit
-from precede.engine.exact import exact_sum
+from precede.engine.exact import exact_sum, least_tied_kernel
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmax
 from precede.engine.quantization import power_factors
@@ -162,12 +162,6 @@ def _fill_many(
 
 
 @njit(cache=True, nogil=True)
-def _least_tied(most: Integer) -> Integer:
-    """See `precede.engine.exact.least_tied`."""
-    return most - (most >> 40) - 256
-
-
-@njit(cache=True, nogil=True)
 def _find_cut(
     sums: Integers, bins: int, missing: bool, positive_only: bool, least: Integer, best: Integers
 ) -> None:
@@ -199,7 +193,7 @@ def _find_cut(
             most = fmax(most, fmax(other, sign * other))
         if positive_only and missing:
             most = fmax(most, sums[255])
-        least = _least_tied(most)
+        least = least_tied_kernel(most)
     if positive_only:  # skip non-positive edges
         least = fmax(least, 1)
     best[0], best[1], best[2] = 0, 0, 0
@@ -239,7 +233,7 @@ def search_by_bound(
     number of features evaluated. `histogram` is working memory for four histograms.
     """
     most, count = np.int64(0), 0
-    while count < order.size and bound[order[count]] >= _least_tied(most):
+    while count < order.size and bound[order[count]] >= least_tied_kernel(most):
         batch = order[count : count + 4]
         for j in range(batch.size):
             for code in range(256):

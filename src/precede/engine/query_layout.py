@@ -13,7 +13,7 @@ import scipy.sparse.csgraph
 
 from precede.engine.arrays import Array, Floats, Integers, Keys
 from precede.engine.compiling import njit
-from precede.engine.exact import splitmix64, sums_at
+from precede.engine.exact import HIGH, splitmix64, sums_at
 
 if TYPE_CHECKING:
     from precede.engine.cuda import Device
@@ -511,10 +511,10 @@ def _sum_segments(values: Floats, start: Integers, sums: Floats) -> None:
         unit = 2.0 ** np.ceil(np.log2(largest) + 1.0)
         high, low = np.int64(0), np.int64(0)
         for row in range(start[segment], start[segment + 1]):
-            scaled = values[row] / unit * 2147483648.0
+            scaled = values[row] / unit * HIGH
             whole = np.floor(scaled)
             high += np.int64(whole)
-            low += np.int64((scaled - whole) * 2147483648.0)
+            low += np.int64((scaled - whole) * HIGH)
         sums[segment] = (high * 2.0**-31 + low * 2.0**-62) * unit
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import (
+    HIGH,
     SCALE,
     all_reduce_all,
     all_reduce_max,
@@ -887,9 +888,9 @@ def _sums_by_value(
             winner_term = portable_exp(log_w - scores[row] - level_extremes[side])
             loser_term = portable_exp(log_w + power * scores[row] - level_extremes[2 + side])
             for index, term in ((side, winner_term), (2 + side, loser_term)):
-                high = np.int64(term * 2147483648.0)
+                high = np.int64(term * HIGH)
                 words[chunk, 2 * index] += high
-                words[chunk, 2 * index + 1] += np.int64((term * 2147483648.0 - high) * 2147483648.0)
+                words[chunk, 2 * index + 1] += np.int64((term * HIGH - high) * HIGH)
 
 
 @njit(cache=True, nogil=True)

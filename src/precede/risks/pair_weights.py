@@ -345,7 +345,7 @@ def _add_explicit_pairs(
 ) -> None:
     """Add explicit pairs as integers, so that their order does not matter."""
     for pair in range(winner.size):
-        whole = np.int64(np.rint(share[pair] * 2305843009213693952.0))
+        whole = np.int64(np.rint(share[pair] * SCALE))
         integers[winner[pair]] += whole
         integers[loser[pair]] -= whole
 

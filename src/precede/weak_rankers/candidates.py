@@ -220,9 +220,6 @@ class LinearSpan:
         return row, pivot
 
 
-assert PRIME == 2147483647, "the kernels below write the prime as 2147483647"
-
-
 # -- kernels ---------------------------------------------------------------------------------
 
 
@@ -252,7 +249,7 @@ def _sketch(values: Bytes, reference: Integers, sketched: bool, coordinates: Int
             factor = np.int64(hashed & np.uint64(0x7FFFFFFF))
             coordinates[bucket] += value * factor
     for k in range(coordinates.size):  # 2^32 terms of 31 bits fit in 63 bits
-        coordinates[k] %= 2147483647
+        coordinates[k] %= PRIME
 
 
 @njit(cache=True, nogil=True)
@@ -263,4 +260,4 @@ def _eliminate(vector: Integers, rows: NDArray[np.uint32], pivots: Integers) -> 
         if factor != 0:
             row = rows[j]
             for k in range(vector.size):
-                vector[k] = (vector[k] - factor * np.int64(row[k])) % 2147483647
+                vector[k] = (vector[k] - factor * np.int64(row[k])) % PRIME

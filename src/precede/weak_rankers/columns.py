@@ -279,5 +279,5 @@ def _dot_products(low: int, high: int, values: Floats, pull: Floats, products: I
     for j in range(low, high):
         total = np.int64(0)
         for row in range(pull.size):
-            total += np.int64(np.rint(pull[row] * values[j, row] * 2305843009213693952.0))
+            total += np.int64(np.rint(pull[row] * values[j, row] * SCALE))
         products[j] = total

@@ -346,8 +346,6 @@ class PairSearch(RegressionSearch):
 
 # -- kernels ---------------------------------------------------------------------------------
 
-assert ROUNDING == 2.0**-36, "kernels write it out"
-
 
 @njit(cache=True, nogil=True)
 def _strengths(
@@ -645,7 +643,7 @@ def _best_terms(
         best = _best_first_cut(
             transposed, columns, rows, named[b], named[a], rules, min_count, by_a, first_b
         )  # fmt: skip
-        if not best - uncut > 2.0**-36 * best:
+        if not best - uncut > ROUNDING * best:
             continue
         gain[p] = best - uncut
         if best > by_a:

@@ -18,6 +18,7 @@ from precede.engine.exact import (
     all_reduce_sum,
     first_tied,
     least_tied,
+    least_tied_kernel,
     to_integers,
 )
 from precede.engine.execution import Context, is_small
@@ -505,9 +506,6 @@ def _largest_decrease(
     return (feature, first_code, side), edge, float(decrease[feature, first_code, side])
 
 
-assert MISSING == 255, "the kernels below write the code of missing values as 255"
-
-
 # -- kernels ---------------------------------------------------------------------------------
 
 
@@ -516,7 +514,7 @@ def _quantize(low: int, high: int, pull: Floats, integers: Integers) -> tuple[in
     """Convert pulls to integers, in place; return the total increase and the total decrease."""
     increase, decrease = 0, 0
     for row in range(low, high):
-        new = np.int64(np.rint(pull[row] * 2305843009213693952.0))
+        new = np.int64(np.rint(pull[row] * SCALE))
         change = new - integers[row]
         if change > 0:
             increase += change
@@ -553,7 +551,7 @@ def _pair_masses_of_features(
                 )
             for pair in range(pair_mass.size):
                 winner_key, loser_key = key[pairs[0, pair]], key[pairs[1, pair]]
-                mass = np.int64(np.rint(pair_mass[pair] * 2305843009213693952.0))
+                mass = np.int64(np.rint(pair_mass[pair] * SCALE))
                 if winner_key > loser_key:
                     concordant[loser_key + 1] += mass
                     concordant[winner_key + 1] -= mass
@@ -569,7 +567,7 @@ def _keys(codes: Bytes, bins: int, side: int, missing: bool) -> Integers:
     """Return the codes, with missing values moved below all others (0) or above them (`bins`)."""
     key = np.empty(codes.size, np.int64)
     for row in range(codes.size):
-        if codes[row] == 255:
+        if codes[row] == MISSING:
             key[row] = 0 if side == 0 else bins
         else:
             key[row] = codes[row] + (1 if missing and side == 0 else 0)
@@ -681,8 +679,8 @@ def _pair_masses_of_query(
     for j in range(count):
         new_concordant, new_discordant = np.int64(0), np.int64(0)
         if j < count - 1:
-            new_concordant = np.int64(np.rint(concordant_mass[j] * 2305843009213693952.0))
-            new_discordant = np.int64(np.rint(discordant_mass[j] * 2305843009213693952.0))
+            new_concordant = np.int64(np.rint(concordant_mass[j] * SCALE))
+            new_discordant = np.int64(np.rint(discordant_mass[j] * SCALE))
         # The stump of threshold j is 1 from key key_of_slot[j] + 1 up.
         concordant[key_of_slot[j] + 1] += new_concordant - last_concordant
         discordant[key_of_slot[j] + 1] += new_discordant - last_discordant
@@ -817,9 +815,6 @@ def as_stump(weak_ranker: WeakRanker, weight: float) -> tuple[WeakRanker, float,
     return weak_ranker.stump, 2 * weight, weight
 
 
-assert MISSING == 255, "the kernel below writes the code of missing values as 255"
-
-
 # -- kernels ---------------------------------------------------------------------------------
 
 
@@ -835,16 +830,16 @@ def _best_signed_stumps(
     best = np.zeros((n_bins.size, 3), np.int64)
     for feature in range(n_bins.size):
         sums = histograms[feature]
-        present = total - sums[255]
+        present = total - sums[MISSING]
         best_edge = np.int64(0)
         for pass_number in range(2):
-            min_edge = best_edge - (best_edge >> 40) - 256  # see `least_tied`
+            min_edge = least_tied_kernel(best_edge)
             above = present
             for first in range(n_bins[feature]):
                 for side in range(2 if missing[feature] else 1):
                     if first == 0 and (side == 1 or not missing[feature]):
                         continue  # a constant
-                    edge = 2 * (above + side * sums[255]) - total
+                    edge = 2 * (above + side * sums[MISSING]) - total
                     if pass_number == 0:
                         best_edge = max(best_edge, abs(edge))
                     elif abs(edge) >= min_edge and best[feature, 0] == 0:

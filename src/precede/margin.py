@@ -58,7 +58,7 @@ __all__ = [
 # union bound requires, and dense enough to lose at most a factor √2 in the margin.
 MARGIN_GRID = tuple(2.0 ** (-k / 2) for k in range(15))
 # `best_margin` refuses larger linear programs.
-MOST_ROWS = 20_000
+MAX_LP_ROWS = 20_000
 # Tolerance on the edge of rankers left out of the linear program.
 LP_TOLERANCE = 1e-10
 
@@ -345,15 +345,15 @@ def best_margin(
             table, judgments, balance="pairs", max_bins=max_bins, context=context
         )
         layout = training.layout
-        if layout.n_used_rows + layout.winner.size > MOST_ROWS:
+        if layout.n_used_rows + layout.winner.size > MAX_LP_ROWS:
             raise ValueError(
                 f"{layout.n_used_rows + layout.winner.size} rows and pairs are too many "
-                f"for a linear programme (at most {MOST_ROWS}); fit SmoothMarginRanker and read "
+                f"for a linear programme (at most {MAX_LP_ROWS}); fit SmoothMarginRanker and read "
                 "margin_interval_"
             )
         search = weak.start(training.table, context)
         search = search.restrict_to_positive() if nonnegative else search
-        programme = _Programme(layout, nonnegative=nonnegative)
+        programme = _LinearProgram(layout, nonnegative=nonnegative)
         while True:
             value, pull = programme.solve()
             found = search.best(pull)
@@ -435,7 +435,7 @@ def refuse_ties(judgments: Judgments) -> None:
         )
 
 
-class _Programme:
+class _LinearProgram:
     """Maximize r such that every pair is apart by r, over some of the rankers.
 
     Let ``u_l`` be at least every score below level l of a query. The rows of the program, each at

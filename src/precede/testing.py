@@ -117,7 +117,7 @@ def check_family(family: Family, X: Array | None = None) -> None:
     if X is None:
         X = generator.integers(0, 5, (40, 4)).astype(float)
     table = Table.build(X)
-    pulls = [_balanced(generator.standard_normal(len(X))) for _ in range(8)]
+    pulls = [_as_pull(generator.standard_normal(len(X))) for _ in range(8)]
     found = [family.start(table).best(pull) for pull in pulls]
     weak_rankers = [answer.weak_ranker for answer in found if answer is not None]
     for pull, answer in zip(pulls, found, strict=True):
@@ -186,7 +186,7 @@ def check_algorithm(estimator: BaseRanker) -> None:
     if scores.ndim > 1:  # a score for each label
         *_, plain = model.staged_predict(X)
     else:
-        plain = _by_hand(model.ensemble_, X)
+        plain = _sum_of_rankers(model.ensemble_, X)
     _close(scores, plain, "predict against the sum of the rankers")
 
 
@@ -213,12 +213,12 @@ def _fitted(estimator: BaseRanker, X: Array, y: Array, given: dict[str, Any]) ->
         return estimator.fit(X, y, **given)
 
 
-def _by_hand(ensemble: Ensemble, X: Array) -> Array:
+def _sum_of_rankers(ensemble: Ensemble, X: Array) -> Array:
     values = (weight * weak_ranker(X).astype(float) for weak_ranker, weight in ensemble.parts())
     return sum(values, np.zeros(len(X)))
 
 
-def _balanced(values: Array) -> Array:
+def _as_pull(values: Array) -> Array:
     """Return a vector like a pull: the sum is 0, that of the positive parts 1."""
     values = values - values.mean()
     return values / np.maximum(values, 0).sum()

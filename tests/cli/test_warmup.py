@@ -13,7 +13,7 @@ from precede.cli import warmup
 
 LATER = Path(__file__).with_name("later_fits.py")
 # One step, as `precede warmup` takes it.
-ONE = "from precede.cli import warmup; warmup.STEPS['fit AdaBoostRanker'](warmup._Calls())"
+ONE = "from precede.cli import warmup; warmup.STEPS['fit AdaBoostRanker'](warmup._WarmupSteps())"
 
 
 def session(cache, *arguments):

@@ -88,5 +88,5 @@ def test_many_items_are_sorted_as_few_are(monkeypatch):
         for row in sorted(range(begin, end), key=lambda i: (-scores[i], i))
     ]
     np.testing.assert_array_equal(ranked._descending(scores, starts), by_hand)
-    monkeypatch.setattr(ranked, "FEW", 0)
+    monkeypatch.setattr(ranked, "MIN_KERNEL_ITEMS", 0)
     np.testing.assert_array_equal(ranked._descending(scores, starts), by_hand)

@@ -17,7 +17,7 @@ from precede.cli.console import (
     printable,
     progress_bar,
     say,
-    say_nothing,
+    set_quiet,
     write_json,
     write_rows,
 )
@@ -83,7 +83,7 @@ def _every_command(
         ),
     ] = False,
 ) -> None:
-    say_nothing(quiet)
+    set_quiet(quiet)
     if quiet:
         os.environ["PRECEDE_QUIET"] = "1"
 
@@ -138,20 +138,20 @@ def algorithms(*, as_json: AsJson = False) -> None:
     from textwrap import fill  # noqa: PLC0415
 
     from precede.cli import fitting  # noqa: PLC0415
-    from precede.cli.fitting import written  # noqa: PLC0415
+    from precede.cli.fitting import format_parameters  # noqa: PLC0415
 
     rows = []
     for name, each in fitting.algorithms().items():
-        groups = fitting.grouped(each().get_params(deep=False))
+        groups = fitting.group_parameters(each().get_params(deep=False))
         about = (each.__doc__ or "").strip().split("\n")[0]
         parameters = {key: value for group in groups.values() for key, value in group.items()}
         if not as_json and sys.stdout.isatty():
             print(fill(f"{name}: {about}", 80))
             for group, values in groups.items():
-                print(fill(written(values), 80, initial_indent=f"  {group:<10}",
+                print(fill(format_parameters(values), 80, initial_indent=f"  {group:<10}",
                            subsequent_indent=" " * 12))  # fmt: skip
             print()
-        facts = parameters if as_json else written(parameters)
+        facts = parameters if as_json else format_parameters(parameters)
         rows.append({"algorithm": name, "what": about, "parameters": facts})
     if as_json or not sys.stdout.isatty():
         write_rows(rows, as_json=as_json)
@@ -221,10 +221,10 @@ def fit(
 
     check_model_name(output)
     names = with_relevant(metric, relevant) if metric else None
-    parameters = fitting.settings(
+    parameters = fitting.parse_parameters(
         settings, n_jobs=jobs, eval_metric=names, early_stopping_rounds=early_stopping
     )
-    model = fitting.made(algorithm, parameters)
+    model = fitting.make_estimator(algorithm, parameters)
     chosen = [] if valid or out_of_core else fitting.choose_sizes(model, parameters)
     if not valid:
         fitting.refuse_without_validation(parameters, metric, early_stopping, chosen)
@@ -236,14 +236,14 @@ def fit(
         train = reading.read(data)
         say(f"{data}: {train!r}")
         seconds = fitting.fit_chosen(model, train, sets, chosen)
-        written = fitting.saved(model, output)
-    say(f"{type(model).__name__}: {fitting.ended(model, seconds)}")
+        written = fitting.save_model(model, output)
+    say(f"{type(model).__name__}: {fitting.describe_fit(model, seconds)}")
     if model.selection_ is not None:
         say(model.selection_.summary())
     if model.best_score_ is not None:
         say(fitting.best_round(model))
     if as_json and output != "-":
-        write_json(fitting.facts(model, seconds, written))
+        write_json(fitting.fit_summary(model, seconds, written))
     if written != output:  # interrupted
         kept = "there is no round to keep" if written is None else f"its rounds are in {written}"
         raise KeyboardInterrupt(f"interrupted: {kept}, and {output} is not written")
@@ -317,7 +317,7 @@ def evaluate(
     if result is not None:
         about = "" if by_query else f"{evaluation.about_intervals(rows, level)}; "
         say(f"{about}{result.policy}")
-    missed = evaluation.unmet(rows, wanted)
+    missed = evaluation.unmet_requirements(rows, wanted)
     for message in missed:
         say(message)
     if missed:
@@ -396,13 +396,13 @@ def explain(
         function = fitted.shape_function(shape)
         write_json(function.to_dict()) if as_json else print(printable(str(function), lines=True))
         return
-    rows = evaluation.of_query(reading.knowing(fitted).read(data), query)
+    rows = evaluation.rows_of_query(reading.with_roles_of(fitted).read(data), query)
     if pair is not None:
         explained = evaluation.pair(fitted, rows, *pair)
         if as_json:
             write_json({"documents": pair, **explained.to_dict()})
         else:
-            say(evaluation.in_words(explained, *pair))
+            say(evaluation.describe_pair(explained, *pair))
             write_rows(evaluation.terms(explained, *pair), as_json=False)
         return
     limit = most or (10 if rows.qid is None else None)
@@ -468,7 +468,7 @@ def report(
     *sources, data = files
     if not sources:
         raise ValueError(f"report needs a model and data, and got {data!r} alone; name both")
-    chosen = evaluation.style_of(output, "json" if as_json and output == "-" else style)
+    chosen = evaluation.report_format(output, "json" if as_json and output == "-" else style)
     require_folder(output)
     made = evaluation.make(
         sources, data, train, reading, slices=slices, item=item, good=good, query=query,
@@ -518,7 +518,7 @@ def export(
     from precede.exports.write import format_of  # noqa: PLC0415
 
     chosen = style or format_of(output)
-    options = fitting.settings(settings, dialect=dialect)
+    options = fitting.parse_parameters(settings, dialect=dialect)
     try:
         write(load(model), output, chosen, **options)
     except ValueError as error:
@@ -565,7 +565,7 @@ def _fit_and_save(model: BaseRanker, train: Any, output: str) -> None:
     from precede.cli import fitting  # noqa: PLC0415
 
     fitting.fit(model, train)
-    if fitting.saved(model, output) != output:
+    if fitting.save_model(model, output) != output:
         raise KeyboardInterrupt(f"interrupted: {output} is not written")
     say(f"written to {output}")
 
@@ -621,8 +621,8 @@ def tune(
     from precede.model import check_model_name  # noqa: PLC0415
 
     check_model_name(output or STANDARD)
-    fixed = fitting.settings(settings) | ({} if jobs is None else {"n_jobs": jobs})
-    base = fitting.made(algorithm, fixed)
+    fixed = fitting.parse_parameters(settings) | ({} if jobs is None else {"n_jobs": jobs})
+    base = fitting.make_estimator(algorithm, fixed)
     values = None if grid is None else fitting.values_to_try(base, grid)
     train = reading.read(data)
     say(f"{data}: {train!r}")
@@ -637,6 +637,6 @@ def tune(
     write_rows(rows, as_json=as_json)
     say(facts)
     if output is not None:
-        model = fitting.made(algorithm, {**fixed, **best})
+        model = fitting.make_estimator(algorithm, {**fixed, **best})
         model.data_columns_ = reading.named()
         _fit_and_save(model, train, output)

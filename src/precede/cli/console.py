@@ -31,8 +31,8 @@ NOT_REACHED = 5
 INTERRUPTED = 130
 _BROKEN_PIPE = 141
 
-_LONG = 30  # longer cells may be folded
-_FEW = 4  # longer tables are not transposed
+_MAX_UNFOLDED_WIDTH = 30  # longer cells may be folded
+_MAX_TRANSPOSED_ROWS = 4  # longer tables are not transposed
 
 # Control characters, which begin escape codes, and changes of text direction.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -55,12 +55,12 @@ def printable(text: str, *, lines: bool = False) -> str:
     return _CONTROL.sub(written, text)
 
 
-def say_nothing(quiet: bool) -> None:
+def set_quiet(quiet: bool) -> None:
     """Turn messages off or on; errors are always printed."""
     _talk["quiet"] = quiet
 
 
-def on_screen() -> bool:
+def is_interactive() -> bool:
     """Return whether stderr is a terminal and messages are on."""
     return sys.stderr.isatty() and not _talk["quiet"]
 
@@ -68,10 +68,10 @@ def on_screen() -> bool:
 def say(text: str) -> None:
     """Print a message to stderr."""
     if not _talk["quiet"]:
-        _tell(text)
+        _print_message(text)
 
 
-def _tell(text: str) -> None:
+def _print_message(text: str) -> None:
     """Print to stderr; on a terminal, lines end between words, except in commands to copy."""
     if sys.stderr.isatty():
         width = max(shutil.get_terminal_size().columns, 40)
@@ -90,7 +90,7 @@ def progress_bar(what: str, steps: int) -> Iterator[Callable[[], None]]:
     >>> with progress_bar("counting", 3) as advance:
     ...     advance()
     """
-    if not on_screen():
+    if not is_interactive():
         yield lambda: None
         return
     from rich import progress  # noqa: PLC0415  (only in a terminal)
@@ -107,7 +107,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def command(*arguments: Any, **options: Any) -> None:
         try:
-            with _warnings_as_talk():
+            with _warnings_as_messages():
                 function(*arguments, **options)
                 sys.stdout.flush()
         except BrokenPipeError:
@@ -121,7 +121,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
             if error.errno == errno.EBADF:
                 _discard_output()
                 _fail("standard output is closed; name a file, or open it", NO_FILE)
-            _fail(_what_failed(error), NO_FILE)
+            _fail(_describe_failure(error), NO_FILE)
         except (ValueError, MemoryError) as error:
             _fail(str(error) or type(error).__name__, BAD_VALUE)
 
@@ -170,7 +170,7 @@ _OPTIONS = {
 
 
 def _fail(message: str, code: int) -> None:
-    _tell(f"precede: {_with_options(message)}")
+    _print_message(f"precede: {_with_options(message)}")
     raise typer.Exit(code) from None
 
 
@@ -180,14 +180,14 @@ def _with_options(message: str) -> str:
     return message
 
 
-def _what_failed(error: OSError) -> str:
+def _describe_failure(error: OSError) -> str:
     if error.filename is None or error.strerror is None:
         return str(error)
     return f"{error.filename}: {error.strerror.lower()}"
 
 
 @contextmanager
-def _warnings_as_talk() -> Iterator[None]:
+def _warnings_as_messages() -> Iterator[None]:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         say(f"note: {_with_options(str(message))}")
 
@@ -240,13 +240,13 @@ def _draw(rows: Sequence[dict[str, Any]], title: str) -> None:
 
     # Names are not markup: [/b] and the unit in "speed [km/h]" are text, and so is ":smile:".
     console, title = Console(markup=False, emoji=False), printable(title)
-    texts = any(len(shown(value)) > _LONG for row in rows for value in row.values())
+    texts = any(len(shown(value)) > _MAX_UNFOLDED_WIDTH for row in rows for value in row.values())
     if texts or _width(_table(rows, title), console) <= console.width:
         console.print(_table(rows, title))
         return
-    turned = _turned(rows, title)
-    if len(rows) <= _FEW and _width(turned, console) <= console.width:
-        console.print(turned)
+    transposed = _transposed(rows, title)
+    if len(rows) <= _MAX_TRANSPOSED_ROWS and _width(transposed, console) <= console.width:
+        console.print(transposed)
         return
     first, *others = rows[0]
     while others:
@@ -267,7 +267,7 @@ def _table(rows: Sequence[dict[str, Any]], title: str) -> Table:
     table = Table(pad_edge=False, title=title or None, title_justify="left", box=SIMPLE)
     for name in rows[0] if rows else ():
         numbers = all(isinstance(row[name], int | float | None) for row in rows)
-        whole = all(len(shown(row[name])) <= _LONG for row in rows)
+        whole = all(len(shown(row[name])) <= _MAX_UNFOLDED_WIDTH for row in rows)
         side: Any = "right" if numbers else "left"
         table.add_column(shown(name), justify=side, overflow="fold", no_wrap=whole)
     for row in rows:
@@ -275,7 +275,7 @@ def _table(rows: Sequence[dict[str, Any]], title: str) -> Table:
     return table
 
 
-def _turned(rows: Sequence[dict[str, Any]], title: str) -> Table:
+def _transposed(rows: Sequence[dict[str, Any]], title: str) -> Table:
     """Return the transposed table."""
     from rich.box import SIMPLE  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from precede import inference
 from precede.boosting.monitors import pairs_in_order
 from precede.cli.console import say
-from precede.cli.inputs import FitContext, features_for, file_names, read_candidates
+from precede.cli.inputs import EvaluationTask, features_for, file_names, read_candidates
 from precede.cli.options import Reading
 from precede.engine.arrays import Integers
 from precede.engine.parameters import upper_tail
@@ -40,7 +40,7 @@ from precede.report.report import STYLES, Report
 
 
 def evaluated(
-    task: FitContext,
+    task: EvaluationTask,
     metrics: Sequence[str] | None,
     *,
     level: float,
@@ -49,9 +49,12 @@ def evaluated(
 ) -> tuple[list[dict[str, Any]], Evaluation | None]:
     """Return a row for each metric: value, interval, and the number of queries."""
     if task.y is None:
-        return [_listed_pairs(task, level)], None
+        return [_explicit_pair_metric(task, level)], None
     if task.qid is None:
-        return [_of_a_list(task, name, level) for name in _for_a_list(task, metrics)], None
+        return [
+            _single_list_metric(task, name, level)
+            for name in _single_list_metric_names(task, metrics)
+        ], None
     if not Judgments(task.y, task.qid).n_pairs:
         say("note: no query has rows of different grades, so every order is as good as any other; "
             "check the labels")  # fmt: skip
@@ -75,13 +78,13 @@ def evaluated(
     return rows, result
 
 
-def _for_a_list(task: FitContext, metrics: Sequence[str] | None) -> list[str]:
+def _single_list_metric_names(task: EvaluationTask, metrics: Sequence[str] | None) -> list[str]:
     if metrics:
         return [str(metric(name)) for name in metrics]
     return [*list_metrics(np.unique(task.y).size)]
 
 
-def _of_a_list(task: FitContext, name: str, level: float) -> dict[str, Any]:
+def _single_list_metric(task: EvaluationTask, name: str, level: float) -> dict[str, Any]:
     """Evaluate a metric of a single list, with an interval over items where one is known."""
     estimate = None
     if task.weight is None:
@@ -96,7 +99,7 @@ def _of_a_list(task: FitContext, name: str, level: float) -> dict[str, Any]:
     return {"metric": name, "value": value, "low": low, "high": high, "items": items}
 
 
-def _listed_pairs(task: FitContext, level: float) -> dict[str, Any]:
+def _explicit_pair_metric(task: EvaluationTask, level: float) -> dict[str, Any]:
     """Return the share of explicit pairs in order, with an interval where one is known."""
     judgments, pairs = _judgments(task), "comparable" if task.qid is None else "pooled"
     value = pairs_in_order(judgments, task.scores[0])
@@ -109,7 +112,7 @@ def _listed_pairs(task: FitContext, level: float) -> dict[str, Any]:
     return {"metric": "pairs_in_order", "value": value, **ends, "pairs": judgments.n_pairs}
 
 
-def _judgments(task: FitContext) -> Judgments:
+def _judgments(task: EvaluationTask) -> Judgments:
     if task.data is None:
         raise ValueError("there are no grades to judge by")
     return task.data.judgments
@@ -145,7 +148,7 @@ def by_query(result: Evaluation) -> list[dict[str, Any]]:
 
 
 def compared(
-    task: FitContext, metrics: Sequence[str], *, level: float, method: str, seed: int
+    task: EvaluationTask, metrics: Sequence[str], *, level: float, method: str, seed: int
 ) -> list[dict[str, Any]]:
     """Return a row for each metric: both values, the paired difference, interval and p value."""
     target, qid = (_judgments(task), None) if task.y is None else (task.y, task.qid)
@@ -205,7 +208,7 @@ def requirements(words: Sequence[str] | None, relevant: float | None = None) -> 
     return found
 
 
-def unmet(rows: list[dict[str, Any]], wanted: dict[str, float]) -> list[str]:
+def unmet_requirements(rows: list[dict[str, Any]], wanted: dict[str, float]) -> list[str]:
     """Describe the requirements that were not met."""
     value = {row["metric"]: row["value"] for row in rows}
     messages = []
@@ -317,7 +320,7 @@ def convert(data: Data, output: str, style: str | None, *, query_file: bool) -> 
 # -- Explanations of the ranks of documents, as rows of tables -----------------------------------
 
 
-def of_query(data: Data, query: str | None) -> Data:
+def rows_of_query(data: Data, query: str | None) -> Data:
     """Return the rows of one query; all rows where the data are a single list."""
     if data.qid is None:
         if query is not None:
@@ -358,7 +361,7 @@ def pair(model: BaseRanker, data: Data, upper: str, lower: str) -> PairExplanati
     return model.explain_pair(X, _row_of(data, upper), _row_of(data, lower))
 
 
-def in_words(explained: PairExplanation, upper: str, lower: str) -> str:
+def describe_pair(explained: PairExplanation, upper: str, lower: str) -> str:
     """Say which of two documents ranks above the other, and by how much."""
     side = (
         "above"
@@ -408,10 +411,10 @@ def _row_of(data: Data, name: str) -> int:
 # -- Reports, written as pages, PDF, Markdown or JSON --------------------------------------------
 
 
-def style_of(output: str, style: str | None) -> str:
+def report_format(output: str, style: str | None) -> str:
     """Return the format of a report: as given, by the suffix of the file, or else a page.
 
-    >>> style_of("report.md", None), style_of("-", None), style_of("-", "json")
+    >>> report_format("report.md", None), report_format("-", None), report_format("-", "json")
     ('markdown', 'html', 'json')
     """
     suffix = suffix_of(output)
@@ -445,7 +448,7 @@ def make(sources: list[str], path: str, train: str | None, reading: Reading,
         return Report(scores=scores, y=data.judgments, docid=data.docid, **options)
     fitted_on = None
     if train is not None:
-        rows = reading.knowing(first).read(train, beside=False)
+        rows = reading.with_roles_of(first).read(train, beside=False)
         fitted_on = (features_for(first, rows), rows.judgments)
     order = list(dict.fromkeys(file_names(sources)))
     return Report(models, features_for(first, data), data.judgments, scores=scores, order=order,

@@ -19,7 +19,7 @@ import precede
 from precede.algorithms.tuning import tune as search_parameters
 from precede.boosting.loop import INTERRUPTED
 from precede.boosting.resampling import TooFewError, folds
-from precede.cli.console import on_screen, say, shown
+from precede.cli.console import is_interactive, say, shown
 from precede.cli.inputs import features_for, name_features
 from precede.engine.arrays import Integers
 from precede.engine.parameters import AUTO, pluralize
@@ -57,10 +57,11 @@ _GROUPS = {
 _PYTHON_ONLY = ("callbacks", "warm_start", "verbose")
 
 
-def grouped(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def group_parameters(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Group the parameters that --set accepts by topic.
 
-    >>> grouped({"select": "slope", "weak_rankers": "stumps", "n_estimators": 300, "verbose": None})
+    >>> group_parameters({"select": "slope", "weak_rankers": "stumps", "n_estimators": 300,
+    ...                   "verbose": None})
     {'objective': {'select': 'slope'}, 'learner': {'weak_rankers': 'stumps'},
      'rounds': {'n_estimators': 300}}
     """
@@ -72,17 +73,17 @@ def grouped(parameters: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {group: values for group, values in found.items() if values}
 
 
-def written(parameters: dict[str, Any]) -> str:
+def format_parameters(parameters: dict[str, Any]) -> str:
     """Format parameters in the syntax of --set."""
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
-def settings(words: Sequence[str] | None, **options: Any) -> dict[str, Any]:
+def parse_parameters(words: Sequence[str] | None, **options: Any) -> dict[str, Any]:
     """Parse parameters from ``name=value``; a value that is not a Python literal is text.
 
     `options` are parameters with a separate option, None where it was not given.
 
-    >>> settings(["n_estimators=500", "step=bound", "warm_start=false", "price=None"])
+    >>> parse_parameters(["n_estimators=500", "step=bound", "warm_start=false", "price=None"])
     {'n_estimators': 500, 'step': 'bound', 'warm_start': False, 'price': None}
     """
     found = {}
@@ -104,7 +105,7 @@ def _literal(text: str) -> Any:
         return text
 
 
-def made(algorithm: str, parameters: dict[str, Any]) -> BaseRanker:
+def make_estimator(algorithm: str, parameters: dict[str, Any]) -> BaseRanker:
     """Make an estimator by name, checking the names of its parameters."""
     known = algorithms()
     by_lower = {name.lower(): name for name in known}
@@ -122,7 +123,7 @@ def fit(
     model: BaseRanker, data: Data, valid: Sequence[Data] = (), *, progress: bool = True
 ) -> float:
     """Fit a model on data from a file, keep the names, and return the seconds taken."""
-    bar = progress and on_screen() and model.get_params(deep=False).get("verbose") == 0
+    bar = progress and is_interactive() and model.get_params(deep=False).get("verbose") == 0
     if bar:
         model.set_params(verbose=1)
     begin = time.perf_counter()
@@ -142,7 +143,7 @@ def fit(
 def choose_sizes(model: BaseRanker, given: dict[str, Any]) -> list[str]:
     """Set unset sizes that can be chosen on held-out queries to "auto"; return their names.
 
-    >>> choose_sizes(made("BoostedRanker", {}), {"num_leaves": 8})
+    >>> choose_sizes(make_estimator("BoostedRanker", {}), {"num_leaves": 8})
     ['n_estimators']
     """
     wanted = [name for name in model.selectable if name not in given]
@@ -183,7 +184,7 @@ def fit_chosen(
         return fit(model, data, valid)
 
 
-def ended(model: BaseRanker, seconds: float) -> str:
+def describe_fit(model: BaseRanker, seconds: float) -> str:
     """Describe the number of rounds, the time, and why the fit stopped."""
     rounds, reason = pluralize(model.n_estimators_, "round"), model.stop_reason_
     asked_for = [f"{n} rounds" for n in (model.n_estimators_, model.n_estimators)]
@@ -191,7 +192,7 @@ def ended(model: BaseRanker, seconds: float) -> str:
     return f"{rounds} in {seconds:.1f} s{why}"
 
 
-def facts(model: BaseRanker, seconds: float, written: str | None) -> dict[str, Any]:
+def fit_summary(model: BaseRanker, seconds: float, written: str | None) -> dict[str, Any]:
     """Return the output of --json for a fit."""
     known = {"algorithm": type(model).__name__, "rounds": model.n_estimators_,
             "best_score": model.best_score_, "best_iteration": model.best_iteration_,
@@ -215,15 +216,15 @@ def best_round(model: BaseRanker) -> str:
 def fit_from_disk(
     model: BaseRanker, path: str, valid: Sequence[Data], reading: dict[str, Any], output: str
 ) -> tuple[float, str | None]:
-    """Fit out of core and save; return the seconds, and the path (see `saved`).
+    """Fit out of core and save; return the seconds, and the path (see `save_model`).
 
     The disk table and a checkpoint are stored beside the model during the fit; the checkpoint
     stays if the fit is interrupted. Files left by a killed command are removed by the next one.
     """
     if "-" in (path, output):
         raise ValueError("--out-of-core needs files; name DATA and the model (-o)")
-    bar = on_screen() and model.get_params(deep=False).get("verbose") == 0
-    with _room_beside(Path(output).resolve()) as room:
+    bar = is_interactive() and model.get_params(deep=False).get("verbose") == 0
+    with _temporary_folder(Path(output).resolve()) as room:
         table, names = write_table_of_file(
             room / "table",
             path,
@@ -244,13 +245,13 @@ def fit_from_disk(
         )
         model.set_params(verbose=0)
     name_features(model, names)
-    written = saved(model, output)
+    written = save_model(model, output)
     if model.stop_reason_ != INTERRUPTED:
         checkpoint.unlink(missing_ok=True)
     return time.perf_counter() - begin, written
 
 
-def saved(model: BaseRanker, output: str) -> str | None:
+def save_model(model: BaseRanker, output: str) -> str | None:
     """Write a fitted model and return the path.
 
     The rounds of an interrupted fit are written to ``model.partial.json`` instead of
@@ -266,7 +267,7 @@ def saved(model: BaseRanker, output: str) -> str | None:
 
 
 @contextlib.contextmanager
-def _room_beside(output: Path) -> Iterator[Path]:
+def _temporary_folder(output: Path) -> Iterator[Path]:
     """Yield a folder for the duration of a fit, named after the model only."""
     room = output.parent / f".{output.name}.out-of-core"
     shutil.rmtree(room, ignore_errors=True)
@@ -303,7 +304,7 @@ def values_to_try(base: BaseRanker, words: Sequence[str]) -> dict[str, list[Any]
     """Parse candidate values of parameters from ``name=a,b,...``."""
     accepted = base.get_params(deep=False)
     found: dict[str, list[Any]] = {}
-    for name, value in settings(words).items():
+    for name, value in parse_parameters(words).items():
         if name not in accepted:
             raise ValueError(unknown_parameter(type(base).__name__, name, accepted))
         listed = [_literal(each.strip()) for each in value.split(",")] if (
@@ -376,10 +377,12 @@ def search(
     if data.y is None:
         raise ValueError("tuning needs grades; the data have pairs only")
     if base.n_estimators == type(base)().n_estimators:
-        base = made(type(base).__name__, {**base.get_params(deep=False), "n_estimators": 1000})
+        base = make_estimator(
+            type(base).__name__, {**base.get_params(deep=False), "n_estimators": 1000}
+        )
     found = search_parameters(
         base, data.X, data.judgments, space=space, random_state=seed,
-        verbose=1 if on_screen() else 0, **options,
+        verbose=1 if is_interactive() else 0, **options,
     )  # fmt: skip
     message = f"{found}\n{found.command(source, output or 'model.json')}"
     return found.rows(), found.settings, message
@@ -390,7 +393,7 @@ def _held_out(
 ) -> NDArray[np.float64]:
     scores = np.empty(len(data))
     for learn, held_out in parts:
-        model = made(type(base).__name__, {**base.get_params(deep=False), **candidate})
+        model = make_estimator(type(base).__name__, {**base.get_params(deep=False), **candidate})
         fit(model, data[learn], progress=False)
         if model.stop_reason_ == INTERRUPTED:
             raise KeyboardInterrupt

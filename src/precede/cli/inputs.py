@@ -20,7 +20,7 @@ from precede.judgments import warn_of_lost_queries
 
 
 @dataclass(frozen=True, eq=False)
-class FitContext:
+class EvaluationTask:
     """Judgments, and one vector of scores for each source."""
 
     y: Any  # None if the data have explicit pairs only
@@ -30,21 +30,21 @@ class FitContext:
     data: Data | None
 
 
-def read_task(sources: list[str], path: str, reading: Reading) -> FitContext:
+def read_task(sources: list[str], path: str, reading: Reading) -> EvaluationTask:
     """Read the judgments, and the scores of each source."""
     if _is_qrels(path, reading):
         return _from_runs(sources, read_qrels(path))
     models = {source: load(source) for source in sources if _kind(source) == "model"}
-    data = reading.knowing(*models.values()).read(path)
+    data = reading.with_roles_of(*models.values()).read(path)
     scores = [_scores(source, data, models.get(source)) for source in sources]
     if scores[0].ndim == 2:
         return _of_labels(sources, scores, data)
-    return FitContext(data.y, data.qid, data.weight, scores, data)
+    return EvaluationTask(data.y, data.qid, data.weight, scores, data)
 
 
 def read_candidates(
     sources: list[str], path: str, reading: Reading
-) -> tuple[dict[str, BaseRanker], dict[str, Floats], FitContext]:
+) -> tuple[dict[str, BaseRanker], dict[str, Floats], EvaluationTask]:
     """Read the data, the models among the sources, and the scores of the others, by file name.
 
     Models that read other columns than the first are given as scores.
@@ -54,12 +54,12 @@ def read_candidates(
         return {}, dict(zip(file_names(sources), task.scores, strict=True)), task
     names = dict(zip(sources, file_names(sources), strict=True))
     loaded = {source: load(source) for source in sources if _kind(source) == "model"}
-    data = reading.knowing(*loaded.values()).read(path)
+    data = reading.with_roles_of(*loaded.values()).read(path)
     first = next(iter(loaded.values()))
     models = {names[s]: each for s, each in loaded.items() if _columns(each) == _columns(first)}
     others = [source for source in sources if names[source] not in models]
     scores = {names[source]: _scores(source, data, loaded.get(source)) for source in others}
-    return models, scores, FitContext(data.y, data.qid, data.weight, [], data)
+    return models, scores, EvaluationTask(data.y, data.qid, data.weight, [], data)
 
 
 def _columns(model: BaseRanker) -> list[str]:
@@ -91,7 +91,7 @@ def features_for(model: BaseRanker, data: Data) -> Any:
 def read_for(model: str, path: str, reading: Reading) -> tuple[BaseRanker, Data]:
     """Read a saved model, and data whose columns have the roles they had in its fit."""
     fitted = load(model)
-    return fitted, reading.knowing(fitted).read(path)
+    return fitted, reading.with_roles_of(fitted).read(path)
 
 
 def name_features(model: BaseRanker, data: Data) -> None:
@@ -112,7 +112,7 @@ def _scores(source: str, data: Data, model: BaseRanker | None) -> Floats:
     return scores
 
 
-def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> FitContext:
+def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> EvaluationTask:
     """Return a task whose queries are the items and whose documents are the labels."""
     labels = data.labels
     known = getattr(load(sources[0]), "labels_", ())
@@ -124,7 +124,7 @@ def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> FitConte
             "their columns in this order: --label red --label green"
         )
     qid = np.repeat(np.arange(len(data)), labels.shape[1])
-    return FitContext(labels.ravel(), qid, None, [each.ravel() for each in scores], None)
+    return EvaluationTask(labels.ravel(), qid, None, [each.ravel() for each in scores], None)
 
 
 def _of_rows(run: Run, data: Data, source: str) -> Floats:
@@ -147,7 +147,7 @@ def _of_rows(run: Run, data: Data, source: str) -> Floats:
     return found
 
 
-def _from_runs(sources: list[str], judged: Judged) -> FitContext:
+def _from_runs(sources: list[str], judged: Judged) -> EvaluationTask:
     """Return a task over all documents of the qrels and of any run, so that runs are comparable."""
     runs = []
     for source in sources:
@@ -163,7 +163,7 @@ def _from_runs(sources: list[str], judged: Judged) -> FitContext:
         counted = ", ".join(f"{count} {what}" for what, count in part[3].items() if count)
         if counted:
             say(f"note: {source}: {counted}")
-    return FitContext(parts[0][0], parts[0][2], None, [part[1] for part in parts], None)
+    return EvaluationTask(parts[0][0], parts[0][2], None, [part[1] for part in parts], None)
 
 
 def _pooled(runs: list[Run], judged: Judged) -> Judged:

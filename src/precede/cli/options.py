@@ -122,7 +122,7 @@ class Reading:
         named = {"label": label, "qid": self.qid, "docid": self.docid, "weight": self.weight}
         return {role: name for role, name in named.items() if name is not None}
 
-    def knowing(self, *models: BaseRanker) -> Reading:
+    def with_roles_of(self, *models: BaseRanker) -> Reading:
         """Return a copy that takes the columns of the models' fits where no option names one."""
         known = [item for model in models for item in model.data_columns_.items()]
         return replace(self, remembered=tuple(dict.fromkeys(known)))

@@ -29,9 +29,9 @@ from precede.metrics.registry import REGISTRY, TIES
 from precede.weak_rankers.tree_grower import MIN_CELLS_ROW_PARALLEL
 
 # Rows of a long list, above the sizes at which parallel and long-list kernels are used.
-LONG = 1 << 18
+LONG_LIST_ROWS = 1 << 18
 # Rows of a list whose pairs are enumerated, just enough for several threads.
-SHARED = 5000
+ENUMERATED_ROWS = 5000
 # Rows of all others, in queries of 20.
 ROWS = 2000
 
@@ -42,7 +42,7 @@ ROUNDS = {
     "RankBoostPlus": {"n_estimators": 25},
 }
 # Algorithms and risks that may enumerate pairs.
-SLOW = ("RankBoostPlus", "SmoothMarginRanker", "ConvexRiskRanker")
+PAIR_ENUMERATING = ("RankBoostPlus", "SmoothMarginRanker", "ConvexRiskRanker")
 PAIRWISE: list[dict[str, Any]] = [{"price": 2, "loss": "logistic"}, {"price": 2, "loss": "hinge"}]
 RANKED: list[dict[str, Any]] = [
     {"rank_weight": rule} for rule in ("ndcg", "ndcg@10", "gap", "precision@5")
@@ -83,7 +83,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 
 
-class _Calls:
+class _WarmupSteps:
     """Calls on rows with every kind of judgments, and on one long list."""
 
     def __init__(self) -> None:
@@ -114,13 +114,13 @@ class _Calls:
                 model = _fitted(name, X, judged, n_jobs=1, **given)
                 if model is not None:
                     self.models.setdefault(f"{name} {number}", model)
-            slow = name in SLOW or given in RANKED or given in PAIRWISE
-            X, y, _ = _rows(SHARED if slow else LONG)
+            slow = name in PAIR_ENUMERATING or given in RANKED or given in PAIRWISE
+            X, y, _ = _rows(ENUMERATED_ROWS if slow else LONG_LIST_ROWS)
             _fitted(name, X, {"y": y > 1}, n_jobs=2, **given)
 
     def fit_large(self) -> None:
         """Grow trees on enough cells for two threads to share the rows of a node."""
-        X, y, qid = _rows(LONG)
+        X, y, qid = _rows(LONG_LIST_ROWS)
         wide = np.tile(X, (1, 1 + MIN_CELLS_ROW_PARALLEL // X.size))
         for given in ({}, {"categorical_features": [3]}):
             _fitted("BoostedRanker", wide, {"y": y, "qid": qid}, n_jobs=2, **given)
@@ -155,7 +155,7 @@ class _Calls:
         for model in self.models.values():
             model.score(self.X, self.y, self.qid)
         model = self.models["RankBoost 0"]
-        scores, (X, y, _) = model.predict(self.X), _rows(LONG)
+        scores, (X, y, _) = model.predict(self.X), _rows(LONG_LIST_ROWS)
         for rows in ((self.y, scores, self.qid), (self.y > 1, scores), (y > 1, model.predict(X))):
             precede.evaluate(*rows)
             for name, end, ties in itertools.product(REGISTRY, ("", "@10", "@100%"), TIES):
@@ -216,24 +216,24 @@ def _unless_refused(call: Callable[[], Any]) -> Any:
         return None
 
 
-STEPS: dict[str, Callable[[_Calls], None]] = {
-    **{f"fit {name}": partial(_Calls.fit, name=name) for name in VARIANTS},
-    "fit large trees": _Calls.fit_large,
-    "fit MultilabelRanker": _Calls.fit_labels,
-    "scores far apart": _Calls.far_apart,
-    "predict": _Calls.predict,
-    "evaluate": _Calls.evaluate,
-    "compare": _Calls.compare,
-    "report": _Calls.report,
-    "explain": _Calls.explain,
-    "read": _Calls.read,
+STEPS: dict[str, Callable[[_WarmupSteps], None]] = {
+    **{f"fit {name}": partial(_WarmupSteps.fit, name=name) for name in VARIANTS},
+    "fit large trees": _WarmupSteps.fit_large,
+    "fit MultilabelRanker": _WarmupSteps.fit_labels,
+    "scores far apart": _WarmupSteps.far_apart,
+    "predict": _WarmupSteps.predict,
+    "evaluate": _WarmupSteps.evaluate,
+    "compare": _WarmupSteps.compare,
+    "report": _WarmupSteps.report,
+    "explain": _WarmupSteps.explain,
+    "read": _WarmupSteps.read,
 }
 
 
 def warm_up() -> Iterator[tuple[str, float]]:
     """Run each step once; yield its name and the seconds taken."""
     announce_compiling(False)
-    calls = _Calls()
+    calls = _WarmupSteps()
     for name, step in STEPS.items():
         begin = time.perf_counter()
         with warnings.catch_warnings():

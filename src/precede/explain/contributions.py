@@ -289,6 +289,101 @@ def _line(line: LinearWeakRanker, references: Floats) -> tuple[Floats, Floats]:
     return line.at(references), np.where(inside, 0.5 / half_width, 0.0)
 
 
+# -- Functions of two features in a glass-box model ----------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class PairFunction:
+    """What two features add to the score together, beyond what each adds alone.
+
+    ``values[a, b]`` is for bin a of the first feature and bin b of the second; ``counts[a, b]``
+    training rows are behind it. Bin b of an ordered feature holds the values above ``cuts[b - 1]``
+    and up to ``cuts[b]``, of a feature of categories the category ``cuts[b]``; the last bin is for
+    missing values and for other categories. `errors` are the standard errors of the values of a
+    model averaged over bags; None otherwise. `categories` are the names of categories that were
+    text, of which ``cuts`` are the numbers.
+
+    Examples
+    --------
+    >>> cells = (1, -1, 0, -1, 1, 0, 0, 0, 0)
+    >>> term = Term((0, 1), ((0.0,), (0.0,)), (False, False), cells, (9,) * 9)
+    >>> surface = pair_function(term, ["a", "b", "c"])
+    >>> print(surface)
+    a x b: 3 x 3 cells from -1 to 1
+    >>> surface([-1.0, 1.0], [1.0, 1.0])
+    array([-1.,  1.])
+    """
+
+    names: tuple[str, str]
+    features: tuple[int, int]
+    cuts: tuple[Floats, Floats]
+    categorical: tuple[bool, bool]
+    values: Floats
+    counts: Integers
+    errors: Floats | None
+    categories: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+    @property
+    def name(self) -> str:
+        """The names of both features."""
+        return PAIR.join(self.names)
+
+    def __call__(self, first: Any, second: Any) -> Floats:
+        """Evaluate the function at each pair of values."""
+        parts = zip((first, second), self.cuts, self.categorical, strict=True)
+        return self.values[tuple(_bins(x, cuts, named) for x, cuts, named in parts)]
+
+    def labels(self, axis: int) -> list[str]:
+        """Describe each bin of one of the features.
+
+        >>> term = Term((0, 1), ((0.5,), (3,)), (False, True), (0,) * 6, (1,) * 6)
+        >>> function = pair_function(term, ["a", "b"])
+        >>> function.labels(0) + function.labels(1)
+        ['up to 0.5', 'above 0.5', 'missing', '3', 'other']
+        """
+        cuts, known = self.cuts[axis], self.categories[axis]
+        if self.categorical[axis]:
+            return [*(known[int(cut)] if known else f"{cut:.4g}" for cut in cuts), "other"]
+        return bin_labels(cuts)
+
+    def to_frame(self) -> Any:
+        """Return the values as a pandas data frame: bins of the first feature by the second's."""
+        frame = pandas_frame(self.values, index=self.labels(0)).set_axis(self.labels(1), axis=1)
+        return frame.rename_axis(index=self.names[0], columns=self.names[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists and numbers."""
+        return plain(dict(self.__dict__))
+
+    def __str__(self) -> str:
+        size = PAIR.join(map(str, self.values.shape))
+        return f"{self.name}: {size} cells from {self.values.min():.4g} to {self.values.max():.4g}"
+
+
+def pair_function(
+    term: Term, names: list[str], categories: Mapping[str, Sequence[Any]] | None = None
+) -> PairFunction:
+    """Return the function of a pair term; `categories` by feature name, where they were text."""
+    one, other = term.features
+    known = categories or {}
+    return PairFunction(
+        (names[one], names[other]),
+        (one, other),
+        (np.array(term.cuts[0]), np.array(term.cuts[1])),
+        (term.categorical[0], term.categorical[1]),
+        term.table.copy(),
+        term.count,
+        np.array(term.errors).reshape(term.shape) if term.errors else None,
+        (tuple(map(str, known.get(names[one], ()))), tuple(map(str, known.get(names[other], ())))),
+    )
+
+
+def _bins(x: Any, cuts: Floats, named: bool) -> Integers:
+    values = np.atleast_1d(np.asarray(x, np.float64))
+    empty = (0.0,) * (cuts.size + (1 if named else 2))
+    return Term((0,), (tuple(cuts),), (named,), empty, (0,) * len(empty)).bins(0, values)
+
+
 # -- contributions ---------------------------------------------------------------------------
 
 
@@ -328,7 +423,7 @@ class Explanation:
 
     def total(self) -> Floats:
         """Add contributions, baseline and rounding of each row, from left to right."""
-        return _left_to_right(self.contributions, self.baseline) + self.rounding
+        return _sum_left_to_right(self.contributions, self.baseline) + self.rounding
 
     def importances(self) -> Floats:
         """Return the mean absolute contribution of each feature over these rows."""
@@ -387,7 +482,7 @@ def explain(
     Z = None if background is None else _dense(background)
     for rows in (X, X if Z is None else Z):
         ensemble.check_width(rows)
-    parts = _Parts.of(ensemble)
+    parts = _ExplainedParts.of(ensemble)
     contributions = parts.additive(X)
     baseline = parts.constant
     if Z is not None:
@@ -402,13 +497,13 @@ def explain(
         baseline += paths.expectation() if Z is None else parts.mean_of_trees(Z)
         method = "path" if Z is None else method
     scores = ensemble.predict(X, context)
-    rounding = _settle(contributions, baseline, scores)
+    rounding = _exact_rounding(contributions, baseline, scores)
     named = tuple(feature_names(names, X.shape[1]))
     return Explanation(named, baseline, contributions, rounding, scores, X, method)
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _ExplainedParts:
     """The rankers of an ensemble, grouped by how they are explained."""
 
     ensemble: Ensemble
@@ -418,7 +513,7 @@ class _Parts:
     terms: list[tuple[Term, float]]
 
     @classmethod
-    def of(cls, ensemble: Ensemble) -> _Parts:
+    def of(cls, ensemble: Ensemble) -> _ExplainedParts:
         constants: list[float] = []
         single: list[tuple[Any, float]] = []
         trees = [(nodes_of(tree), weight) for tree, weight in ensemble.trees()]
@@ -515,27 +610,27 @@ def _dense(X: Any) -> Floats:
     return np.asarray(X.toarray() if scipy.sparse.issparse(X) else X, np.float64)
 
 
-def _left_to_right(contributions: Floats, baseline: float) -> Floats:
+def _sum_left_to_right(contributions: Floats, baseline: float) -> Floats:
     last = np.full((len(contributions), 1), baseline)
     return np.cumsum(np.hstack([contributions, last]), axis=1)[:, -1]
 
 
-def _settle(contributions: Floats, baseline: float, scores: Floats) -> Floats:
+def _exact_rounding(contributions: Floats, baseline: float, scores: Floats) -> Floats:
     """Return the number that, added after the baseline, gives the exact score of each row.
 
     Where the contributions cancel to a score smaller than their rounding errors, there may be no
     such number; one contribution is then changed in its last bits so that they cancel exactly,
     or as nearly as floating point allows.
     """
-    total = _left_to_right(contributions, baseline)
+    total = _sum_left_to_right(contributions, baseline)
     rounding = scores - total
     open_ = np.isfinite(scores) & (total + rounding != scores)
     for row in np.flatnonzero(open_):
         terms = contributions[row]
         last = int(np.flatnonzero(terms)[-1])
-        before = _left_to_right(terms[None, :last], 0.0)[0]
+        before = _sum_left_to_right(terms[None, :last], 0.0)[0]
         terms[last] = -(before + baseline)
-        total = _left_to_right(terms[None], baseline)[0]
+        total = _sum_left_to_right(terms[None], baseline)[0]
         rounding[row] = scores[row] - total
     return rounding
 
@@ -689,7 +784,7 @@ def explain_pair(
     order = np.argsort(-np.abs(shares), kind="stable")
     order = order[np.array(shares)[order] != 0]
     terms = np.array(shares)[None, order]
-    rounding = float(_settle(terms, 0.0, np.array([upper - lower]))[0])
+    rounding = float(_exact_rounding(terms, 0.0, np.array([upper - lower]))[0])
     named = tuple(
         explained.names[first[j]] + (PAIR + explained.names[second[j]] if second[j] >= 0 else "")
         for j in order
@@ -764,10 +859,10 @@ def additive_terms(ensemble: Ensemble) -> tuple[list[Term], float]:
         if weak_ranker.is_constant:
             constants.append(weight)
         elif term is not None:
-            found.setdefault(term.features, []).append(_times(term, weight))
+            found.setdefault(term.features, []).append(_scaled(term, weight))
         elif tree is not None and len(tree.features) <= 1:
             if tree.features:
-                found.setdefault(tree.features, []).append(_times(_of_tree(tree), weight))
+                found.setdefault(tree.features, []).append(_scaled(_term_of_tree(tree), weight))
             else:
                 constants.append(weight * tree.value[0])
         elif weak_ranker.as_stump() is None:
@@ -776,7 +871,7 @@ def additive_terms(ensemble: Ensemble) -> tuple[list[Term], float]:
                 "one or "
                 "two features; use GlassBoxRanker, or RankBoost with weak_rankers='stumps'"
             )
-    return [_joined(found[key]) for key in sorted(found)], math.fsum(constants)
+    return [_merged_terms(found[key]) for key in sorted(found)], math.fsum(constants)
 
 
 def _curve_of_trees(feature: int, cuts: Floats, named: bool, values: Floats) -> Term:
@@ -784,11 +879,11 @@ def _curve_of_trees(feature: int, cuts: Floats, named: bool, values: Floats) -> 
     return Term((feature,), (tuple(cuts.tolist()),), (named,), cells, (0,) * len(cells))
 
 
-def _times(term: Term, weight: float) -> Term:
+def _scaled(term: Term, weight: float) -> Term:
     return term if weight == 1.0 else term.with_values(weight * term.table)
 
 
-def _of_tree(tree: Tree) -> Term:
+def _term_of_tree(tree: Tree) -> Term:
     """Return a tree of one feature as a table of its value in every bin."""
     (feature,) = tree.features
     named = any(tree.categories)
@@ -806,7 +901,7 @@ def _of_tree(tree: Tree) -> Term:
     return _curve_of_trees(feature, cuts, named, tree(X))
 
 
-def _joined(terms: list[Term]) -> Term:
+def _merged_terms(terms: list[Term]) -> Term:
     """Add terms of the same features, on the union of their cuts."""
     first = terms[0]
     if len(terms) == 1:
@@ -820,98 +915,3 @@ def _joined(terms: list[Term]) -> Term:
     total = sum(refined_table(term, cuts) for term in terms)
     cells = tuple(np.ravel(total).tolist())
     return Term(first.features, cuts, first.categorical, cells, (0,) * len(cells))
-
-
-# -- Functions of two features in a glass-box model ----------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class PairFunction:
-    """What two features add to the score together, beyond what each adds alone.
-
-    ``values[a, b]`` is for bin a of the first feature and bin b of the second; ``counts[a, b]``
-    training rows are behind it. Bin b of an ordered feature holds the values above ``cuts[b - 1]``
-    and up to ``cuts[b]``, of a feature of categories the category ``cuts[b]``; the last bin is for
-    missing values and for other categories. `errors` are the standard errors of the values of a
-    model averaged over bags; None otherwise. `categories` are the names of categories that were
-    text, of which ``cuts`` are the numbers.
-
-    Examples
-    --------
-    >>> cells = (1, -1, 0, -1, 1, 0, 0, 0, 0)
-    >>> term = Term((0, 1), ((0.0,), (0.0,)), (False, False), cells, (9,) * 9)
-    >>> surface = pair_function(term, ["a", "b", "c"])
-    >>> print(surface)
-    a x b: 3 x 3 cells from -1 to 1
-    >>> surface([-1.0, 1.0], [1.0, 1.0])
-    array([-1.,  1.])
-    """
-
-    names: tuple[str, str]
-    features: tuple[int, int]
-    cuts: tuple[Floats, Floats]
-    categorical: tuple[bool, bool]
-    values: Floats
-    counts: Integers
-    errors: Floats | None
-    categories: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-
-    @property
-    def name(self) -> str:
-        """The names of both features."""
-        return PAIR.join(self.names)
-
-    def __call__(self, first: Any, second: Any) -> Floats:
-        """Evaluate the function at each pair of values."""
-        parts = zip((first, second), self.cuts, self.categorical, strict=True)
-        return self.values[tuple(_bins(x, cuts, named) for x, cuts, named in parts)]
-
-    def labels(self, axis: int) -> list[str]:
-        """Describe each bin of one of the features.
-
-        >>> term = Term((0, 1), ((0.5,), (3,)), (False, True), (0,) * 6, (1,) * 6)
-        >>> function = pair_function(term, ["a", "b"])
-        >>> function.labels(0) + function.labels(1)
-        ['up to 0.5', 'above 0.5', 'missing', '3', 'other']
-        """
-        cuts, known = self.cuts[axis], self.categories[axis]
-        if self.categorical[axis]:
-            return [*(known[int(cut)] if known else f"{cut:.4g}" for cut in cuts), "other"]
-        return bin_labels(cuts)
-
-    def to_frame(self) -> Any:
-        """Return the values as a pandas data frame: bins of the first feature by the second's."""
-        frame = pandas_frame(self.values, index=self.labels(0)).set_axis(self.labels(1), axis=1)
-        return frame.rename_axis(index=self.names[0], columns=self.names[1])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists and numbers."""
-        return plain(dict(self.__dict__))
-
-    def __str__(self) -> str:
-        size = PAIR.join(map(str, self.values.shape))
-        return f"{self.name}: {size} cells from {self.values.min():.4g} to {self.values.max():.4g}"
-
-
-def pair_function(
-    term: Term, names: list[str], categories: Mapping[str, Sequence[Any]] | None = None
-) -> PairFunction:
-    """Return the function of a pair term; `categories` by feature name, where they were text."""
-    one, other = term.features
-    known = categories or {}
-    return PairFunction(
-        (names[one], names[other]),
-        (one, other),
-        (np.array(term.cuts[0]), np.array(term.cuts[1])),
-        (term.categorical[0], term.categorical[1]),
-        term.table.copy(),
-        term.count,
-        np.array(term.errors).reshape(term.shape) if term.errors else None,
-        (tuple(map(str, known.get(names[one], ()))), tuple(map(str, known.get(names[other], ())))),
-    )
-
-
-def _bins(x: Any, cuts: Floats, named: bool) -> Integers:
-    values = np.atleast_1d(np.asarray(x, np.float64))
-    empty = (0.0,) * (cuts.size + (1 if named else 2))
-    return Term((0,), (tuple(cuts),), (named,), empty, (0,) * len(empty)).bins(0, values)

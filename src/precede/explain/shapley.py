@@ -64,23 +64,23 @@ class Paths:
     """
 
     def __init__(self, trees: Sequence[tuple[Nodes, float]], *, use_cover: bool):
-        start, asked, value = [0], [], []
+        start, conditions, value = [0], [], []
         for nodes, weight in trees:
-            for leaf, way in _ways(nodes, use_cover=use_cover):
-                asked += list(way.items())
-                start.append(len(asked))
+            for leaf, path_conditions in _leaf_conditions(nodes, use_cover=use_cover):
+                conditions += list(path_conditions.items())
+                start.append(len(conditions))
                 value.append(weight * float(nodes.value[leaf]))
         self.start = np.array(start, np.int64)
         self.value = np.array(value, np.float64)
-        self.feature = np.array([feature for feature, _ in asked], np.int64)
-        self.low = np.array([ask.low for _, ask in asked], np.float64)
-        self.high = np.array([ask.high for _, ask in asked], np.float64)
-        self.absent = np.array([ask.absent for _, ask in asked], np.bool_)
-        self.share = np.array([ask.share for _, ask in asked], np.float64)
-        self.outside = np.array([ask.outside for _, ask in asked], np.bool_)
-        sizes = [ask.members.size for _, ask in asked]
+        self.feature = np.array([feature for feature, _ in conditions], np.int64)
+        self.low = np.array([condition.low for _, condition in conditions], np.float64)
+        self.high = np.array([condition.high for _, condition in conditions], np.float64)
+        self.absent = np.array([condition.absent for _, condition in conditions], np.bool_)
+        self.share = np.array([condition.share for _, condition in conditions], np.float64)
+        self.outside = np.array([condition.outside for _, condition in conditions], np.bool_)
+        sizes = [condition.members.size for _, condition in conditions]
         self.first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        members = [ask.members for _, ask in asked]
+        members = [condition.members for _, condition in conditions]
         self.members = np.concatenate([*members, np.zeros(0, np.bool_)])
         most = int(np.diff(self.start).max(initial=0))
         self._points, self._weights = _quadrature(most)
@@ -102,22 +102,29 @@ class Paths:
         number of threads.
         """
         out = np.zeros(X.shape)
-        asked = (
+        conditions = (
             self.feature, self.low, self.high, self.absent, self.outside, self.first, self.members,
         )  # fmt: skip
-        met = np.zeros((0 if Z is None else len(Z), self.feature.size), np.bool_)
+        satisfied = np.zeros((0 if Z is None else len(Z), self.feature.size), np.bool_)
         if Z is not None:
-            context.run(_mark_rows, len(Z), Z, *asked, met, small=is_small("rows", met.size))
-        work = X.shape[0] * max(len(met), 1) * self.value.size
+            context.run(
+                _evaluate_conditions_of_rows,
+                len(Z),
+                Z,
+                *conditions,
+                satisfied,
+                small=is_small("rows", satisfied.size),
+            )
+        work = X.shape[0] * max(len(satisfied), 1) * self.value.size
         context.run(
-            _add_shapley, X.shape[0], X, met, self.start, *asked, self.share, self.value,
+            _add_shapley, X.shape[0], X, satisfied, self.start, *conditions, self.share, self.value,
             self._points, self._weights, self._beta, out, small=is_small("heavy rows", work),
         )  # fmt: skip
         return out
 
 
 @dataclass(frozen=True, eq=False)
-class _Ask:
+class _Condition:
     """The condition of the path to a leaf on one feature."""
 
     low: float = -np.inf
@@ -127,14 +134,14 @@ class _Ask:
     outside: bool = True
     members: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
 
-    def below(self, threshold: float, *, left: bool, missing_left: bool) -> _Ask:
+    def below(self, threshold: float, *, left: bool, missing_left: bool) -> _Condition:
         """Return the condition after a split by threshold."""
         absent = self.absent and missing_left == left
         if left:
             return replace(self, high=min(self.high, threshold), absent=absent)
         return replace(self, low=max(self.low, threshold), absent=absent)
 
-    def among(self, categories: tuple[int, ...], *, left: bool) -> _Ask:
+    def among(self, categories: tuple[int, ...], *, left: bool) -> _Condition:
         """Return the condition after a split by category: those named go left, all others right."""
         size = max(self.members.size, max(categories) + 1)
         before = np.full(size, self.outside)
@@ -149,27 +156,27 @@ class _Ask:
         )
 
 
-def _ways(nodes: Nodes, *, use_cover: bool) -> list[tuple[int, dict[int, _Ask]]]:
+def _leaf_conditions(nodes: Nodes, *, use_cover: bool) -> list[tuple[int, dict[int, _Condition]]]:
     """Return each leaf with the conditions of its path, by feature."""
     found = []
-    stack: list[tuple[int, dict[int, _Ask]]] = [(0, {})]
+    stack: list[tuple[int, dict[int, _Condition]]] = [(0, {})]
     while stack:
-        node, asked = stack.pop()
+        node, conditions = stack.pop()
         feature = int(nodes.feature[node])
         if feature < 0:
-            found.append((node, asked))
+            found.append((node, conditions))
             continue
         threshold, missing_left = float(nodes.threshold[node]), bool(nodes.missing_left[node])
         categories = nodes.categories[node] if nodes.categories else ()
-        before = asked.get(feature, _Ask())
+        before = conditions.get(feature, _Condition())
         for child, left in ((int(nodes.right[node]), False), (int(nodes.left[node]), True)):
             if categories:
-                ask = before.among(categories, left=left)
+                condition = before.among(categories, left=left)
             else:
-                ask = before.below(threshold, left=left, missing_left=missing_left)
+                condition = before.below(threshold, left=left, missing_left=missing_left)
             if use_cover:
-                ask = replace(ask, share=ask.share * _share(nodes, node, child))
-            stack.append((child, {**asked, feature: ask}))
+                condition = replace(condition, share=condition.share * _share(nodes, node, child))
+            stack.append((child, {**conditions, feature: condition}))
     return found
 
 
@@ -203,7 +210,9 @@ def _beta(most: int) -> Floats:
 
 
 @njit(**INNER)
-def _meets(x: float, low: float, high: float, absent: bool, outside: bool, members: Flags) -> bool:
+def _satisfies(
+    x: float, low: float, high: float, absent: bool, outside: bool, members: Flags
+) -> bool:
     """Return whether a value satisfies a condition."""
     if np.isnan(x):
         return absent
@@ -215,29 +224,31 @@ def _meets(x: float, low: float, high: float, absent: bool, outside: bool, membe
 
 
 @njit(cache=True, nogil=True)
-def _mark(
+def _evaluate_conditions(
     x: Floats, feature: Integers, low: Floats, high: Floats, absent: Flags, outside: Flags,
-    first: Integers, members: Flags, met: Flags,
+    first: Integers, members: Flags, satisfied: Flags,
 ) -> None:  # fmt: skip
     """Evaluate all conditions on a row."""
     for c in range(feature.size):
         named = members[first[c] : first[c + 1]]
-        met[c] = _meets(x[feature[c]], low[c], high[c], absent[c], outside[c], named)
+        satisfied[c] = _satisfies(x[feature[c]], low[c], high[c], absent[c], outside[c], named)
 
 
 @njit(cache=True, nogil=True)
-def _mark_rows(
+def _evaluate_conditions_of_rows(
     begin: int, end: int, X: Floats, feature: Integers, low: Floats, high: Floats, absent: Flags,
-    outside: Flags, first: Integers, members: Flags, met: Flags,
+    outside: Flags, first: Integers, members: Flags, satisfied: Flags,
 ) -> None:  # fmt: skip
     """Evaluate all conditions on a chunk of rows."""
     for row in range(begin, end):
-        _mark(X[row], feature, low, high, absent, outside, first, members, met[row])
+        _evaluate_conditions(
+            X[row], feature, low, high, absent, outside, first, members, satisfied[row]
+        )
 
 
 @njit(cache=True, nogil=True)
 def _add_shapley(
-    begin: int, end: int, X: Floats, met_by_background: Flags, start: Integers, feature: Integers,
+    begin: int, end: int, X: Floats, by_background: Flags, start: Integers, feature: Integers,
     low: Floats, high: Floats, absent: Flags, outside: Flags, first: Integers, members: Flags,
     share: Floats, value: Floats, points: Floats, weights: Floats, beta: Floats, out: Floats,
 ) -> None:  # fmt: skip
@@ -245,11 +256,11 @@ def _add_shapley(
     most = points.shape[0]
     one, zero, which = np.zeros(most), np.zeros(most), np.zeros(most, np.int64)
     before = np.zeros(most + 1)
-    met = np.zeros(feature.size, np.bool_)
-    background = met_by_background.shape[0]
+    satisfied = np.zeros(feature.size, np.bool_)
+    background = by_background.shape[0]
     rounds = max(background, 1)
     for row in range(begin, end):
-        _mark(X[row], feature, low, high, absent, outside, first, members, met)
+        _evaluate_conditions(X[row], feature, low, high, absent, outside, first, members, satisfied)
         for other in range(rounds):
             for leaf in range(value.size):
                 # Collect the conditions on which the row and the background differ.
@@ -258,25 +269,25 @@ def _add_shapley(
                 for c in range(start[leaf], start[leaf + 1]):
                     z = share[c]
                     if background > 0:
-                        z = 1.0 if met_by_background[other, c] else 0.0
-                    if not met[c] and z == 0.0:
+                        z = 1.0 if by_background[other, c] else 0.0
+                    if not satisfied[c] and z == 0.0:
                         reachable = False
                         break
-                    if met[c] and z == 1.0:
+                    if satisfied[c] and z == 1.0:
                         continue
-                    one[count], zero[count], which[count] = met[c], z, feature[c]
+                    one[count], zero[count], which[count] = satisfied[c], z, feature[c]
                     count += 1
                 if not reachable or count == 0:
                     continue
                 scale = value[leaf] / rounds
                 if background > 0:
-                    _add_whole(row, count, one, which, scale, beta, out)
+                    _add_leaf_exact(row, count, one, which, scale, beta, out)
                 else:
                     _add_leaf(row, count, one, zero, which, before, scale, points, weights, out)
 
 
 @njit(**INNER)
-def _add_whole(
+def _add_leaf_exact(
     row: int, count: int, one: Floats, which: Integers, scale: float, beta: Floats, out: Floats
 ) -> None:
     """Add the values of one leaf where each factor is t (row) or 1 - t (background)."""

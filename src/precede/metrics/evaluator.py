@@ -64,7 +64,7 @@ from precede.metrics.registry import (
 )
 from precede.metrics.registry import metric as parsed
 
-_MOST_ALIKE = 0.9  # warn from this share of queries with relevant items only
+_MAX_SHARE_ALL_RELEVANT = 0.9  # warn from this share of queries with relevant items only
 
 
 @dataclass(frozen=True)
@@ -444,7 +444,7 @@ class Evaluator:
                 if several.any()
                 else 0
             )
-            if share >= _MOST_ALIKE:
+            if share >= _MAX_SHARE_ALL_RELEVANT:
                 warn_caller(
                     f"every item is relevant in {100 * share:.0f} % of the queries with different "
                     f"grades, so that {', '.join(names)} cannot tell rankings apart; the grades go "

@@ -33,9 +33,11 @@ from precede.metrics.registry import (
 # Rows of the table of items, and columns of the table of metrics.
 RANK, GAIN, CHANCE, RELEVANT, WEIGHT = range(5)
 CODE, K, IS_PERCENT, FILL, ROW = range(5)
-_LEAST = 5e-324  # the least gap between two different scores
-SHORT = 200  # up to this size, counting the items above is faster than sorting
-FEW = 1 << 13  # below this size, NumPy sorts faster than a kernel is compiled or loaded
+_LEAST_GAP = 5e-324  # the least gap between two different scores
+MAX_COUNTED_ITEMS = 200  # up to this size, counting the items above is faster than sorting
+MIN_KERNEL_ITEMS = (
+    1 << 13
+)  # below this size, NumPy sorts faster than a kernel is compiled or loaded
 
 
 class Ranked:
@@ -130,7 +132,7 @@ class Ranked:
             tree, mass = np.empty((2, int(self.sizes.max(initial=0)) + 1))
             _split_pairs(
                 self.scores, self.row(row).astype(np.intp), self.row(WEIGHT), self.starts,
-                _LEAST if self.ties == 1 else 0.0, tree, mass, right, wrong,
+                _LEAST_GAP if self.ties == 1 else 0.0, tree, mass, right, wrong,
             )  # fmt: skip
             self._pairs[row] = right, wrong
         return self._pairs[row]
@@ -161,11 +163,11 @@ def share_of(percent: float, count: Any) -> Any:
 
 def _descending(scores: Floats, starts: Integers) -> Integers:
     """Return the stable order of falling scores within queries."""
-    if scores.size < FEW:
+    if scores.size < MIN_KERNEL_ITEMS:
         return np.lexsort((-scores, np.repeat(np.arange(starts.size - 1), np.diff(starts))))
     order = np.empty(scores.size, np.intp)
     _order_short(scores, starts, order)
-    for query in np.flatnonzero(np.diff(starts) > SHORT):
+    for query in np.flatnonzero(np.diff(starts) > MAX_COUNTED_ITEMS):
         first, last = starts[query], starts[query + 1]
         order[first:last] = first + np.argsort(-scores[first:last], kind="stable")
     return order
@@ -195,7 +197,7 @@ def right_shares(
     right = _count_right(known, gaps[0])
     if ties == 1 and (gaps[0] == 0).any():
         apart = np.zeros(pairs.size, np.int64)
-        _apart_in_groups(*known, _LEAST, np.empty(ranks.size, np.intp), apart)
+        _apart_in_groups(*known, _LEAST_GAP, np.empty(ranks.size, np.intp), apart)
         right += np.where(gaps[0] == 0, 0.5 * (pairs - apart), 0.0)
     part = most > wanted
     if part.any():

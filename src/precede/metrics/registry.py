@@ -293,11 +293,11 @@ class Metric:
                 )
             check_grade("relevant", self.relevant)
             object.__setattr__(self, "relevant", _shortest(self.relevant))
-        if not self._well_formed():
+        if not self._is_well_formed():
             write = self.definition.written.format(self.name)
             raise ValueError(f"{self} is not well formed: write {write}")
 
-    def _well_formed(self) -> bool:
+    def _is_well_formed(self) -> bool:
         if self.k is None:
             return not self.percent and self.definition.written in ("{0}", _WHOLE)
         if self.definition.reads_positions:

@@ -35,7 +35,7 @@ _WIDTH, _HEIGHT = 440.0, 270.0
 _LETTER = 7.6  # mean width of a letter
 _LINE = 17.0  # height of a line of text
 _INCHES = 0.08  # width of a letter on axes of matplotlib
-_MOST_LETTERS = int((0.45 * _WIDTH - 10.0) / _LETTER)  # of the name of a row, on one line
+_MAX_LETTERS = int((0.45 * _WIDTH - 10.0) / _LETTER)  # of the name of a row, on one line
 _TICK_LETTERS = 24  # of a category or bin on an axis of matplotlib
 _ROW_LETTERS = 40  # of the name of a row, on one line beside axes of matplotlib
 _PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_\-./,;:])")  # where a part of a word begins
@@ -686,7 +686,7 @@ class Chart:
 
     def _row_height(self) -> float:
         """Return the height of a row, which fits the lines of the longest name."""
-        return 21.0 + 12.0 * (max(len(_wrapped(name, _MOST_LETTERS)) for name in self.rows) - 1)
+        return 21.0 + 12.0 * (max(len(_wrapped(name, _MAX_LETTERS)) for name in self.rows) - 1)
 
     def _y_marks(self, y: Scale) -> list[tuple[float, str]]:
         if self.rows:

@@ -18,8 +18,8 @@ from precede.report.quality import measured, quality_facts
 from precede.report.subject import Subject, dense, named_models, plain_value
 from precede.report.wording import Words, plural
 
-_MOST_NAMES = 10  # entries shown of a long list, besides its length
-_MOST_GRADES = 12
+_MAX_NAMES = 10  # entries shown of a long list, besides its length
+_MAX_GRADES = 12
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
@@ -45,7 +45,7 @@ def data_facts(subject: Subject, words: Words) -> dict[str, Any]:
         "missing_share": float(missing.sum() / cells) if cells else 0.0,
         "missing": [
             {"name": subject.names[j], "rows": int(missing[j]), "share": float(missing[j] / rows)}
-            for j in np.argsort(-missing, kind="stable")[:_MOST_NAMES]
+            for j in np.argsort(-missing, kind="stable")[:_MAX_NAMES]
             if missing[j]
         ],
         "features_with_missing": int(np.count_nonzero(missing)),
@@ -90,7 +90,7 @@ def _grades(subject: Subject) -> dict[str, Any] | None:
     known = grade[~np.isnan(grade)]
     values, counts = np.unique(known, return_counts=True)
     facts: dict[str, Any] = {"distinct": int(values.size), "counts": None}
-    if values.size <= _MOST_GRADES:
+    if values.size <= _MAX_GRADES:
         facts["counts"] = [
             {"grade": subject.grade_name(value), "rows": int(count), "share": float(share)}
             for value, count, share in zip(
@@ -124,7 +124,7 @@ def _warnings(
         found.append(("of weight 0, left out", words.item, _documents(subject, absent)))
     facts = [
         {"text": f"{noun if len(which) == 1 else plural(noun)} {text}", "count": len(which),
-         "names": [str(each) for each in which[:_MOST_NAMES]]}
+         "names": [str(each) for each in which[:_MAX_NAMES]]}
         for text, noun, which in found
         if which
     ]  # fmt: skip
@@ -159,7 +159,7 @@ def version_facts() -> dict[str, str]:
     return versions | {name: metadata.version(name) for name in _PACKAGES}
 
 
-def making_facts(model: BaseRanker) -> dict[str, Any]:
+def fit_facts(model: BaseRanker) -> dict[str, Any]:
     """Return parameters, seed, rounds and the reason why the fit stopped."""
     parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
     used = int(np.count_nonzero(model.feature_importances_))

@@ -23,16 +23,16 @@ from precede.report.wording import (
     shown_value,
 )
 
-_MOST_QUERIES = 20
+_MAX_QUERIES = 20
 
 
 def to_markdown(facts: dict[str, Any]) -> str:
     """Render the facts of a report as Markdown."""
     words = facts["words"]
-    parts = [f"# {_safe(facts['title'])}", *([_safe(facts["date"])] if facts["date"] else [])]
-    parts += [_safe(each) for each in facts["summary"]["sentences"]]
-    parts += ["\n".join(f"* {_safe(each)}" for each in facts["summary"]["warnings"])]
-    parts += [_safe(facts["summary"]["note"])]
+    parts = [f"# {_escaped(facts['title'])}", *([_escaped(facts["date"])] if facts["date"] else [])]
+    parts += [_escaped(each) for each in facts["summary"]["sentences"]]
+    parts += ["\n".join(f"* {_escaped(each)}" for each in facts["summary"]["warnings"])]
+    parts += [_escaped(facts["summary"]["note"])]
     parts += _quality(facts) + _comparison(facts["comparison"])
     parts += _first(facts["first"]) + _list(facts["list"], words)
     parts += _documents(facts)
@@ -72,7 +72,7 @@ def _quality(facts: dict[str, Any]) -> list[str]:
         notes.insert(0, f"Means over {queries}. The {share(quality['pairs_in_order'])} of pairs in "
                         f"order above pools the pairs of all {queries}, so that long ones count "
                         "more.")  # fmt: skip
-    return ["## How good it is", _table(head, rows), *map(_safe, notes)]
+    return ["## How good it is", _table(head, rows), *map(_escaped, notes)]
 
 
 def _comparison(compared: dict[str, Any] | None) -> list[str]:
@@ -91,7 +91,7 @@ def _comparison(compared: dict[str, Any] | None) -> list[str]:
     head = ["against", "metric", "difference", f"{100 * compared['level']:g} % interval", "p",
             "won, lost, tied"]  # fmt: skip
     others = compared["rows"][0]["name"] if len(compared["rows"]) == 1 else "the others"
-    return [f"## {_safe(compared['first'])} against {_safe(others)}", _table(head, rows)]
+    return [f"## {_escaped(compared['first'])} against {_escaped(others)}", _table(head, rows)]
 
 
 def _first(first: dict[str, Any] | None) -> list[str]:
@@ -147,7 +147,7 @@ def _slices(slices: dict[str, Any] | None, words: dict[str, str]) -> list[str]:
 def _queries(queries: dict[str, Any] | None, words: dict[str, str]) -> list[str]:
     if queries is None:
         return []
-    shown = queries["rows"][:_MOST_QUERIES]
+    shown = queries["rows"][:_MAX_QUERIES]
     rows = [
         (
             str(r["query"]),
@@ -158,20 +158,20 @@ def _queries(queries: dict[str, Any] | None, words: dict[str, str]) -> list[str]
         for r in shown
     ]
     main = metric_name(queries["main"])
-    text = f"The worst {len(shown)} of {number(queries['count'])} by {_safe(main)}."
+    text = f"The worst {len(shown)} of {number(queries['count'])} by {_escaped(main)}."
     head = [words["query"], words["items"], "pairs", *map(metric_name, queries["columns"])]
     return [f"## {words['queries'].capitalize()} one by one", text, _table(head, rows)]
 
 
-def _standing(document: dict[str, Any], facts: dict[str, Any]) -> str:
+def _row_text(document: dict[str, Any], facts: dict[str, Any]) -> str:
     """Describe a row by its name and its grade or class, if any."""
     grade, found, words = document["grade"], facts["list"], facts["words"]
-    name = _safe(document["document"])
+    name = _escaped(document["document"])
     if grade is None:
         return name
     if found is not None and words["good"]:
-        return f"{name} ({_safe(class_name(grade, found, words))})"
-    return f"{name} ({_grade_word(facts)} {_safe(grade)})"
+        return f"{name} ({_escaped(class_name(grade, found, words))})"
+    return f"{name} ({_grade_word(facts)} {_escaped(grade)})"
 
 
 def _wrong(facts: dict[str, Any]) -> list[str]:
@@ -180,7 +180,7 @@ def _wrong(facts: dict[str, Any]) -> list[str]:
         return []
     parts = ["## What went wrong"]
     for entry in wrong["queries"]:
-        known = f"{words['query'].capitalize()} {_safe(entry['query'])}"
+        known = f"{words['query'].capitalize()} {_escaped(entry['query'])}"
         name = "The list" if entry["query"] is None else known
         value = ""
         if entry["value"] is not None:
@@ -192,10 +192,10 @@ def _wrong(facts: dict[str, Any]) -> list[str]:
 
 
 def _pair(pair: dict[str, Any], facts: dict[str, Any]) -> str:
-    upper, lower = (_standing(pair[side], facts) for side in ("upper", "lower"))
+    upper, lower = (_row_text(pair[side], facts) for side in ("upper", "lower"))
     head = f"{upper} ranks above {lower} by {number(pair['difference'])}, and should not."
     if pair["features"] is None:
-        return f"{head} {_safe(pair['unexplained'] or '')}".strip()
+        return f"{head} {_escaped(pair['unexplained'] or '')}".strip()
     rows = [(f["name"], feature_value(f["upper_value"], f["years"]),
              feature_value(f["lower_value"], f["years"]), f"{f['contribution']:+#.4g}")
             for f in pair["features"]]  # fmt: skip
@@ -265,10 +265,10 @@ def _data(facts: dict[str, Any]) -> list[str]:
 
 def _warning(each: dict[str, Any]) -> str:
     if not each["count"]:
-        return _safe(each["text"])
-    names = ", ".join(map(_safe, each["names"]))
+        return _escaped(each["text"])
+    names = ", ".join(map(_escaped, each["names"]))
     more = ", …" if each["count"] > len(each["names"]) else ""
-    return f"{number(each['count'])} {_safe(each['text'])} ({names}{more})"
+    return f"{number(each['count'])} {_escaped(each['text'])} ({names}{more})"
 
 
 def _making(facts: dict[str, Any]) -> list[str]:
@@ -284,7 +284,7 @@ def _making(facts: dict[str, Any]) -> list[str]:
         head = ["term", "edited by hand", "pairs in order before", "after"]
         parameters = [(k, str(v)) for k, v in making["parameters"].items()]
         parts += [
-            f"## How {_safe(model['name'])} was made",
+            f"## How {_escaped(model['name'])} was made",
             *([_table(head, edits)] if edits else []),
             _table(["what", "value"], rows),
             _table(["parameter", "value"], parameters),
@@ -293,17 +293,17 @@ def _making(facts: dict[str, Any]) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    lines = [f"| {' | '.join(map(_safe, head))} |", f"|{'---|' * len(head)}"]
+    lines = [f"| {' | '.join(map(_escaped, head))} |", f"|{'---|' * len(head)}"]
     for row in rows:
-        cells = (_safe(cell) if isinstance(cell, str) else number(cell) for cell in row)
+        cells = (_escaped(cell) if isinstance(cell, str) else number(cell) for cell in row)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _safe(text: Any) -> str:
+def _escaped(text: Any) -> str:
     """Escape text for Markdown.
 
-    >>> _safe("<i>")
+    >>> _escaped("<i>")
     '&lt;i&gt;'
     """
     flat = re.sub(r"\s+", " ", str(text)).replace("&", "&amp;").replace("<", "&lt;")

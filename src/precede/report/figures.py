@@ -24,7 +24,7 @@ from precede.plots.drawing import (
 from precede.report.model import log_scale
 from precede.report.wording import is_share, metric_name
 
-_MOST_RANGES = 12
+_MAX_RANGES = 12
 
 
 def figures_of(facts: dict[str, Any]) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _in_points(text: str, name: str) -> str:
 
 def _slices(slices: dict[str, Any]) -> Markup:
     """Draw the slices that differ most from the rest, the least p value first."""
-    rows = sorted(slices["rows"], key=lambda row: row["p_value"])[:_MOST_RANGES]
+    rows = sorted(slices["rows"], key=lambda row: row["p_value"])[:_MAX_RANGES]
     rows.sort(key=lambda row: row["difference"])
     ends = [(r["difference"], r["difference_low"], r["difference_high"]) for r in rows]
     layer = _ranges(slices["metric"], ends)

@@ -19,11 +19,11 @@ from precede.report.subject import Subject, dense, plain_value, thinned
 from precede.report.wording import feature_value, may_be_years
 
 _MARGIN_POINTS = 61
-_MOST_CORNERS = 600
-_MOST_ROUNDS = 250
-_BARS = 30  # of the histogram under a shape function
-_MOST_CHARTS = 4
-_MOST_PAIRS = 10
+_MAX_CORNERS = 600
+_MAX_ROUNDS = 250
+_HISTOGRAM_BINS = 30  # of the histogram under a shape function
+_MAX_CHARTS = 4
+_MAX_PAIRS = 10
 # Columns of a history shown elsewhere, different from run to run, or uninformative in a figure.
 _NOT_DRAWN = {
     "active", "best_edge", "e1", "feature", "log_risk", "norm", "parts", "perfect",
@@ -129,7 +129,7 @@ def _pairs(model: BaseRanker) -> list[dict[str, Any]]:
     """Return the most important functions of two features of a glass-box model, cell by cell."""
     terms = [term for term in getattr(model, "terms_", []) if len(term.features) == 2]
     facts = []
-    for term in terms[:_MOST_PAIRS]:
+    for term in terms[:_MAX_PAIRS]:
         info = pair_info(model, term.features)
         facts.append(
             {
@@ -148,13 +148,13 @@ def _shape(model: BaseRanker, feature: int, X: Any, level: float) -> dict[str, A
     """Return the curve and a histogram of the data; None if the numbers are too large to draw."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            info = shape_info(model, feature, X, bins=_BARS)
+            info = shape_info(model, feature, X, bins=_HISTOGRAM_BINS)
     except ValueError:
         return None
     wide = float(max(info.x.max(), info.edges[-1])) - float(min(info.x.min(), info.edges[0]))
     if not (np.isfinite(info.y).all() and np.isfinite(info.edges).all() and np.isfinite(wide)):
         return None
-    which = thinned(info.x.size, _MOST_CORNERS)
+    which = thinned(info.x.size, _MAX_CORNERS)
     missing = plain_value(float(info.missing)) if info.missing_share > 0 else None
     reach = None if info.error is None else float(ndtri((1 + level) / 2)) * info.error[which]
     return {
@@ -184,7 +184,7 @@ def learning_facts(subject: Subject) -> dict[str, Any] | None:
     history, rounds = model.history_, len(model.history_)
     charts: dict[str, dict[str, list[Any]]] = {}
     monitored_charts = set()
-    which = thinned(rounds, _MOST_ROUNDS)
+    which = thinned(rounds, _MAX_ROUNDS)
     for column in history.columns:
         values = _numbers(history[column])
         if column in _NOT_DRAWN or values is None or (rounds > 1 and np.ptp(values) == 0):
@@ -202,7 +202,7 @@ def learning_facts(subject: Subject) -> dict[str, Any] | None:
     return {
         "rounds": rounds,
         "at": (which + 1).tolist(),
-        "charts": [{"title": title, "curves": charts[title]} for title in shown[:_MOST_CHARTS]],
+        "charts": [{"title": title, "curves": charts[title]} for title in shown[:_MAX_CHARTS]],
         "best": int(model.best_iteration_) if model.best_iteration_ < rounds else None,
         "kept": int(model.n_estimators_),
         "thinned": which.size < rounds,
@@ -234,13 +234,13 @@ def log_scale(values: list[Any]) -> bool:
 
 
 _BINS = 24
-_WITHIN = (0.01, 0.99)  # quantiles between which effects are shown
+_SHOWN_QUANTILES = (0.01, 0.99)  # quantiles between which effects are shown
 _PAIR_BINS = 8
-_MOST_ROWS = 2000  # maximum number of rows moved between the ends of bins
-_SWARM_ROWS = 300
-_SWARM_FEATURES = 10
-_PAIR_FEATURES = 6
-_MOST_PAIR_EFFECTS = 3
+_MAX_ROWS = 2000  # maximum number of rows moved between the ends of bins
+_MAX_SWARM_ROWS = 300
+_MAX_SWARM_FEATURES = 10
+_MAX_PAIR_FEATURES = 6
+_MAX_PAIR_EFFECTS = 3
 
 
 def local_effect(
@@ -255,7 +255,7 @@ def local_effect(
     """
     column = X[:, feature]
     present = ~np.isnan(column)
-    known = np.flatnonzero(present & _in_the_middle(column))
+    known = np.flatnonzero(present & _not_extreme(column))
     edges = _edges(column[known], _BINS)
     if edges is None:
         return None
@@ -276,7 +276,7 @@ def local_effect(
     error = _error(weight / np.maximum(counts, 1), change - mean[bins], bins, cluster[known])
     middle = effect - float(above @ mean)
     reach = float(ndtri((1 + level) / 2)) * error
-    bars, ticks = np.histogram(values, _BARS, (edges[0], edges[-1]))
+    bars, ticks = np.histogram(values, _HISTOGRAM_BINS, (edges[0], edges[-1]))
     return {
         "x": edges.tolist(), "y": middle.tolist(), "low": (middle - reach).tolist(),
         "high": (middle + reach).tolist(), "edges": ticks.tolist(), "counts": bars.tolist(),
@@ -285,11 +285,11 @@ def local_effect(
     }  # fmt: skip
 
 
-def _in_the_middle(column: Floats) -> Any:
+def _not_extreme(column: Floats) -> Any:
     """Return a mask of the values that are not extreme; long tails would dominate the chart."""
     if not np.isfinite(column).any():
         return np.zeros(column.size, bool)
-    low, high = np.nanquantile(column, _WITHIN, method="inverted_cdf")
+    low, high = np.nanquantile(column, _SHOWN_QUANTILES, method="inverted_cdf")
     return (column >= low) & (column <= high)
 
 
@@ -317,7 +317,7 @@ def pair_effect(ensemble: Ensemble, X: Floats, pair: tuple[int, int]) -> dict[st
     The second-order accumulated local effect: double differences of the score, averaged over the
     rows of a cell and added up in both directions, less its means along either axis.
     """
-    middle = _in_the_middle(X[:, pair[0]]) & _in_the_middle(X[:, pair[1]])
+    middle = _not_extreme(X[:, pair[0]]) & _not_extreme(X[:, pair[1]])
     known = np.flatnonzero(middle)  # nor is a missing value
     edges = [_edges(X[known, feature], _PAIR_BINS) for feature in pair]
     if edges[0] is None or edges[1] is None:
@@ -339,14 +339,14 @@ def pair_effect(ensemble: Ensemble, X: Floats, pair: tuple[int, int]) -> dict[st
     corner = np.zeros((shape[0] + 1, shape[1] + 1))
     corner[1:, 1:] = np.cumsum(np.cumsum(sums / np.maximum(counts, 1), axis=0), axis=1)
     cell = (corner[1:, 1:] + corner[:-1, 1:] + corner[1:, :-1] + corner[:-1, :-1]) / 4
-    cell = _pure(cell, counts)
+    cell = _centered(cell, counts)
     share = counts / counts.sum()
     return {"values": cell.tolist(), "counts": counts.tolist(),
             "labels": [_names(e) for e in both],
             "importance": float((np.abs(cell) * share).sum())}  # fmt: skip
 
 
-def _pure(cell: Floats, counts: Integers) -> Floats:
+def _centered(cell: Floats, counts: Integers) -> Floats:
     """Subtract from the cells their means along either axis, weighted by the rows in them."""
     for _ in range(30):
         for axis in (0, 1):
@@ -374,7 +374,7 @@ def _sample(subject: Subject, most: int) -> tuple[Floats, Integers]:
 def tree_effects(subject: Subject, features: list[int], level: float) -> list[Any]:
     """Return the accumulated local effects of some features on a sample of the rows."""
     assert subject.model is not None
-    X, cluster = _sample(subject, _MOST_ROWS)
+    X, cluster = _sample(subject, _MAX_ROWS)
     ensemble = subject.model.ensemble_
     return [local_effect(ensemble, X, feature, cluster, level) for feature in features]
 
@@ -383,21 +383,21 @@ def pair_facts(subject: Subject, features: list[int]) -> list[dict[str, Any]]:
     """Return the strongest interactions among given features that share a tree."""
     assert subject.model is not None
     ensemble = subject.model.ensemble_
-    together = _together(ensemble)
-    chosen = features[:_PAIR_FEATURES]
+    together = _interacting_pairs(ensemble)
+    chosen = features[:_MAX_PAIR_FEATURES]
     pairs = [(a, b) for k, a in enumerate(chosen) for b in chosen[k + 1 :]
              if frozenset((a, b)) in together]  # fmt: skip
-    X, _ = _sample(subject, _MOST_ROWS)
+    X, _ = _sample(subject, _MAX_ROWS)
     found = []
     for pair in pairs:
         effect = pair_effect(ensemble, X, pair)
         if effect is not None and effect["importance"] > 0:
             names = [subject.names[feature] for feature in pair]
             found.append({"name": " x ".join(names), "features": names, **effect})
-    return sorted(found, key=lambda each: -each["importance"])[:_MOST_PAIR_EFFECTS]
+    return sorted(found, key=lambda each: -each["importance"])[:_MAX_PAIR_EFFECTS]
 
 
-def _together(ensemble: Ensemble) -> set[frozenset[int]]:
+def _interacting_pairs(ensemble: Ensemble) -> set[frozenset[int]]:
     """Return the pairs of features that split nodes of the same tree."""
     pairs = set()
     for ranker in ensemble.weak_rankers:
@@ -411,7 +411,7 @@ def swarm_facts(subject: Subject) -> dict[str, Any] | None:
     model = subject.model
     if model is None:
         return None
-    X, _ = _sample(subject, _SWARM_ROWS)
+    X, _ = _sample(subject, _MAX_SWARM_ROWS)
     try:
         explained = explain(model.ensemble_, X, names=subject.names)
     except ValueError:
@@ -420,7 +420,7 @@ def swarm_facts(subject: Subject) -> dict[str, Any] | None:
     if not np.isfinite(values).all():
         return None
     size = np.abs(values).mean(axis=0)
-    order = [int(j) for j in np.argsort(-size, kind="stable")[:_SWARM_FEATURES] if size[j] > 0]
+    order = [int(j) for j in np.argsort(-size, kind="stable")[:_MAX_SWARM_FEATURES] if size[j] > 0]
     return {
         "rows": len(X),
         "method": explained.method,

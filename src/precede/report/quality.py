@@ -30,10 +30,10 @@ from precede.risks.base import probability
 from precede.top import strip, top_of_list
 
 IN_ORDER = "pairs_in_order"  # 1 - pair_error: share of the pairs of a query in order, ties half
-_SHOWN = 10
-_MOST_LISTED = 40  # rows shown of one query
-_MOST_EXPLAINED = 4000  # rows explained, of all queries together
-_REASONS = 3
+_MAX_RANKS = 10
+_MAX_LISTED = 40  # rows shown of one query
+_MAX_EXPLAINED = 4000  # rows explained, of all queries together
+_MAX_CONTRIBUTIONS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Measured:
         return self.result.skipped["pair_error" if name == IN_ORDER else str(metric(name))]
 
 
-def is_better_high(name: str) -> bool:
+def larger_is_better(name: str) -> bool:
     """Return whether larger values are better."""
     return name == IN_ORDER or metric(name).greater_is_better
 
@@ -137,10 +137,14 @@ def quality_facts(
     level: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Return each metric with its interval, and the data behind it."""
-    rows = _of_a_list(subject, scores, metrics, level) if found is None else _means(found, level)
+    rows = (
+        _single_list_metrics(subject, scores, metrics, level)
+        if found is None
+        else _means(found, level)
+    )
     in_order = pairs_in_order(subject.judgments, scores) if _has_pairs(subject) else None
     if subject.is_listed and not metrics and in_order is not None:
-        rows = [_of_listed_pairs(subject, scores, in_order, level)]
+        rows = [_explicit_pair_metrics(subject, scores, in_order, level)]
     return {
         "pairs_in_order": in_order,
         "level": level,
@@ -166,7 +170,7 @@ def _means(found: Measured, level: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _of_a_list(
+def _single_list_metrics(
     subject: Subject, scores: Floats, metrics: Sequence[str] | None, level: float
 ) -> list[dict[str, Any]]:
     """Return metrics of a single list, with rows as independent units."""
@@ -175,7 +179,7 @@ def _of_a_list(
     if not rows.size or np.ptp(subject.grade[rows]) == 0 or (listed and not metrics):
         return []
     y, weight = subject.grade[rows], subject.judgments.weight
-    names = list(metrics or _usual_of_a_list(np.unique(y).size))
+    names = list(metrics or _default_list_metrics(np.unique(y).size))
     facts = []
     for name in names:
         known = "pair_error" if name == IN_ORDER else name
@@ -198,7 +202,7 @@ def _of_a_list(
     return facts
 
 
-def _of_listed_pairs(
+def _explicit_pair_metrics(
     subject: Subject, scores: Floats, in_order: float, level: float
 ) -> dict[str, Any]:
     """Return the share of explicit pairs in order; pairs of an item or a query are dependent."""
@@ -214,7 +218,7 @@ def _of_listed_pairs(
             "skipped": 0, "no_interval": why}  # fmt: skip
 
 
-def _usual_of_a_list(classes: int) -> list[str]:
+def _default_list_metrics(classes: int) -> list[str]:
     """Return the default metrics; for two classes, the AUC is the share of pairs in order."""
     usual = list_metrics(classes)
     if "auc" in usual:
@@ -246,11 +250,11 @@ def query_facts(
     columns = list(first.names) if named else [name for name in usual if name in first.names]
     columns = columns or list(first.names)[:4]
     main = columns[0]
-    sign = 1.0 if is_better_high(main) else -1.0
+    sign = 1.0 if larger_is_better(main) else -1.0
     order = np.argsort(sign * first.values(main), kind="stable")  # NaN, for undefined, is last
     ranks = [_ranks(subject, each.scores) for each in subject.candidates[1:]]
-    shown = [first.lists[query][:_MOST_LISTED] for query in order[:most].tolist()]
-    why = _why(subject, shown)
+    shown = [first.lists[query][:_MAX_LISTED] for query in order[:most].tolist()]
+    why = _row_contributions(subject, shown)
     rows = []
     for at, query in enumerate(order[:most].tolist()):
         listed, opened = first.lists[query], shown[at]
@@ -260,7 +264,7 @@ def query_facts(
         rows.append(
             {"query": plain_value(subject.query[1][int(subject.query[0][listed[0]])]),
              "rows": int(listed.size), "pairs": _count_pairs(subject.grade[listed]),
-             "values": values, "others": others, "first_grades": grades[:_SHOWN],
+             "values": values, "others": others, "first_grades": grades[:_MAX_RANKS],
              "list": {"document": [subject.document(row) for row in opened.tolist()],
                       "row": opened.tolist(), "grade": grades,
                       "score": [float(f"{s:.6g}") for s in subject.scores[opened].tolist()],
@@ -271,14 +275,14 @@ def query_facts(
             "count": int(order.size), "shown": len(rows), "rows": rows}  # fmt: skip
 
 
-def _why(subject: Subject, lists: list[Integers]) -> list[list[Any] | None]:
+def _row_contributions(subject: Subject, lists: list[Integers]) -> list[list[Any] | None]:
     """Return the largest contributions to the score of each row, relative to the mean.
 
     Only the first rows of the lists are explained, to bound the time.
     """
     model = subject.first.model
     ends = np.cumsum([rows.size for rows in lists])
-    count = int(np.searchsorted(ends, _MOST_EXPLAINED, side="right"))
+    count = int(np.searchsorted(ends, _MAX_EXPLAINED, side="right"))
     nothing: list[list[Any] | None] = [None] * (len(lists) - count)
     if model is None or not count:
         return [None] * len(lists)
@@ -288,7 +292,7 @@ def _why(subject: Subject, lists: list[Integers]) -> list[list[Any] | None]:
     except ValueError:
         return [None] * len(lists)
     away = parts - parts.mean(axis=0)
-    largest = np.argsort(-np.abs(away), axis=1, kind="stable")[:, :_REASONS]
+    largest = np.argsort(-np.abs(away), axis=1, kind="stable")[:, :_MAX_CONTRIBUTIONS]
     amounts = np.take_along_axis(away, largest, axis=1).tolist()
     reasons = [
         [[j, float(f"{amount:.3g}")] for j, amount in zip(features, row, strict=True) if amount]
@@ -335,7 +339,7 @@ def comparison_facts(
     for row, p in zip(known, adjusted.tolist(), strict=True):
         row["adjusted"] = p
     return {"first": subject.first.name, "main": names[0], "level": level, "rows": rows,
-            "better_high": is_better_high(names[0])}  # fmt: skip
+            "better_high": larger_is_better(names[0])}  # fmt: skip
 
 
 def _difference(subject: Subject, name: str, at: int, level: float) -> dict[str, Any]:
@@ -373,7 +377,7 @@ def _won_and_lost(found: Sequence[Measured | None], at: int) -> dict[str, Any]:
     first, other = found[0], found[at]
     if first is None or other is None:
         return {"won": None, "lost": None, "tied": None}
-    sign = 1.0 if is_better_high(first.main) else -1.0
+    sign = 1.0 if larger_is_better(first.main) else -1.0
     gap = sign * (first.values(first.main) - other.values(first.main))
     gap = gap[~np.isnan(gap)]
     return {
@@ -399,7 +403,7 @@ def first_facts(subject: Subject, level: float) -> dict[str, Any] | None:
     if subject.is_one_list or not lists:
         return None
     grades = [subject.grade[rows] for rows in lists]
-    depth = min(_SHOWN, max(each.size for each in grades))
+    depth = min(_MAX_RANKS, max(each.size for each in grades))
     best = _mean_of_first([-np.sort(-each) for each in grades], depth)
     reached = {
         each.name: _mean_of_first(
@@ -453,7 +457,7 @@ def listed_rows(subject: Subject) -> list[dict[str, Any]]:
         {"rank": rank, "document": subject.document(row), "row": row,
          "grade": subject.grade_name(subject.grade[row].item()),
          "score": float(subject.scores[row])}
-        for rank, row in enumerate(subject.lists[0][:_SHOWN].tolist(), start=1)
+        for rank, row in enumerate(subject.lists[0][:_MAX_RANKS].tolist(), start=1)
     ]  # fmt: skip
 
 
@@ -463,9 +467,9 @@ def listed_rows(subject: Subject) -> list[dict[str, Any]]:
 # positives and the negatives above each threshold; rows of equal score pass a threshold together.
 
 
-_GRID = 60  # points on the curves of bootstrapped lists
-_MOST_POINTS = 300
-_MOST_ROWS = 20_000_000  # maximum number of resampled rows, over all bootstrap samples
+_GRID_POINTS = 60  # points on the curves of bootstrapped lists
+_MAX_POINTS = 300
+_MAX_RESAMPLED_ROWS = 20_000_000  # maximum number of resampled rows, over all bootstrap samples
 _DEPTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _LONG_LIST = 100_000  # fewer bootstrap samples are drawn of longer lists
 
@@ -531,7 +535,7 @@ class Thresholds:
         """Return the recall at some depths; equal scores are in random order."""
         return np.interp(depth, self.depth, self.recall)
 
-    def turned(self) -> Thresholds:
+    def reverse(self) -> Thresholds:
         """Return the counts of the reversed list, with the negatives as positives."""
         return Thresholds(
             self.negatives[-1] - self.negatives[::-1], self.positives[-1] - self.positives[::-1]
@@ -554,14 +558,14 @@ def list_facts(subject: Subject, level: float) -> dict[str, Any] | None:
         return None
     positive = subject.grade[rows] == subject.grade[rows].max()
     found = {each.name: Thresholds.of(positive, each.scores[rows]) for each in subject.candidates}
-    draws = int(np.clip(_MOST_ROWS // rows.size, 50, 500))
+    draws = int(np.clip(_MAX_RESAMPLED_ROWS // rows.size, 50, 500))
     samples = _resampled(positive, subject.scores[rows], draws)
     share = float(positive.mean())
     top = _top(subject, positive, level)
     # Where most rows are positive, the list is read from its end, to find the negatives.
     below = share > 0.5
     rare, turned = (found, samples) if not below else (
-        {name: each.turned() for name, each in found.items()}, [s.turned() for s in samples]
+        {name: each.reverse() for name, each in found.items()}, [s.reverse() for s in samples]
     )  # fmt: skip
     depths = _by_depth(rare, turned, level, 1 - share if below else share, rows.size)
     known = set() if below else {f"precision@{each['rows']}" for each in depths}
@@ -619,14 +623,14 @@ def _curves(
     points: Callable[[Thresholds], Points], at: Callable[[Thresholds, Floats], Floats],
 ) -> dict[str, Any]:  # fmt: skip
     """Return the curve of each candidate, and pointwise intervals for the first."""
-    grid = np.linspace(0, 1, _GRID + 1)
+    grid = np.linspace(0, 1, _GRID_POINTS + 1)
     if at is Thresholds.precision_at:
         grid = grid[1:]  # no row is above recall 0
     low, high = _ends_of([at(each, grid) for each in samples], level)
     curves = {}
     for name, each in found.items():
         x, y = points(each)
-        which = thinned(x.size, _MOST_POINTS)
+        which = thinned(x.size, _MAX_POINTS)
         curves[name] = {"x": _short(x[which]), "y": _short(y[which])}
     return {"curves": curves, "grid": _short(grid), "low": _short(low), "high": _short(high)}
 

@@ -30,7 +30,7 @@ from precede.model import write_file
 from precede.report import document, wording
 from precede.report.data import (
     data_facts,
-    making_facts,
+    fit_facts,
     training_facts,
     training_subject,
     version_facts,
@@ -46,7 +46,7 @@ from precede.report.quality import (
     quality_facts,
     query_facts,
 )
-from precede.report.slices import slice_facts, wrong_facts
+from precede.report.slices import error_facts, slice_facts
 from precede.report.subject import Subject, named_models
 from precede.report.summary import summary_facts
 from precede.report.wording import Words
@@ -288,7 +288,7 @@ def collect(
             "name": each.name,
             "estimator": None if each.model is None else type(each.model).__name__,
             "quality": quality_facts(subject, each.scores, result, metrics, level),
-            "making": None if each.model is None else making_facts(each.model),
+            "making": None if each.model is None else fit_facts(each.model),
         })  # fmt: skip
     quality = models[0]["quality"]
     names = [row["metric"] for row in quality["metrics"]]
@@ -306,7 +306,7 @@ def collect(
         "documents": listed_rows(subject),
         "slices": slice_facts(subject, found[0], slices, level, words),
         "queries": query_facts(subject, found, limits["max_queries"], named=bool(metrics)),
-        "wrong": wrong_facts(subject, found[0], limits["max_wrong"]),
+        "wrong": error_facts(subject, found[0], limits["max_wrong"]),
         "features": feature_facts(subject, limits["max_features"], level),
         "margins": margin_facts(subject),
         "learning": learning_facts(subject),
@@ -344,15 +344,15 @@ def _tied(subject: Subject, scores: Floats) -> float | None:
 # -- PDF, printed by Chromium --------------------------------------------------------------------
 
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
+_BROWSER_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
           "microsoft-edge", "msedge")  # fmt: skip
-_PATHS = (
+_BROWSER_PATHS = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
     r"C:\Program Files\Google\Chrome\Application\chrome.exe",
     r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
 )
-_SECONDS = 120
+_TIMEOUT_SECONDS = 120
 
 
 def find_chromium() -> str | None:
@@ -360,8 +360,10 @@ def find_chromium() -> str | None:
     given = os.environ.get("CHROMIUM")
     if given:
         return shutil.which(given)
-    found = (shutil.which(name) for name in _NAMES)
-    return next(filter(None, found), next((path for path in _PATHS if Path(path).exists()), None))
+    found = (shutil.which(name) for name in _BROWSER_NAMES)
+    return next(
+        filter(None, found), next((path for path in _BROWSER_PATHS if Path(path).exists()), None)
+    )
 
 
 def write_pdf(page: str, path: str | os.PathLike[str]) -> None:
@@ -383,9 +385,13 @@ def write_pdf(page: str, path: str | os.PathLike[str]) -> None:
             *(["--no-sandbox"] if _is_root() else []), source.as_uri(),
         ]  # fmt: skip
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+            done = subprocess.run(
+                command, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False
+            )
         except subprocess.TimeoutExpired as error:
-            raise ValueError(f"{browser} did not print within {_SECONDS} s; try .html") from error
+            raise ValueError(
+                f"{browser} did not print within {_TIMEOUT_SECONDS} s; try .html"
+            ) from error
         if not made.exists() or not made.stat().st_size:
             message = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
             raise ValueError(f"{browser} wrote no PDF: {' '.join(message) or 'no message'}")

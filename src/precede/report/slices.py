@@ -20,17 +20,17 @@ from precede.engine.arrays import Array, Flags, Floats, Integers
 from precede.explain.contributions import PAIR, explain_pair
 from precede.inference import auc, holm, ranking_risk
 from precede.judgments import columns_in_order
-from precede.report.quality import IN_ORDER, Measured, is_better_high
+from precede.report.quality import IN_ORDER, Measured, larger_is_better
 from precede.report.subject import Subject, plain_value
 from precede.report.wording import Words, feature_value, may_be_years
 
 _FEW_VALUES = 6
 _QUARTERS = (0.25, 0.5, 0.75)
-_LEAST_QUERIES = 8
-_LEAST_OF_A_CLASS = 10
-_MOST_COLUMNS = 30
-_MOST_CELLS = 2_000_000  # maximum number of cells of the sliced columns, to bound the time
-_MOST_WORST = 6
+_MIN_QUERIES = 8
+_MIN_OF_A_CLASS = 10
+_MAX_COLUMNS = 30
+_MAX_CELLS = 2_000_000  # maximum number of cells of the sliced columns, to bound the time
+_MAX_WORST = 6
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ def slice_facts(
         return None
     for row, p in zip(rows, holm([row["p_value"] for row in rows]).tolist(), strict=True):
         row["adjusted"] = p
-    sign = 1.0 if is_better_high(name) else -1.0
+    sign = 1.0 if larger_is_better(name) else -1.0
     worse = [r for r in rows if sign * r["difference"] < 0 and r["adjusted"] <= 1 - level + 1e-12]
     worse.sort(key=lambda row: (row["adjusted"], sign * row["difference"]))
     return {
         "metric": name,
         "level": level,
         "tested": len(rows),
-        "worst": worse[:_MOST_WORST],
+        "worst": worse[:_MAX_WORST],
         "worse": len(worse),
         "rows": rows,
         "unit": "row" if found is None else "query",
@@ -95,10 +95,10 @@ def _columns(
     if found is not None:
         sizes = np.array([rows.size for rows in found.lists], np.float64)
         sliced.append((f"number of {words.items}", *_binned(sizes)))
-    for name, values in _wanted(subject, given).items():
+    for name, values in _sliced_columns(subject, given).items():
         if values.dtype == object:
             texts = values.astype(str)
-            labels = texts[subject.graded] if found is None else _usual(texts, found.lists)
+            labels = texts[subject.graded] if found is None else _most_frequent(texts, found.lists)
             known, codes = np.unique(labels, return_inverse=True)
             sliced.append((name, codes.astype(np.float64), known.tolist()))
         else:
@@ -107,7 +107,7 @@ def _columns(
     return sliced
 
 
-def _wanted(subject: Subject, given: Any) -> dict[str, Array]:
+def _sliced_columns(subject: Subject, given: Any) -> dict[str, Array]:
     """Return the requested columns by name, or those that the model uses most."""
     if isinstance(given, Mapping):
         return {str(name): _labels(name, values, subject) for name, values in given.items()}
@@ -122,7 +122,7 @@ def _wanted(subject: Subject, given: Any) -> dict[str, Array]:
         model = subject.model
         weight = np.ones(len(subject.names)) if model is None else model.feature_importances_
         order = np.argsort(-weight, kind="stable")
-        most = int(np.clip(_MOST_CELLS // subject.scores.size, 4, _MOST_COLUMNS))
+        most = int(np.clip(_MAX_CELLS // subject.scores.size, 4, _MAX_COLUMNS))
         columns = [int(j) for j in order[:most] if weight[j] > 0]
     return {subject.names[j]: _named(subject, j) for j in columns}
 
@@ -149,7 +149,7 @@ def _labels(name: Any, values: Any, subject: Subject) -> Array:
     return array.astype(np.float64)
 
 
-def _usual(texts: Array, units: Sequence[Any]) -> Array:
+def _most_frequent(texts: Array, units: Sequence[Any]) -> Array:
     """Return the most frequent label of each unit; of several, the first in order."""
     usual = []
     for rows in units:
@@ -226,7 +226,7 @@ def _against_rest(
 def _of_queries(found: Measured, which: Flags) -> _Value | None:
     values = found.values(found.main)[which]
     values = values[~np.isnan(values)]
-    if values.size < _LEAST_QUERIES or np.ptp(values) == 0:
+    if values.size < _MIN_QUERIES or np.ptp(values) == 0:
         return None
     error = float(values.std(ddof=1)) / math.sqrt(values.size)
     return _Value(float(values.mean()), error, values.size - 1, values.size)
@@ -235,7 +235,7 @@ def _of_queries(found: Measured, which: Flags) -> _Value | None:
 def _of_rows(subject: Subject, which: Flags) -> _Value | None:
     rows = subject.graded[which]
     grades, counts = np.unique(subject.grade[rows], return_counts=True)
-    if grades.size < 2 or counts.min() < (_LEAST_OF_A_CLASS if grades.size == 2 else 1):
+    if grades.size < 2 or counts.min() < (_MIN_OF_A_CLASS if grades.size == 2 else 1):
         return None
     y, scores = subject.grade[rows], subject.scores[rows]
     if subject.is_two_classes:
@@ -253,12 +253,12 @@ def _of_rows(subject: Subject, which: Flags) -> _Value | None:
 # -- Errors: the worst queries, their misordered pairs, and explanations -------------------------
 
 
-_SHOWN = 10
-_FEATURES = 6  # contributions shown for a pair; the others are added up
-_PAIRS = {True: 5, False: 2}  # pairs shown for a single list, and for each of several queries
+_MAX_ROWS_SHOWN = 10
+_MAX_CONTRIBUTIONS = 6  # contributions shown for a pair; the others are added up
+_MAX_PAIRS = {True: 5, False: 2}  # pairs shown for a single list, and for each of several queries
 
 
-def wrong_facts(subject: Subject, found: Measured | None, most: int) -> dict[str, Any] | None:
+def error_facts(subject: Subject, found: Measured | None, most: int) -> dict[str, Any] | None:
     """Return the worst queries, or the single list, each with its most misordered pairs.
 
     The most misordered pair has the least margin. No row is shown in two pairs of a query.
@@ -269,7 +269,7 @@ def wrong_facts(subject: Subject, found: Measured | None, most: int) -> dict[str
     if found is not None:
         name = found.main
         values = found.values(name)
-        order = np.argsort(values if is_better_high(name) else -values, kind="stable")
+        order = np.argsort(values if larger_is_better(name) else -values, kind="stable")
         chosen = [query for query in order.tolist() if not np.isnan(values[query])]
         for query in chosen[:most]:
             entries.append(_entry(subject, found.lists[query], name, float(values[query])))
@@ -277,7 +277,7 @@ def wrong_facts(subject: Subject, found: Measured | None, most: int) -> dict[str
         entries.append(_entry(subject, lists[0], None, None))
     entries = [entry for entry in entries if entry["pairs"]]
     listed = subject.judgments.pairs
-    worst = _greedy(_listed(subject), _PAIRS[True]) if listed is not None else []
+    worst = _disjoint(_misordered_pairs(subject), _MAX_PAIRS[True]) if listed is not None else []
     if not entries and not worst:
         return None
     return {
@@ -289,8 +289,8 @@ def wrong_facts(subject: Subject, found: Measured | None, most: int) -> dict[str
 
 def _entry(subject: Subject, rows: Integers, name: str | None, value: Any) -> dict[str, Any]:
     rank = {row: at for at, row in enumerate(rows.tolist(), start=1)}
-    worst = _worst_pairs(subject, rows, _PAIRS[name is None])
-    shown = sorted({*rows[:_SHOWN].tolist(), *(row for pair in worst for row in pair)},
+    worst = _worst_pairs(subject, rows, _MAX_PAIRS[name is None])
+    shown = sorted({*rows[:_MAX_ROWS_SHOWN].tolist(), *(row for pair in worst for row in pair)},
                    key=rank.__getitem__)  # fmt: skip
     wrong = {row for pair in worst for row in pair}
     number, ids = subject.query
@@ -325,7 +325,7 @@ def _worst_pairs(subject: Subject, rows: Integers, most: int) -> list[tuple[int,
     return found
 
 
-def _listed(subject: Subject) -> list[tuple[int, int]]:
+def _misordered_pairs(subject: Subject) -> list[tuple[int, int]]:
     """Return the explicit pairs (winner, loser) in the wrong order, the worst first."""
     pairs = subject.judgments.pairs
     assert pairs is not None
@@ -334,7 +334,7 @@ def _listed(subject: Subject) -> list[tuple[int, int]]:
     return [(int(w), int(k)) for w, k in pairs[order[lead[order] > 0]]]
 
 
-def _greedy(pairs: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+def _disjoint(pairs: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
     taken: set[int] = set()
     kept: list[tuple[int, int]] = []
     for pair in pairs:
@@ -367,7 +367,7 @@ def _with_category(subject: Subject, feature: str, value: float) -> Any:
     return str(known[int(value)]) if known and not np.isnan(value) else plain_value(value)
 
 
-def _years(subject: Subject, name: str) -> bool:
+def _may_be_years(subject: Subject, name: str) -> bool:
     """Return whether a column may hold years, which are written without commas."""
     return name in subject.names and may_be_years(subject.column(subject.names.index(name)))
 
@@ -393,12 +393,12 @@ def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> dic
         return facts | {"unexplained": str(error)}
     features = [
         {"name": name, "contribution": float(c), "upper_value": _value(subject, name, upper, v[0]),
-         "lower_value": _value(subject, name, lower, v[1]), "years": _years(subject, name)}
+         "lower_value": _value(subject, name, lower, v[1]), "years": _may_be_years(subject, name)}
         for name, c, v in zip(why.names, why.contributions, why.values, strict=True)
     ]  # fmt: skip
-    rest = [each["contribution"] for each in features[_FEATURES:]]
+    rest = [each["contribution"] for each in features[_MAX_CONTRIBUTIONS:]]
     return facts | {
-        "features": features[:_FEATURES],
+        "features": features[:_MAX_CONTRIBUTIONS],
         "others": float(sum(rest)),
         "other_features": len(rest),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from precede.report.quality import IN_ORDER, is_better_high
+from precede.report.quality import IN_ORDER, larger_is_better
 from precede.report.wording import (
     Words,
     difference,
@@ -20,7 +20,7 @@ from precede.report.wording import share as share_of
 
 _CHANCE = "chance: 50\u00a0%"
 _FEW_QUERIES = 30
-_MANY = 0.05  # share of affected queries or rows from which a warning is on the first screen
+_MIN_SHARE = 0.05  # share of affected queries or rows from which a warning is on the first screen
 
 
 def summary_facts(facts: dict[str, Any], words: Words) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def _is_held_out(facts: dict[str, Any]) -> bool:
     train = facts["training"]
     if train is None or train["shared_queries"]:
         return False
-    return train["shared_rows"] <= _MANY * facts["data"]["rows"]
+    return train["shared_rows"] <= _MIN_SHARE * facts["data"]["rows"]
 
 
 def _how_good(facts: dict[str, Any], words: Words) -> str:
@@ -155,7 +155,7 @@ def _warnings(facts: dict[str, Any], words: Words) -> list[str]:
     if train and train["shared_queries"]:
         found.append(f"{words.count_queries(train['shared_queries'])} of the report are in the "
                      "training data too: the numbers flatter the model.")  # fmt: skip
-    elif train and train["shared_rows"] > _MANY * data["rows"]:
+    elif train and train["shared_rows"] > _MIN_SHARE * data["rows"]:
         found.append(f"{words.count_items(train['shared_rows'])} have exactly the features of a "
                      "training row: the numbers may flatter the model.")  # fmt: skip
     units = 0
@@ -165,17 +165,17 @@ def _warnings(facts: dict[str, Any], words: Words) -> list[str]:
         found.append(f"Only {words.count_queries(units)} can be measured: the intervals are wide, "
                      "and rough.")  # fmt: skip
     skipped = quality["metrics"][0]["skipped"] if quality["metrics"] else 0
-    if data["queries"] and skipped > _MANY * data["queries"]["count"]:
+    if data["queries"] and skipped > _MIN_SHARE * data["queries"]["count"]:
         found.append(
             f"{skipped:,} of {data['queries']['count']:,} {words.queries} cannot be measured: "
             f"all their {words.items} have the same grade, or none is relevant."
         )
     found += _no_better_than_chance(quality, words)
     found += _overfitted(facts)
-    if facts["ties"] and facts["ties"] > _MANY:
+    if facts["ties"] and facts["ties"] > _MIN_SHARE:
         found.append(f"{share_of(facts['ties'])} of the pairs have equal scores and count half.")
     found += [f"{w['count']:,} {w['text']}." for w in data["warnings"]
-              if "left out" in w["text"] and w["count"] > _MANY * data["rows"]]  # fmt: skip
+              if "left out" in w["text"] and w["count"] > _MIN_SHARE * data["rows"]]  # fmt: skip
     if data["pairs"] == 0:
         why = f"no two {words.items} that may be compared differ in grade"
         found.insert(0, f"There is no pair at all: {why}.")
@@ -201,7 +201,7 @@ def _overfitted(facts: dict[str, Any]) -> list[str]:
     here, there = quality["metrics"][0], same[0]["metrics"][0]
     if here["value"] is None or there["value"] is None or here["low"] is None:
         return []
-    sign = 1 if is_better_high(here["metric"]) else -1
+    sign = 1 if larger_is_better(here["metric"]) else -1
     gap = sign * (there["value"] - here["value"])
     if gap <= (here["high"] - here["low"]) / 2:
         return []

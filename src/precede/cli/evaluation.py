@@ -1,4 +1,4 @@
-"""Work of the commands that use a model: evaluate, compare, predict, convert, explain, report."""
+"""Work of the commands evaluate, compare, predict, convert, explain and report."""
 
 from __future__ import annotations
 

@@ -327,8 +327,8 @@ def tune(
 
     Every query is held out once, so that all candidates have one score for every row. A row of
     the table has the mean over queries with its standard error, and the difference to the best
-    with the standard error of that difference, which is paired and so much smaller. A single
-    list has no queries; there the folds take their place.
+    with the standard error of that difference, which is paired and thus much smaller. A single
+    list has no queries; folds take their place.
     """
     if ranks_labels(base):
         raise ValueError(f"{type(base).__name__} ranks labels, and queries are held out; use fit")

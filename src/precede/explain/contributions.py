@@ -38,12 +38,12 @@ PAIR = " x "
 
 @dataclass(frozen=True, eq=False)
 class ShapeFunction:
-    """What one feature adds to the score, as a function of its value.
+    """The contribution of one feature to the score, as a function of its value.
 
     Piece p covers the values above ``breakpoints[p - 1]`` and up to ``breakpoints[p]``, the
     first and the last piece being open to the left and to the right. In it the function is
     ``values[p] + slopes[p] * (x - references[p])``; for stumps all slopes are 0 and `values`
-    are the steps. `missing` is what a missing value adds (NaN if the model refuses them).
+    are the steps. `missing` is the value for missing ones (NaN if the model refuses them).
     `errors`, of a model averaged over bags, are the standard errors of `values`; None otherwise.
     `categories` are the names of categories that were text: x is the number of one, or its name.
 
@@ -294,7 +294,7 @@ def _line(line: LinearWeakRanker, references: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, eq=False)
 class PairFunction:
-    """What two features add to the score together, beyond what each adds alone.
+    """The interaction of two features: their joint contribution beyond those of each alone.
 
     ``values[a, b]`` is for bin a of the first feature and bin b of the second; ``counts[a, b]``
     training rows are behind it. Bin b of an ordered feature holds the values above ``cuts[b - 1]``
@@ -393,18 +393,18 @@ class Explanation:
 
     The contributions of a row, added in the order of the features, then the baseline, then
     `rounding`, give its score to the last bit: ``total() == scores``, and `scores` is what
-    `predict` returns. (A score that is not 0 but below the last places of its own contributions
-    is met to these places only.) For stumps without a background these are the additions that
-    `predict` makes, and `rounding` is 0. Otherwise it is what the additions of `predict` rounded
-    differently: some units in the last place of the largest contribution.
+    `predict` returns. (A nonzero score smaller than the rounding errors of its contributions is
+    only reproduced up to these.) For stumps without a background these are the additions that
+    `predict` makes, and `rounding` is 0. Otherwise it is the difference in rounding
+    from `predict`: some units in the last place of the largest contribution.
 
-    `method` says what the contributions are:
+    `method` is the kind of contributions:
 
     * ``"additive"``: the value of each shape function, the baseline being the constant of the
       model;
-    * ``"path"``: the same, and for trees Shapley's values in which absent features follow the
+    * ``"path"``: the same, and for trees Shapley values in which absent features follow the
       training rows down the tree; the baseline includes the mean of the trees over these;
-    * ``"background"``: Shapley's values in which absent features come from the rows of the
+    * ``"background"``: Shapley values in which absent features come from the rows of the
       background, whose mean score is the baseline.
 
     The value of a pair term of a glass-box model is divided equally between its two features.
@@ -644,8 +644,8 @@ class PairExplanation:
 
     `contributions` are in the order of `names`: the largest in size first, those of no effect
     left out. Added in this order, then `rounding`, they give `difference` to the last bit,
-    which is ``scores[0] - scores[1]``. Positive ones speak for `upper`. For trees they are
-    Shapley's values with `lower` as the background, so a feature in which the rows agree has
+    which is ``scores[0] - scores[1]``. Positive ones favor `upper`. For trees they are
+    Shapley values with `lower` as the background, so a feature in which the rows agree has
     none. Pair terms of a glass-box model have separate contributions, under the names of both
     features; `second_values` then holds the values of the second one, NaN elsewhere.
 

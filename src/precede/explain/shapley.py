@@ -58,9 +58,9 @@ class Paths:
 
     The conditions of leaf l are those from ``start[l]`` to ``start[l + 1]``. Condition c holds if
     the value of feature ``feature[c]`` is above ``low[c]`` and at most ``high[c]``, or is missing,
-    if ``absent[c]``; ``share[c]`` of the training rows satisfy it. For splits by category,
-    ``members[first[c]:first[c + 1]]`` are flags of the categories 0, 1, 2, ... that satisfy it,
-    and ``outside[c]`` is the flag of all other values.
+    if ``absent[c]``; ``share[c]`` is the share of training rows that follow the path at the splits
+    by this feature. For splits by category, ``members[first[c]:first[c + 1]]`` flags which of the
+    categories 0, 1, 2, ... satisfy it, and ``outside[c]`` whether all other values do.
     """
 
     def __init__(self, trees: Sequence[tuple[Nodes, float]], *, use_cover: bool):

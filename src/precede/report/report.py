@@ -60,7 +60,7 @@ STYLES = {".htm": "html", ".html": "html", ".json": "json", ".md": "markdown", "
 
 
 class Report:
-    """How good models are on some rows, which is better, where they err and why.
+    """Report on the quality of models on some rows, their comparison, errors and explanations.
 
     Parameters
     ----------

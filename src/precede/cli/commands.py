@@ -307,11 +307,13 @@ def evaluate(
     task = inputs.read_task([source], data, reading)
     named = with_relevant(metric or (), relevant)
     asked = [*named, *(name for name in wanted if name not in named)] if metric else None
-    rows, result = evaluation.evaluated(task, asked, level=level, preset=preset, relevant=relevant)
+    rows, result = evaluation.metric_rows(
+        task, asked, level=level, preset=preset, relevant=relevant
+    )
     if by_query:
         if result is None:
             raise ValueError("the data are a single list; there is no query to show")
-        write_rows(evaluation.by_query(result), as_json=as_json)
+        write_rows(evaluation.query_rows(result), as_json=as_json)
     else:
         write_rows(rows, as_json=as_json, title=f"{source} on {data}")
     if result is not None:
@@ -352,7 +354,7 @@ def compare(
     graded_queries = task.qid is not None and task.y is not None
     metrics = metric or (default_metrics("compare") if graded_queries else list_metrics(3))
     metrics = with_relevant(metrics, relevant)
-    rows = evaluation.compared(task, metrics, level=level, method=method, seed=seed)
+    rows = evaluation.comparison_rows(task, metrics, level=level, method=method, seed=seed)
     drawn = evaluation.narrow(rows, level)
     write_rows(rows, as_json=as_json, title=f"{a} (a) and {b} (b)", drawn=drawn)
     units = f"{rows[0]['units']} {PLURALS[rows[0]['unit']]}"
@@ -398,15 +400,15 @@ def explain(
         return
     rows = evaluation.rows_of_query(reading.with_roles_of(fitted).read(data), query)
     if pair is not None:
-        explained = evaluation.pair(fitted, rows, *pair)
+        explained = evaluation.explain_documents(fitted, rows, *pair)
         if as_json:
             write_json({"documents": pair, **explained.to_dict()})
         else:
             say(evaluation.describe_pair(explained, *pair))
-            write_rows(evaluation.terms(explained, *pair), as_json=False)
+            write_rows(evaluation.contribution_rows(explained, *pair), as_json=False)
         return
     limit = most or (10 if rows.qid is None else None)
-    found = evaluation.documents(fitted, rows, top, limit)
+    found = evaluation.explained_documents(fitted, rows, top, limit)
     if len(found) < len(rows):
         say(f"the first {len(found)} of {len(rows)} rows; --rows N shows more or fewer")
     for row in found if not as_json else ():
@@ -470,7 +472,7 @@ def report(
         raise ValueError(f"report needs a model and data, and got {data!r} alone; name both")
     chosen = evaluation.report_format(output, "json" if as_json and output == "-" else style)
     require_folder(output)
-    made = evaluation.make(
+    made = evaluation.make_report(
         sources, data, train, reading, slices=slices, item=item, good=good, query=query,
         metrics=metric, relevant=relevant, level=level, title=title, date=date,
     )  # fmt: skip

@@ -39,7 +39,7 @@ from precede.model import write_file
 from precede.report.report import STYLES, Report
 
 
-def evaluated(
+def metric_rows(
     task: EvaluationTask,
     metrics: Sequence[str] | None,
     *,
@@ -131,7 +131,7 @@ def _ends(
 
 
 def about_intervals(rows: list[dict[str, Any]], level: float) -> str:
-    """Describe the intervals of `evaluated`, or why they are missing."""
+    """Describe the intervals of `metric_rows`, or why they are missing."""
     if any(row["low"] is not None for row in rows):
         return f"{100 * level:g} % intervals over queries"
     single = all(row["queries"] == 1 for row in rows)
@@ -139,7 +139,7 @@ def about_intervals(rows: list[dict[str, Any]], level: float) -> str:
     return f"no intervals, because {why}"
 
 
-def by_query(result: Evaluation) -> list[dict[str, Any]]:
+def query_rows(result: Evaluation) -> list[dict[str, Any]]:
     """Return a row for each query, with a column for each metric."""
     return [
         {"qid": query, **{name: values[row].item() for name, values in result.per_query.items()}}
@@ -147,7 +147,7 @@ def by_query(result: Evaluation) -> list[dict[str, Any]]:
     ]
 
 
-def compared(
+def comparison_rows(
     task: EvaluationTask, metrics: Sequence[str], *, level: float, method: str, seed: int
 ) -> list[dict[str, Any]]:
     """Return a row for each metric: both values, the paired difference, interval and p value."""
@@ -174,7 +174,7 @@ def compared(
 
 
 def narrow(rows: list[dict[str, Any]], level: float) -> list[dict[str, Any]]:
-    """Return the rows of `compared` in columns that fit on a terminal."""
+    """Return the rows of `comparison_rows` in columns that fit on a terminal."""
     found = []
     for row in rows:
         ends = row["low"], row["high"]
@@ -335,7 +335,7 @@ def rows_of_query(data: Data, query: str | None) -> Data:
     return data[rows]
 
 
-def documents(
+def explained_documents(
     model: BaseRanker, data: Data, top: int, most: int | None = None
 ) -> list[dict[str, Any]]:
     """Return the first `most` documents, best first, each with its largest contributions."""
@@ -354,7 +354,7 @@ def documents(
     return rows
 
 
-def pair(model: BaseRanker, data: Data, upper: str, lower: str) -> PairExplanation:
+def explain_documents(model: BaseRanker, data: Data, upper: str, lower: str) -> PairExplanation:
     """Explain why one document ranks above another of the same data."""
     _check(model)
     X = features_for(model, data)
@@ -374,7 +374,7 @@ def describe_pair(explained: PairExplanation, upper: str, lower: str) -> str:
     return f"{upper} ranks {side} {lower}: {scores}, a difference of {explained.difference:.4g}"
 
 
-def terms(explained: PairExplanation, upper: str, lower: str) -> list[dict[str, Any]]:
+def contribution_rows(explained: PairExplanation, upper: str, lower: str) -> list[dict[str, Any]]:
     """Return a row for each feature that matters: both values, and the contribution."""
     listed = zip(
         explained.names, explained.values.tolist(), explained.contributions.tolist(), strict=True
@@ -436,7 +436,7 @@ def report_format(output: str, style: str | None) -> str:
     return chosen
 
 
-def make(sources: list[str], path: str, train: str | None, reading: Reading,
+def make_report(sources: list[str], path: str, train: str | None, reading: Reading,
          **options: Any) -> Report:  # fmt: skip
     """Make the report of models, scores and runs on some data; it is about the first."""
     models, scores, task = read_candidates(sources, path, reading)

@@ -24,7 +24,7 @@ from precede.cli.inputs import features_for, name_features
 from precede.engine.arrays import Integers
 from precede.engine.parameters import AUTO, pluralize
 from precede.estimator import BaseRanker
-from precede.estimator.base import unknown_parameter
+from precede.estimator.other_libraries import unknown_parameter
 from precede.files.blocks import write_table_of_file
 from precede.files.streams import STANDARD
 from precede.files.tables import Data

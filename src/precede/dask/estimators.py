@@ -49,6 +49,7 @@ from precede.engine.parameters import find_auto_parameters
 from precede.engine.table import Bins, Table
 from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext, described_parameters, restore_on_failure
+from precede.estimator.inputs import evaluation_monitors, forget_categories
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble
@@ -130,9 +131,10 @@ class _DaskRanker(BaseRanker):
                 Context(self.n_jobs) as context,
             ):
                 eval_sets, qids, groups = _in_client_memory((eval_set, eval_qid, eval_group))
-                monitors = self._monitors(
-                    eval_sets, qids, groups, scattered.bins, context, queries=scattered.has_queries
-                )
+                monitors = evaluation_monitors(
+                    self, eval_sets, scattered.bins, context, queries=scattered.has_queries,
+                    eval_qid=qids, eval_group=groups,
+                )  # fmt: skip
                 fitted = self._fit_on_workers(cluster, scattered, monitors, saved)
         self.__dict__.update(fitted, has_queries_=scattered.has_queries)
         return self
@@ -177,7 +179,7 @@ class _DaskRanker(BaseRanker):
         """Set the number and names of the features; on a warm start, compare them instead."""
         known = getattr(self, "feature_names_in_", None)
         continues = self.warm_start and hasattr(self, "ensemble_")
-        self._forget_categories(reset=not continues)
+        forget_categories(self, reset=not continues)
         if not continues:
             self.n_features_in_ = count
             self.__dict__.pop("feature_names_in_", None)

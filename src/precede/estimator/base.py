@@ -1,126 +1,83 @@
-"""`BaseRanker`, the base class of all algorithms: parameters, hooks and `fit`.
+"""`BaseRanker`, the base class of all algorithms: parameters, hooks, fit, scores, explanations.
 
-A subclass assigns its parameters in `__init__` and defines `plan`. `FittedRanker` has the methods
-of fitted models.
+A subclass assigns its parameters in `__init__` and defines `plan`.
 """
 
 from __future__ import annotations
 
 import copy
-import difflib
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import wraps
 from inspect import signature
+from itertools import islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils import RegressorTags, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
+from precede import explain as explanations  # whose modules are loaded when used
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import EarlyStopping, History, Monitor, Progress, Rounds, Stop
 from precede.boosting.loop import INTERRUPTED, CallbackBridge, ProgressBar, Result, run_rounds
-from precede.boosting.monitors import check_metric_names, monitored_metrics
+from precede.boosting.monitors import pairs_in_order
 from precede.boosting.trainer import Trainer
 from precede.engine.arrays import Array, Floats
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
-from precede.engine.cuda import open_device
+from precede.engine.cuda import on_gpu, open_device
 from precede.engine.execution import Context, count_jobs
+from precede.engine.frames import row_labels
 from precede.engine.parameters import AUTO, check_integer, check_range, find_auto_parameters
-from precede.engine.table import MAX_BINS, Bins, Table
+from precede.engine.table import MAX_BINS
 from precede.engine.training_data import TrainingData
 from precede.estimator.inputs import (
-    evaluation_sets,
+    check_offset,
+    evaluation_monitors,
     initial_scores,
-    one_for_each,
+    read_table,
+    read_target,
+    validate_rows,
     warn_of_misuse,
 )
-from precede.estimator.saving import (
-    SavedRanker,
-    described_parameters,
-    evals_result,
-    read_history,
-    required_field,
+from precede.estimator.other_libraries import (
+    OTHER_ATTRIBUTES,
+    explain_parameter_names,
+    refuse_fit_arguments,
+    refuse_other_callbacks,
 )
+from precede.estimator.saving import evals_result, model_fields, read_checkpoint, restore_model
 from precede.files.disk import DiskTable
 from precede.judgments import (
     Judgments,
     column_numbers,
     columns_in_order,
-    one_graded_list,
+    qid_or_group,
+    warn_of_lost_queries,
 )
-from precede.model import Ensemble
-from precede.risks.base import ADABOOST, Link, fit_intercept
+from precede.model import Ensemble, check_model_name, write_model
+from precede.risks.base import ADABOOST, Link, fit_intercept, probability
 from precede.weak_rankers.base import Family, WeakRanker, family
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # scikit-learn ships no types
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from typing_extensions import Self
 
     from precede.boosting.checkpoint import Checkpoint
     from precede.boosting.selection import Selection
 
-_PARAMETER = "it is a parameter of the estimator: give it when the estimator is made"
-# Arguments of `fit` in other libraries, and their counterparts.
-ELSEWHERE = {
-    "callbacks": _PARAMETER,
-    "categorical_feature": "BoostedRanker has the parameter categorical_features",
-    "early_stopping_rounds": _PARAMETER,
-    "eval_at": "cut-offs are part of a metric: eval_metric=['ndcg@5', 'ndcg@10'] of the estimator",
-    "eval_metric": _PARAMETER,
-    "eval_names": "evaluation sets are called valid_0, valid_1, ... in evals_result_",
-    "eval_sample_weight": "give eval_set=(X, Judgments(y, qid, weight=...))",
-    "init_score": "this estimator has no offset",
-    "feature_name": "give X as a data frame, whose columns have names",
-    "base_margin": "it is called init_score here",
-    "group_id": "queries are given as qid, or by their sizes as group",
-    "groups": "queries are given as qid, or by their sizes as group",
-    "init_model": "set warm_start=True and fit again to continue from a model",
-    "sample_weight_eval_set": "it is called eval_sample_weight here",
-    "verbose": _PARAMETER,
-}
-# Names of the parameters in LightGBM, XGBoost and CatBoost.
-OTHER_NAMES = {
-    "n_estimators": "iterations n_iter num_boost_round num_iterations num_rounds num_trees",
-    "learning_rate": "eta shrinkage_rate",
-    "num_leaves": "max_leaf_nodes max_leaves",
-    "max_depth": "depth",
-    "min_child_samples": "min_data_in_leaf min_samples_leaf",
-    "min_split_gain": "gamma min_gain_to_split",
-    "reg_lambda": "l2_leaf_reg l2_regularization lambda_l2",
-    "reg_alpha": "lambda_l1",
-    "subsample": "bagging_fraction",
-    "max_features": "colsample_bytree feature_fraction rsm",
-    "max_features_by_split": "colsample_bynode feature_fraction_bynode",
-    "max_bins": "border_count max_bin",
-    "categorical_features": "cat_features categorical_feature",
-    "monotone_constraints": "monotonic_cst",
-    "loss": "loss_function objective",
-    "eval_metric": "metric",
-    "early_stopping_rounds": "early_stopping_round n_iter_no_change",
-    "random_state": "random_seed seed",
-    "n_jobs": "nthread num_threads thread_count",
-    "verbose": "verbosity",
-}
-
-# Parameters of these libraries without a counterpart, and what to use instead.
-WITHOUT_COUNTERPART = {
-    "bagging_freq": "with subsample rows are drawn for every tree",
-    "boosting": "",
-    "boosting_type": "",
-    "booster": "",
-    "bootstrap_type": "subsample draws rows without replacement",
-    "label_gain": "gains of grades belong to rank_weight=RankWeight(gain=...)",
-    "lambdarank_truncation_level": "weights that end at rank 10 are rank_weight='ndcg@10'",
-    "subsample_for_bin": "",
-    "subsample_freq": "with subsample rows are drawn for every tree",
-    "tree_method": "",
-}
+    def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]:
+        """Return a decorator for a method that exists if the check succeeds."""
+else:
+    from sklearn.utils.metaestimators import available_if
 
 
 def restore_on_failure(fit: Decorated) -> Decorated:
@@ -128,10 +85,7 @@ def restore_on_failure(fit: Decorated) -> Decorated:
 
     @wraps(fit)
     def wrapped(self: BaseRanker, *arguments: Any, **named: Any) -> Any:
-        for name in sorted(named.keys() & ELSEWHERE.keys() - signature(fit).parameters.keys()):
-            if name == "callbacks" and isinstance(named[name], list | tuple):
-                _refuse_other_callbacks(named[name])
-            raise TypeError(f"fit has no argument {name}; {ELSEWHERE[name]}")
+        refuse_fit_arguments(named, signature(fit).parameters)
         before = {name: value for name, value in vars(self).items() if name.endswith("_")}
         try:
             return fit(self, *arguments, **named)
@@ -142,45 +96,6 @@ def restore_on_failure(fit: Decorated) -> Decorated:
             raise
 
     return cast(Decorated, wrapped)
-
-
-def unknown_parameter(estimator: str, name: str, known: Iterable[str]) -> str:
-    """Return the error message for an unknown parameter, with a suggestion.
-
-    >>> unknown_parameter("RankBoost", "eta", ["learning_rate", "step"])
-    "RankBoost has no parameter 'eta'; it is called learning_rate here"
-    >>> unknown_parameter("RankBoost", "learningrate", ["learning_rate", "step"])
-    "RankBoost has no parameter 'learningrate'; did you mean learning_rate?"
-    >>> unknown_parameter("BoostedRanker", "subsample_for_bin", ["subsample_by"])
-    "BoostedRanker has no parameter 'subsample_for_bin'; leave it out"
-    >>> unknown_parameter("RankBoost", "x", ["learning_rate", "step"])
-    "RankBoost has no parameter 'x'; it has learning_rate, step"
-    """
-    known = list(known)
-    here = [own for own in known if name in OTHER_NAMES.get(own, "").split()]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    remedy = f"it has {', '.join(known)}"
-    if name in WITHOUT_COUNTERPART:
-        instead = WITHOUT_COUNTERPART[name]
-        has = any(own in instead for own in known if own in ("rank_weight", "subsample"))
-        remedy = f"leave it out: {instead}" if has else "leave it out"
-    elif here:
-        remedy = f"it is called {here[0]} here"
-    elif close:
-        remedy = f"did you mean {close[0]}?"
-    return f"{estimator} has no parameter {name!r}; {remedy}"
-
-
-def _refuse_other_callbacks(callbacks: Iterable[Any]) -> None:
-    """Raise ValueError for callbacks of other libraries."""
-    for callback in callbacks:
-        library = type(callback).__module__.split(".")[0]
-        if library in ("catboost", "lightgbm", "xgboost"):
-            raise ValueError(
-                f"callbacks holds {type(callback).__name__} of {library}, which is not a "
-                "callback for precede: use early_stopping_rounds to stop early, verbose=1 to see "
-                "progress, evals_result_ for what was recorded, or a function of a Progress"
-            )
 
 
 @dataclass(frozen=True)
@@ -205,7 +120,31 @@ class FitContext:
         return [] if self.callback_bridge is None else self.callback_bridge.rounds(self)
 
 
-class BaseRanker(CallbackSupportMixin, SavedRanker):
+def _two_classes(estimator: BaseRanker) -> bool:
+    """Return True after a fit on two classes; otherwise raise AttributeError."""
+    check_is_fitted(estimator)
+    if estimator.classes_ is None:
+        raise AttributeError(
+            "classify, predict_proba and decision_function are there after a fit on two classes "
+            "without queries or listed pairs"
+        )
+    return True
+
+
+def _has_link(estimator: BaseRanker) -> bool:
+    """Return True if the fitted loss has probabilities; otherwise raise AttributeError."""
+    _two_classes(estimator)
+    if estimator.link_ is None:
+        raise AttributeError(
+            f"this {type(estimator).__name__} has no probabilities: they need a loss whose scores "
+            "estimate log-odds, 'logistic' or 'query_cross_entropy' (price='linear'), or "
+            "'exponential' (price a number), in RankBoost, BoostedRanker or PushRanker; or turn "
+            "the scores of other rows into log-odds with precede.scorecard.fit_log_odds"
+        )
+    return True
+
+
+class BaseRanker(CallbackSupportMixin, BaseEstimator):
     """Base class of all algorithms, including user-defined ones.
 
     A subclass assigns its parameters in `__init__`, by the names of scikit-learn and LightGBM,
@@ -276,6 +215,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     callbacks: Sequence[Callable[[Progress], Any]] | None = None
     warm_start: bool = False
     random_state: Any = None
+    n_jobs: int | None = None
     device: str = "cpu"
     verbose: int = 0
     # Whether a fit can be resumed from the weak rankers and the history of its first rounds.
@@ -287,12 +227,44 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     resumes_from: tuple[str, ...] = ("log_risk",)
     learns_labels: bool = False  # whether `Judgments.label` is used
     takes_init_score: bool = True
+    _n_bags: Any = 1  # number of models to average
     _warns_of_no_rounds: bool = True
+
+    # Fitted attributes.
+    ensemble_: Ensemble
+    history_: History
+    n_features_in_: int
+    n_estimators_: int
+    best_iteration_: int
+    best_score_: float | None
+    evals_result_: dict[str, dict[str, list[float]]]
+    stop_reason_: str
+    classes_: Array | None
+    intercept_: float | None
+    link_: float | None
+    categories_: Mapping[str, list[Any]] = MappingProxyType({})
+    has_queries_: bool = False
+    data_columns_: Mapping[str, str] = MappingProxyType({})  # names by role
+    n_bags_: int = 1  # number of averaged models
+    selection_: Selection | None = None
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
         if "__init__" in vars(cls):
-            _explain_names(cls)
+            explain_parameter_names(cls)
+
+    if not TYPE_CHECKING:  # otherwise mypy would accept every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Explain the counterpart of an attribute of another library."""
+            if name not in OTHER_ATTRIBUTES:
+                return super().__getattribute__(name)  # raises AttributeError
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}; "
+                f"{OTHER_ATTRIBUTES[name]}", name=name, obj=self,
+            )  # fmt: skip
+
+    # -- hooks -----------------------------------------------------------------------------
 
     def plan(self, stop: Stop) -> Plan:
         """Return the specification of the algorithm: risk, weak rankers, step and stopping rule.
@@ -301,6 +273,90 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         rules: ``stop | NoProgress(...)``.
         """
         raise NotImplementedError(f"{type(self).__name__} must define plan(stop)")
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for an invalid parameter; called at the start of a fit."""
+        chosen = find_auto_parameters(self)
+        if "n_estimators" not in chosen:
+            check_integer("n_estimators", self.n_estimators, least=1)
+        elif self.early_stopping_rounds is not None:
+            raise ValueError(
+                f"n_estimators={AUTO!r} stops by itself; leave early_stopping_rounds out, or give "
+                "n_estimators as a number"
+            )
+        if chosen and self.warm_start:
+            raise ValueError(
+                f"warm_start=True continues a model, and {chosen[0]}={AUTO!r} would choose "
+                f"another; give {chosen[0]} as a number"
+            )
+        if self.early_stopping_rounds is not None:
+            check_integer("early_stopping_rounds", self.early_stopping_rounds, least=1)
+        for name in ("learning_rate", "max_features"):
+            check_range(name, getattr(self, name), 0.0, 1.0)
+        check_integer("max_bins", self.max_bins, least=2, most=MAX_BINS)
+        check_integer("verbose", self.verbose, least=0)
+        count_jobs(self.n_jobs)
+        callbacks = self.callbacks
+        if callbacks is not None and not (
+            isinstance(callbacks, list | tuple) and all(map(callable, callbacks))
+        ):
+            raise ValueError(f"callbacks={callbacks!r}: give a list of functions")
+        refuse_other_callbacks(callbacks or ())
+
+    def weak_rankers_to_search(self) -> Family:
+        """Return the family `weak_rankers`, restricted by `monotone_constraints`."""
+        chosen = family(self.weak_rankers)
+        given = self.monotone_constraints
+        if given is None:
+            return chosen
+        if isinstance(given, Mapping):
+            names = getattr(self, "feature_names_in_", None)
+            columns = columns_in_order([*given], names, self.n_features_in_, "monotone_constraints")
+            if len(set(columns)) < len(columns):
+                raise ValueError(
+                    f"monotone_constraints={given!r} gives a column twice; give it once"
+                )
+            given = dict(zip(columns, given.values(), strict=True))
+        return chosen.with_monotone_constraints(given)
+
+    def feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
+        """Return a function that draws the features of a round; None means all."""
+        if self.max_features == 1.0:
+            return lambda: None
+        generator = check_random_state(self.random_state)
+        total = self.n_features_in_
+        count = max(1, round(self.max_features * total))
+
+        def draw() -> NDArray[np.bool_]:
+            allowed = np.zeros(total, bool)
+            allowed[generator.permutation(total)[:count]] = True
+            return allowed
+
+        return draw
+
+    def categorical_columns(self, known: Sequence[int] = ()) -> list[int]:
+        """Return the categorical columns, by default those of the family of weak rankers.
+
+        `known` are those of a `DiskTable`, used if the family takes categories but names none.
+        """
+        if getattr(self, "weak_rankers", None) is None:
+            return []
+        chosen = family(self.weak_rankers)
+        if chosen.takes_categories and chosen.categorical_features is None:
+            return list(known)
+        return column_numbers(chosen.categorical_features, None, self.n_features_in_)
+
+    def judgments_to_learn(self, judgments: Judgments) -> Judgments:
+        """Return the judgments to learn from; by default the given ones."""
+        return judgments
+
+    def _takes_categories(self) -> bool:
+        """Whether the weak rankers take categories."""
+        return False
+
+    def _encoded(self, X: Any, *, reset: bool) -> Any:  # noqa: ARG002
+        """Replace categories by numbers; for algorithms that take categories."""
+        return X
 
     # -- fitting ---------------------------------------------------------------------------
 
@@ -349,40 +405,28 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         checkpoint : path or Checkpoint; the rounds are saved during the fit, and a fit that finds
             them resumes from them, to an equal model
         """
-        given = X, y
-        continued = self.warm_start and hasattr(self, "ensemble_")
+        given, offset = (X, y), None
+        reset = not (self.warm_start and hasattr(self, "ensemble_"))
         target = dict(
             qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
         )
-        source: Callable[..., TrainingData]
-        known: Sequence[int] = ()  # categorical columns of a DiskTable
-        self._check_offset(X, init_score)
+        check_offset(self, X, init_score)
         if isinstance(X, DiskTable):
-            judgments, classes = self._open_table(X, reset=not continued, y=y, **target)
-            source, known = X.training, X.categorical_features
+            judgments, classes = read_table(self, X, reset=reset, y=y, **target)
         else:
-            X = self._validated(X, reset=not continued, to_fit=True)
-            judgments, classes = self._target(X.shape[0], y, **target)
+            X = self._validated(X, reset=reset, to_fit=True)
+            judgments, classes = read_target(self, X.shape[0], y, **target)
             warn_of_misuse(given, X, judgments, qid)
-            source = partial(
-                self._prepare,
-                X,
-                self.judgments_to_learn(judgments),
-                initial_scores(init_score, X.shape[0], "init_score"),
-            )
+            offset = initial_scores(init_score, X.shape[0], "init_score")
         self.check_parameters()
         saved = self._checkpoint(checkpoint)
         with Context(self.n_jobs, open_device(self.device)) as context:
-            training = source(
-                balance=self.balance,
-                max_bins=self.max_bins,
-                context=context,
-                categorical=self.categorical_columns(known),
-            )
-            monitors = self._monitors(
-                eval_set, eval_qid, eval_group, training.table.bins, context,
-                queries=has_queries(training), weights=eval_sample_weight, starts=eval_init_score,
-                offset=init_score is not None,
+            training = self._prepare(X, judgments, offset, context)
+            monitors = evaluation_monitors(
+                self, eval_set, training.table.bins, context,
+                queries=has_queries(training), offset=offset is not None,
+                eval_qid=eval_qid, eval_group=eval_group, eval_sample_weight=eval_sample_weight,
+                eval_init_score=eval_init_score,
             )  # fmt: skip
             callback_bridge = CallbackBridge(self, *given)
             task = FitContext(X, judgments, classes, training, monitors, saved, callback_bridge)
@@ -391,10 +435,20 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
         callback_bridge.end()
         return self
 
+    def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
+        return validate_rows(self, X, reset=reset, to_fit=to_fit)
+
     def _prepare(
-        self, X: Any, judgments: Judgments, init_score: Floats | None, **more: Any
+        self, X: Any, judgments: Judgments, init_score: Floats | None, context: Context
     ) -> TrainingData:
-        """Return the training data; see `TrainingData.prepare`."""
+        """Return the training data, with the table of the rows binned or read from disk."""
+        on_disk = isinstance(X, DiskTable)
+        options: dict[str, Any] = dict(
+            balance=self.balance, max_bins=self.max_bins, context=context,
+            categorical=self.categorical_columns(X.categorical_features if on_disk else ()),
+        )  # fmt: skip
+        if on_disk:
+            return X.training(**options)
         from precede.weak_rankers.regressors import learner  # noqa: PLC0415  (slow)
 
         chosen = getattr(self, "weak_rankers", None)
@@ -404,45 +458,9 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                 _reads_codes(weak_ranker) for weak_ranker in self.ensemble_.weak_rankers
             )
         return TrainingData.prepare(
-            X, judgments, labeled=self.learns_labels, init_score=init_score, by_value=by_value,
-            **more,
+            X, self.judgments_to_learn(judgments), labeled=self.learns_labels,
+            init_score=init_score, by_value=by_value, **options,
         )  # fmt: skip
-
-    def _check_offset(self, X: Any, init_score: ArrayLike | None) -> None:
-        """Raise ValueError if init_score would be ignored."""
-        if init_score is None:
-            return
-        if not self.takes_init_score:
-            raise ValueError(f"{type(self).__name__} takes no init_score; leave it out")
-        if isinstance(X, DiskTable):
-            raise ValueError("init_score with a DiskTable is not supported; fit from memory")
-
-    def categorical_columns(self, known: Sequence[int] = ()) -> list[int]:
-        """Return the categorical columns, by default those of the family of weak rankers.
-
-        `known` are those of a `DiskTable`, used if the family takes categories but names none.
-        """
-        if getattr(self, "weak_rankers", None) is None:
-            return []
-        chosen = family(self.weak_rankers)
-        if chosen.takes_categories and chosen.categorical_features is None:
-            return list(known)
-        return column_numbers(chosen.categorical_features, None, self.n_features_in_)
-
-    def _forget_categories(self, *, reset: bool) -> None:
-        """Drop the categories of an earlier data frame; those of a DiskTable are numbers."""
-        if reset:
-            self.__dict__.pop("categories_", None)
-        elif self.categories_:
-            name = next(iter(self.categories_))
-            raise ValueError(
-                f"the model to continue from looks up the categories of {name!r} in data frames in "
-                "memory; continue with such a frame, or set warm_start=False"
-            )
-
-    def judgments_to_learn(self, judgments: Judgments) -> Judgments:
-        """Return the judgments to learn from; by default the given ones."""
-        return judgments
 
     def _boost(self, task: FitContext) -> Result:
         """Choose the parameters that are "auto", then boost."""
@@ -491,8 +509,8 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
 
     def _bagged_trainer(self, task: FitContext, stop: Stop) -> Trainer:
         """Return a trainer of `_n_bags` models, each on a bootstrap sample of the queries."""
-        from precede.boosting.resampling import Resampler  # noqa: PLC0415
-        from precede.boosting.trainer import Bagged  # noqa: PLC0415  (not in every fit)
+        from precede.boosting.resampling import Resampler  # noqa: PLC0415  (not in every fit)
+        from precede.boosting.trainer import Bagged  # noqa: PLC0415
 
         seeds = np.random.RandomState(self._seed()).randint(2**31 - 1, size=(self._n_bags, 2))
         judgments = self.judgments_to_learn(task.judgments)
@@ -571,18 +589,7 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
     ) -> tuple[Ensemble | None, History]:
         """Return the model and the history of an earlier fit to continue from."""
         if checkpoint is not None:
-            fields = checkpoint.begin(type(self).__name__, described_parameters(self))
-            if fields is None:
-                return None, History()
-            ensemble = Ensemble.from_dict(required_field(fields, "model", dict))
-            history = read_history(required_field(fields, "history", list))
-            if len(ensemble) != len(history) or ensemble.n_features != self.n_features_in_:
-                raise ValueError(
-                    f"{checkpoint.path} holds {len(ensemble)} rankers of {ensemble.n_features} "
-                    f"features and {len(history)} rounds, so it is not a checkpoint of this fit"
-                )
-            _check_rounds(history, self.resumes_from, checkpoint)
-            return ensemble.first(self.n_estimators), history[: self.n_estimators]
+            return read_checkpoint(self, checkpoint)
         if not self.warm_start or not hasattr(self, "ensemble_"):
             return None, History()
         if self.n_bags_ > 1 or self._n_bags > 1:
@@ -596,6 +603,15 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                 "of the model to continue from; raise it or set warm_start=False"
             )
         return self.ensemble_, self.history_[: len(self.ensemble_)]
+
+    def _early_stopping(self, task: FitContext) -> EarlyStopping | None:
+        """Return early stopping on the first metric of the first evaluation set."""
+        if not task.monitors:
+            return None
+        monitor, better = task.monitors[0]
+        metric = next(iter(monitor.metrics))
+        patience = self.early_stopping_rounds or np.iinfo(np.int64).max
+        return EarlyStopping(f"{monitor.name} {metric}", int(patience), better[metric])
 
     def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
         """Set the fitted attributes; no data are stored."""
@@ -647,169 +663,217 @@ class BaseRanker(CallbackSupportMixin, SavedRanker):
                 scores += step * weak_ranker.on(table)
         return fit_intercept(link, scores, training.layout, training.context)
 
-    # -- checks ----------------------------------------------------------------------------
+    # -- scoring ---------------------------------------------------------------------------
 
-    def _open_table(
-        self, table: DiskTable, *, reset: bool, **target: Any
-    ) -> tuple[Judgments, Array | None]:
-        """Return judgments and classes of a DiskTable, after checks as for arrays."""
-        if chosen := find_auto_parameters(self):
-            raise ValueError(
-                f"{chosen[0]}={AUTO!r} holds out rows, which a DiskTable does not allow; give a "
-                "number, such as one chosen on a sample in memory (selection_)"
-            )
-        if self._n_bags > 1:
-            raise ValueError(f"bags={self._n_bags} draws rows, which a DiskTable does not allow")
-        given = [name for name, value in target.items() if value is not None]
-        if given:
-            raise ValueError(
-                f"{', '.join(given)} given with a DiskTable, which holds the target already; "
-                "leave them out, or write them into the table"
-            )
-        if not reset and table.n_features != self.n_features_in_:
-            raise ValueError(
-                f"{table} cannot continue a model of {self.n_features_in_} features; fit again"
-            )
-        self._forget_categories(reset=reset)
-        self.n_features_in_ = table.n_features
-        if table.feature_names is not None:
-            self.feature_names_in_ = np.array(table.feature_names, object)
-        elif reset and hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        judgments = table.judgments
-        if self.judgments_to_learn(judgments) is not judgments:
-            raise ValueError(
-                f"{self!r} does not learn the target as it is in the table; write the table as it "
-                "should be learned (for a single list, without qid)"
-            )
-        return judgments, table.classes
+    def predict(self, X: Any, *, num_iteration: int | None = None) -> Floats:
+        """Return one score per row; within a query a higher score ranks first.
 
-    def check_parameters(self) -> None:
-        """Raise ValueError for an invalid parameter; called at the start of a fit."""
-        chosen = find_auto_parameters(self)
-        if "n_estimators" not in chosen:
-            check_integer("n_estimators", self.n_estimators, least=1)
-        elif self.early_stopping_rounds is not None:
-            raise ValueError(
-                f"n_estimators={AUTO!r} stops by itself; leave early_stopping_rounds out, or give "
-                "n_estimators as a number"
-            )
-        if chosen and self.warm_start:
-            raise ValueError(
-                f"warm_start=True continues a model, and {chosen[0]}={AUTO!r} would choose "
-                f"another; give {chosen[0]} as a number"
-            )
-        if self.early_stopping_rounds is not None:
-            check_integer("early_stopping_rounds", self.early_stopping_rounds, least=1)
-        for name in ("learning_rate", "max_features"):
-            check_range(name, getattr(self, name), 0.0, 1.0)
-        check_integer("max_bins", self.max_bins, least=2, most=MAX_BINS)
-        check_integer("verbose", self.verbose, least=0)
-        count_jobs(self.n_jobs)
-        callbacks = self.callbacks
-        if callbacks is not None and not (
-            isinstance(callbacks, list | tuple) and all(map(callable, callbacks))
-        ):
-            raise ValueError(f"callbacks={callbacks!r}: give a list of functions")
-        _refuse_other_callbacks(callbacks or ())
+        With `num_iteration` only that many rounds are used, from the first on. The default is all
+        rounds of the model, which after early stopping are those up to the best.
 
-    def weak_rankers_to_search(self) -> Family:
-        """Return the family `weak_rankers`, restricted by `monotone_constraints`."""
-        chosen = family(self.weak_rankers)
-        given = self.monotone_constraints
-        if given is None:
-            return chosen
-        if isinstance(given, Mapping):
-            names = getattr(self, "feature_names_in_", None)
-            columns = columns_in_order([*given], names, self.n_features_in_, "monotone_constraints")
-            if len(set(columns)) < len(columns):
-                raise ValueError(
-                    f"monotone_constraints={given!r} gives a column twice; give it once"
-                )
-            given = dict(zip(columns, given.values(), strict=True))
-        return chosen.with_monotone_constraints(given)
-
-    def feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
-        """Return a function that draws the features of a round; None means all."""
-        if self.max_features == 1.0:
-            return lambda: None
-        generator = check_random_state(self.random_state)
-        total = self.n_features_in_
-        count = max(1, round(self.max_features * total))
-
-        def draw() -> NDArray[np.bool_]:
-            allowed = np.zeros(total, bool)
-            allowed[generator.permutation(total)[:count]] = True
-            return allowed
-
-        return draw
-
-    # -- evaluation sets -------------------------------------------------------------------
-
-    def _monitors(
-        self,
-        eval_set: Any,
-        eval_qid: Any,
-        eval_group: Any,
-        bins: Bins,
-        context: Context,
-        *,
-        queries: bool,
-        weights: Any = None,
-        starts: Any = None,
-        offset: bool = False,
-    ) -> list[tuple[Monitor, dict[str, bool]]]:
-        """Bin the evaluation sets by the cuts of the training rows, and prepare metrics.
-
-        `queries` and `offset`: whether the training rows have several queries, and an init_score.
+        Trees score an array on a GPU (CuPy, or anything with ``__cuda_array_interface__`` or
+        DLPack) on the device, to the same bits and without copies; the scores are a CuPy array.
         """
-        check_metric_names(self.eval_metric)
-        if eval_set is None:
-            if self.early_stopping_rounds is not None:
-                raise ValueError(
-                    f"early_stopping_rounds={self.early_stopping_rounds} needs an eval_set to "
-                    "monitor; pass eval_set=(X, y)"
-                )
-            return []
-        if offset != (starts is not None):
-            raise ValueError(
-                "init_score and eval_init_score belong together: give offsets for the training "
-                "rows and for every evaluation set, or none"
-            )
-        sets = evaluation_sets(eval_set)
-        qids = one_for_each(eval_qid, len(sets), "eval_qid")
-        groups = one_for_each(eval_group, len(sets), "eval_group")
-        weighted = one_for_each(weights, len(sets), "eval_sample_weight")
-        begun = one_for_each(starts, len(sets), "eval_init_score")
-        given = zip(sets, qids, groups, weighted, begun, strict=True)
-        monitors = []
-        for index, ((raw, y), qid, group, weight, start) in enumerate(given):
-            X = self._validated(raw, reset=False)
-            judgments, _ = self._target(X.shape[0], y, qid=qid, group=group, sample_weight=weight)
-            if queries and one_graded_list(judgments):
-                raise ValueError(
-                    f"evaluation set {index} has no queries, but the training rows have: its rows "
-                    "would be compared across queries; pass eval_qid or eval_group (of a single "
-                    "query eval_group=[rows])"
-                )
-            metrics, better = monitored_metrics(self.eval_metric, judgments)
-            table = Table.like(
-                X.tocsc() if scipy.sparse.issparse(X) else X,
-                bins,
-                context=context,
-            )
-            at = initial_scores(start, X.shape[0], "eval_init_score")
-            monitors.append((Monitor(f"valid_{index}", table, metrics, at, judgments), better))
-        return monitors
+        check_is_fitted(self)
+        device_input = on_gpu(X)
+        X = X if device_input else self._validated(X, reset=False)
+        model = self.ensemble_
+        if num_iteration is not None:
+            check_integer("num_iteration", num_iteration, least=1, most=self.n_estimators_)
+            model = self._truncated(num_iteration)
+        if device_input:
+            device = open_device("cuda")
+            assert device is not None
+            return model.predict_on_device(device.adopt_matrix(X), device)
+        with Context(self.n_jobs) as context:
+            return model.predict(X, context)
 
-    def _early_stopping(self, task: FitContext) -> EarlyStopping | None:
-        """Return early stopping on the first metric of the first evaluation set."""
-        if not task.monitors:
-            return None
-        monitor, better = task.monitors[0]
-        metric = next(iter(monitor.metrics))
-        patience = self.early_stopping_rounds or np.iinfo(np.int64).max
-        return EarlyStopping(f"{monitor.name} {metric}", int(patience), better[metric])
+    def _truncated(self, rounds: int) -> Ensemble:
+        """Return the model of the first `rounds` rounds."""
+        return self.ensemble_.first(rounds * self.n_bags_)
+
+    def staged_predict(self, X: Any) -> Iterator[Floats]:
+        """Yield the scores after each round of the model."""
+        check_is_fitted(self)
+        staged = self.ensemble_.staged_predict(self._validated(X, reset=False))
+        return islice(staged, self.n_bags_ - 1, None, self.n_bags_)
+
+    def rank(
+        self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
+    ) -> NDArray[np.int64]:
+        """Return the rank of every row within its query, from 1; equal scores in row order.
+
+        `group`, the sizes of the queries in the order of the rows, may replace `qid`.
+        """
+        scores = self.predict(X)
+        judgments = Judgments(qid=qid_or_group(scores, qid, group), n=scores.size)
+        query = judgments._query()
+        order = np.lexsort((-scores, query))
+        first = np.searchsorted(query[order], query[order], side="left")
+        ranks = np.empty(scores.size, np.int64)
+        ranks[order] = np.arange(scores.size) - first + 1
+        return ranks
+
+    def score(
+        self,
+        X: Any,
+        y: Any = None,
+        qid: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        group: ArrayLike | None = None,
+        pairs: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the share of pairs in the right order, ties counting half.
+
+        1 is perfect and 0.5 is chance. The pairs are those of grades `y` within queries, or
+        explicit `pairs` (winner, loser); all arguments are as in `fit`. A model fitted with queries
+        warns if it is scored without them: pairs would join rows of different queries. See
+        `precede.metrics.make_scorer` for other metrics.
+        """
+        scores = self.predict(X)
+        judgments, _ = read_target(
+            self, scores.size, y, qid=qid, group=group, sample_weight=sample_weight, pairs=pairs,
+            pair_weight=pair_weight,
+        )  # fmt: skip
+        warn_of_lost_queries(self, judgments)
+        return pairs_in_order(judgments, scores)
+
+    @available_if(_two_classes)
+    def decision_function(self, X: Any) -> Floats:
+        """Return the score plus `intercept_`: positive for the second class."""
+        return self.predict(X) + float(self.intercept_ or 0.0)
+
+    @available_if(_has_link)
+    def predict_proba(self, X: Any) -> Floats:
+        """Return probabilities of the two classes, ``1 / (1 + exp(-c (f + b)))`` for the second.
+
+        c, `link_`, and b, `intercept_`, belong to the loss. For "logistic" and
+        "query_cross_entropy" c is 1, and b makes the mean probability of the training rows the
+        share of the second class, by weight. For "exponential" with the price ``u^p`` c is p + 1,
+        and b is ``log(F+ / F-) / (p + 1)`` with F+ the sum of ``exp(-f)`` over the second class
+        and F- that of ``exp(p f)`` over the first: for p = 1 corollary 13 of Rudin & Schapire
+        (2009). Other losses and prices have no probabilities and lack this method; their
+        intercept, for `classify`, is also that of corollary 13.
+        """
+        decision, scale = self.decision_function(X), float(self.link_ or 0.0)
+        return np.stack([probability(-decision, scale), probability(decision, scale)], axis=1)
+
+    @available_if(_two_classes)
+    def classify(self, X: Any) -> Array:
+        """Return the more probable class of every row."""
+        assert self.classes_ is not None
+        return self.classes_[(self.decision_function(X) > 0).astype(np.int64)]
+
+    @property
+    def feature_importances_(self) -> Floats:
+        """Share of each feature in the absolute weight of the weak rankers."""
+        check_is_fitted(self)
+        return self.ensemble_.importances()
+
+    # -- explaining ------------------------------------------------------------------------
+
+    def shape_function(self, feature: int | str) -> explanations.ShapeFunction:
+        """Return the effect of one feature on the score; for additive models."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        index = explanations.feature_index(feature, names, self.n_features_in_)
+        return explanations.shape_function(self.ensemble_, index, names, self.categories_)
+
+    def explain(self, X: Any, *, background: Any = None) -> explanations.Explanation:
+        """Return the contributions of the features to each score; they add up to it exactly.
+
+        With a `background` (such as a hundred rows of the training set) they are relative to the
+        mean score of its rows; see `precede.explain.Explanation`.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        if background is not None:
+            background = self._validated(background, reset=False)
+        names = getattr(self, "feature_names_in_", None)
+        with Context(self.n_jobs) as context:
+            return explanations.explain(
+                self.ensemble_, X, names=names, background=background, context=context
+            )
+
+    def explain_pair(self, X: Any, i: int, k: int) -> explanations.PairExplanation:
+        """Explain why row i of X ranks above row k, feature by feature.
+
+        i and k are positions, as for ``X.iloc``; rows of a pandas data frame are shown by their
+        index labels.
+        """
+        check_is_fitted(self)
+        labels = row_labels(X)
+        X = self._validated(X, reset=False)
+        names = getattr(self, "feature_names_in_", None)
+        return explanations.explain_pair(self.ensemble_, X, i, k, names, labels, self.categories_)
+
+    # -- plotting --------------------------------------------------------------------------
+
+    def plot_shapes(
+        self, X: Any = None, *, features: Sequence[int | str] | None = None, top: int = 6
+    ) -> Figure:
+        """Plot shape functions, the most important features first; for additive models.
+
+        Parameters
+        ----------
+        X : data to show below the curves, optional
+        features : names or numbers; the default is the `top` most important features
+
+        Returns the matplotlib Figure. `precede.plots.shape_info` has the numbers.
+
+        >>> import matplotlib
+        >>> matplotlib.use("agg")
+        >>> from precede import RankBoost
+        >>> from precede.datasets import two_normals
+        >>> sample = two_normals(100, features=3, random_state=0)
+        >>> model = RankBoost(step="bound", n_estimators=50).fit(sample.X, sample.y)
+        >>> len(model.plot_shapes(sample.X, top=2).axes)
+        2
+        """
+        from precede import plots  # noqa: PLC0415  (slow)
+
+        check_is_fitted(self)
+        check_integer("top", top, least=1)
+        if features is None:
+            weight = self.feature_importances_
+            order = np.argsort(-weight, kind="stable")[:top]
+            features = [int(each) for each in order if weight[each] > 0]
+        return plots.draw_shapes([plots.shape_info(self, each, X) for each in features])
+
+    def plot_importance(self, X: Any = None, *, top: int = 15, ax: Axes | None = None) -> Axes:
+        """Plot feature importances; see `precede.plots.importance_info` for the two kinds.
+
+        For axes of an existing figure, ``layout="constrained"`` makes room for long names.
+        """
+        from precede import plots  # noqa: PLC0415  (slow)
+
+        check_is_fitted(self)
+        return plots.draw_importances(plots.importance_info(self, X, top=top), ax)
+
+    def plot_history(self, columns: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
+        """Plot the evaluation metrics, or else the training risk, round by round."""
+        from precede import plots  # noqa: PLC0415  (slow)
+
+        check_is_fitted(self)
+        return plots.draw_learning(plots.learning_info(self, columns), ax)
+
+    # -- saving ----------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model as JSON, atomically; `precede.load` reads it back."""
+        check_is_fitted(self)
+        check_model_name(path)
+        write_model(path, self._to_dict())
+
+    def _to_dict(self) -> dict[str, Any]:
+        """Return the fields of the model file; a subclass adds those of its own attributes."""
+        return model_fields(self)
+
+    def _restore(self, fields: dict[str, Any]) -> None:
+        """Set the fitted attributes from the result of `_to_dict`."""
+        restore_model(self, fields)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "ensemble_")
@@ -834,31 +898,3 @@ def _reads_codes(weak_ranker: WeakRanker) -> bool:
 def has_queries(training: TrainingData) -> bool:
     """Whether grades are compared within several queries, not in one list."""
     return training.layout.query_start.size > 2
-
-
-def _explain_names(cls: type) -> None:
-    """Wrap `__init__` to suggest a parameter if an unknown one is given."""
-    made = vars(cls)["__init__"]
-    parameters = list(signature(made).parameters.values())[1:]
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        return
-    known = [each.name for each in parameters]
-
-    @wraps(made)
-    def explained(self: Any, *arguments: Any, **named: Any) -> None:
-        for name in named.keys() - known:
-            raise TypeError(unknown_parameter(type(self).__name__, name, known))
-        made(self, *arguments, **named)
-
-    cls.__init__ = explained  # type: ignore[misc]
-
-
-def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkpoint) -> None:
-    """Raise ValueError if rounds of a checkpoint lack columns needed to resume."""
-    for done, values in enumerate(history, 1):
-        for name in columns:
-            if not isinstance(values.get(name), int | float):
-                raise ValueError(
-                    f"{checkpoint.path}: round {done} has no number {name!r}, which is needed "
-                    "to go on; the file was changed, so remove it or give another path"
-                )

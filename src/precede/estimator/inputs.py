@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import inspect
 from types import FrameType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from precede.boosting.history import Monitor
+from precede.boosting.monitors import check_metric_names, monitored_metrics
 from precede.engine.arrays import Array, Floats
 from precede.engine.cuda import on_gpu, open_device
-from precede.engine.execution import warn_caller
+from precede.engine.execution import Context, warn_caller
 from precede.engine.frames import refuse_text
+from precede.engine.parameters import AUTO, find_auto_parameters
+from precede.engine.table import Bins, Table
+from precede.files.disk import DiskTable
 from precede.judgments import Judgments, check_column, judgments_to_fit, one_graded_list
+
+if TYPE_CHECKING:
+    from precede.estimator.base import BaseRanker
+
+# Arguments of `fit` with one array for each evaluation set.
+EVALUATION_COLUMNS = ("eval_qid", "eval_group", "eval_sample_weight", "eval_init_score")
 
 # With fewer rows a column may equal the grades by chance.
 MIN_ROWS_TO_COMPARE = 64
@@ -27,61 +37,163 @@ _CATEGORIES = (
 )
 
 
-class Inputs(BaseEstimator):
-    """Validation of rows and targets, in `fit` and afterwards."""
+def validate_rows(estimator: BaseRanker, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
+    """Return X as a finite or missing float array or sparse matrix; see `validate_data`.
 
-    device: str = "cpu"
+    With ``reset=True`` the estimator takes over the number, the names and the categories of the
+    columns; otherwise they are compared.
+    """
+    if to_fit and estimator.device == "cuda" and on_gpu(X):
+        return _validate_on_device(estimator, X, reset=reset)
+    _refuse_others(X)
+    X = estimator._encoded(copied_to_host(X), reset=reset)
+    refuse_text(X, *([_CATEGORIES] if estimator._takes_categories() else []))
+    return validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse=["csc"] if to_fit else ["csr"],
+        dtype=[np.float64, np.float32],
+        ensure_all_finite="allow-nan",
+        ensure_min_samples=2 if to_fit else 1,
+    )
 
-    def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
-        if to_fit and self.device == "cuda" and on_gpu(X):
-            return self._validated_on_device(X, reset=reset)
-        _refuse_others(X)
-        X = self._encoded(copied_to_host(X), reset=reset)
-        refuse_text(X, *([_CATEGORIES] if self._takes_categories() else []))
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse=["csc"] if to_fit else ["csr"],
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if to_fit else 1,
+
+def _validate_on_device(estimator: BaseRanker, X: Any, *, reset: bool) -> Any:
+    """Validate rows on a GPU without copying them to the CPU."""
+    device = open_device("cuda")
+    assert device is not None
+    found = device.adopt_matrix(X)
+    if found.dtype not in (np.float32, np.float64):
+        found = found.astype(np.float64)
+    if found.shape[0] < 2 or found.shape[1] < 1:
+        raise ValueError(
+            f"X has {found.shape[0]} sample(s) and {found.shape[1]} feature(s); a fit needs at "
+            "least 2 and 1"
+        )
+    if bool(device.arrays.isinf(found).any()):
+        raise ValueError("Input X contains infinity; replace it, or use NaN for missing values")
+    validate_data(estimator, found, reset=reset, skip_check_array=True)
+    return found
+
+
+def read_target(
+    estimator: BaseRanker, n: int, y: Any, **target: Any
+) -> tuple[Judgments, Array | None]:
+    """Return `judgments_to_fit`; raise ValueError without a target."""
+    if y is None and target.get("pairs") is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None; "
+            "give grades, Judgments or pairs"
+        )
+    on_host = {name: copied_to_host(each) for name, each in target.items()}
+    return judgments_to_fit(n, copied_to_host(y), **on_host)
+
+
+def read_table(
+    estimator: BaseRanker, table: DiskTable, *, reset: bool, **target: Any
+) -> tuple[Judgments, Array | None]:
+    """Return judgments and classes of a DiskTable, after checks as for arrays."""
+    if chosen := find_auto_parameters(estimator):
+        raise ValueError(
+            f"{chosen[0]}={AUTO!r} holds out rows, which a DiskTable does not allow; give a "
+            "number, such as one chosen on a sample in memory (selection_)"
+        )
+    if estimator._n_bags > 1:
+        raise ValueError(f"bags={estimator._n_bags} draws rows, which a DiskTable does not allow")
+    given = [name for name, value in target.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{', '.join(given)} given with a DiskTable, which holds the target already; "
+            "leave them out, or write them into the table"
+        )
+    if not reset and table.n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"{table} cannot continue a model of {estimator.n_features_in_} features; fit again"
+        )
+    forget_categories(estimator, reset=reset)
+    estimator.n_features_in_ = table.n_features
+    if table.feature_names is not None:
+        estimator.feature_names_in_ = np.array(table.feature_names, object)
+    elif reset and hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+    judgments = table.judgments
+    if estimator.judgments_to_learn(judgments) is not judgments:
+        raise ValueError(
+            f"{estimator!r} does not learn the target as it is in the table; write the table as it "
+            "should be learned (for a single list, without qid)"
+        )
+    return judgments, table.classes
+
+
+def forget_categories(estimator: BaseRanker, *, reset: bool) -> None:
+    """Drop the categories of an earlier data frame; those of a DiskTable are numbers."""
+    if reset:
+        estimator.__dict__.pop("categories_", None)
+    elif estimator.categories_:
+        name = next(iter(estimator.categories_))
+        raise ValueError(
+            f"the model to continue from looks up the categories of {name!r} in data frames in "
+            "memory; continue with such a frame, or set warm_start=False"
         )
 
-    def _validated_on_device(self, X: Any, *, reset: bool) -> Any:
-        """Validate rows on a GPU without copying them to the CPU."""
-        device = open_device("cuda")
-        assert device is not None
-        found = device.adopt_matrix(X)
-        if found.dtype not in (np.float32, np.float64):
-            found = found.astype(np.float64)
-        if found.shape[0] < 2 or found.shape[1] < 1:
+
+def evaluation_monitors(
+    estimator: BaseRanker,
+    eval_set: Any,
+    bins: Bins,
+    context: Context,
+    *,
+    queries: bool,
+    offset: bool = False,
+    **columns: Any,
+) -> list[tuple[Monitor, dict[str, bool]]]:
+    """Bin the evaluation sets by the cuts of the training rows, and prepare metrics.
+
+    `queries` and `offset`: whether the training rows have several queries, and an init_score.
+    `columns` are the `EVALUATION_COLUMNS` among the arguments of `fit`.
+    """
+    check_metric_names(estimator.eval_metric)
+    if eval_set is None:
+        if estimator.early_stopping_rounds is not None:
             raise ValueError(
-                f"X has {found.shape[0]} sample(s) and {found.shape[1]} feature(s); a fit needs at "
-                "least 2 and 1"
+                f"early_stopping_rounds={estimator.early_stopping_rounds} needs an eval_set to "
+                "monitor; pass eval_set=(X, y)"
             )
-        if bool(device.arrays.isinf(found).any()):
-            raise ValueError("Input X contains infinity; replace it, or use NaN for missing values")
-        validate_data(self, found, reset=reset, skip_check_array=True)
-        return found
-
-    def _takes_categories(self) -> bool:
-        """Whether the weak rankers take categories."""
-        return False
-
-    def _encoded(self, X: Any, *, reset: bool) -> Any:  # noqa: ARG002
-        """Replace categories by numbers; for algorithms that take categories."""
-        return X
-
-    def _target(self, n: int, y: Any, **target: Any) -> tuple[Judgments, Array | None]:
-        """Return `judgments_to_fit`; raise ValueError without a target."""
-        if y is None and target.get("pairs") is None:
+        return []
+    if offset != (columns.get("eval_init_score") is not None):
+        raise ValueError(
+            "init_score and eval_init_score belong together: give offsets for the training "
+            "rows and for every evaluation set, or none"
+        )
+    sets = _evaluation_sets(eval_set)
+    listed = [_one_for_each(columns.get(name), len(sets), name) for name in EVALUATION_COLUMNS]
+    monitors = []
+    for index, ((raw, y), qid, group, weight, start) in enumerate(zip(sets, *listed, strict=True)):
+        X = estimator._validated(raw, reset=False)
+        rows = X.shape[0]
+        judgments, _ = read_target(estimator, rows, y, qid=qid, group=group, sample_weight=weight)
+        if queries and one_graded_list(judgments):
             raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                "give grades, Judgments or pairs"
+                f"evaluation set {index} has no queries, but the training rows have: its rows "
+                "would be compared across queries; pass eval_qid or eval_group (of a single "
+                "query eval_group=[rows])"
             )
-        on_host = {name: copied_to_host(each) for name, each in target.items()}
-        return judgments_to_fit(n, copied_to_host(y), **on_host)
+        metrics, better = monitored_metrics(estimator.eval_metric, judgments)
+        table = Table.like(X.tocsc() if scipy.sparse.issparse(X) else X, bins, context=context)
+        at = initial_scores(start, rows, "eval_init_score")
+        monitors.append((Monitor(f"valid_{index}", table, metrics, at, judgments), better))
+    return monitors
+
+
+def check_offset(estimator: BaseRanker, X: Any, init_score: Any) -> None:
+    """Raise ValueError if init_score would be ignored."""
+    if init_score is None:
+        return
+    if not estimator.takes_init_score:
+        raise ValueError(f"{type(estimator).__name__} takes no init_score; leave it out")
+    if isinstance(X, DiskTable):
+        raise ValueError("init_score with a DiskTable is not supported; fit from memory")
 
 
 def _refuse_others(X: Any) -> None:
@@ -201,7 +313,7 @@ def copied_to_host(values: Any) -> Any:
     return device.get(device.adopt(values))
 
 
-def evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
+def _evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
     """Return a list of (X, y), from one or several."""
     sets = [eval_set] if isinstance(eval_set, tuple) else eval_set
     if not isinstance(sets, list) or not all(
@@ -211,7 +323,7 @@ def evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
     return [(X, y) for X, y in sets]
 
 
-def one_for_each(values: Any, count: int, name: str) -> list[Any]:
+def _one_for_each(values: Any, count: int, name: str) -> list[Any]:
     """Return a list with one entry per evaluation set."""
     if values is None:
         return [None] * count

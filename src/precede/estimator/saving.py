@@ -11,13 +11,11 @@ from reprlib import repr as shown
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from precede.boosting.history import History
 from precede.engine.execution import count_jobs
 from precede.engine.frames import check_categories
 from precede.engine.parameters import check_integer
-from precede.estimator.fitted import FittedRanker
 from precede.losses import (
     Exp,
     Exponential,
@@ -31,107 +29,125 @@ from precede.losses import (
 from precede.model import (
     FORMAT,
     Ensemble,
-    check_model_name,
     number,
     plain,
     read_model,
     spelled,
-    write_model,
 )
 from precede.weak_rankers.base import family_name
 from precede.weak_rankers.stumps import Stumps
 
 if TYPE_CHECKING:
+    from precede.boosting.checkpoint import Checkpoint
     from precede.estimator.base import BaseRanker
 
 
-class SavedRanker(FittedRanker):
-    """Saving of fitted rankers; see `BaseRanker`."""
+def model_fields(estimator: BaseRanker) -> dict[str, Any]:
+    """Return the fields of a model file; `restore_model` is the inverse."""
+    import precede  # noqa: PLC0415  (the version, once the package is complete)
 
-    _n_bags: Any = 1  # number of models to average
+    names = getattr(estimator, "feature_names_in_", None)
+    classes = None if estimator.classes_ is None else np.asarray(estimator.classes_).tolist()
+    return {
+        "format": FORMAT,
+        "precede": precede.__version__,
+        "estimator": type(estimator).__name__,
+        "missing": "NaN; a stump sends it to the side named in its 'missing'",
+        "features": None if names is None else [str(name) for name in names],
+        **({"categories": estimator.categories_} if estimator.categories_ else {}),
+        **({"queries": True} if estimator.has_queries_ else {}),
+        **({} if estimator.selection_ is None else {"selection": estimator.selection_.to_dict()}),
+        **({"data_columns": dict(estimator.data_columns_)} if estimator.data_columns_ else {}),
+        **saved_parameters(estimator),
+        "classes": classes,
+        "intercept": estimator.intercept_,
+        "link": estimator.link_,
+        "best_iteration": estimator.best_iteration_,
+        "best_score": estimator.best_score_,
+        "stop_reason": estimator.stop_reason_,
+        "model": estimator.ensemble_.to_dict(),
+        "history": list(estimator.history_),
+    }
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model as JSON, atomically; `precede.load` reads it back."""
-        check_is_fitted(self)
-        check_model_name(path)
-        write_model(path, self._to_dict())
 
-    def _to_dict(self) -> dict[str, Any]:
-        import precede  # noqa: PLC0415  (the version, once the package is complete)
+def restore_model(estimator: BaseRanker, fields: dict[str, Any]) -> None:
+    """Set the fitted attributes from the fields of a model file."""
+    estimator.ensemble_ = Ensemble.from_dict(required_field(fields, "model", dict))
+    estimator.n_features_in_ = estimator.ensemble_.n_features
+    names = fields.get("features")
+    if names is not None:
+        if not isinstance(names, list) or len(names) != estimator.n_features_in_:
+            raise ValueError(f"the model needs {estimator.n_features_in_} feature names")
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError("the feature names of the model are not all text")
+        estimator.feature_names_in_ = np.array(names, object)
+    if "categories" in fields:
+        estimator.categories_ = check_categories(fields["categories"], names)
+    estimator.has_queries_ = fields.get("queries", False) is True
+    if "selection" in fields:
+        from precede.boosting.selection import Selection  # noqa: PLC0415  (if "auto" chose)
 
-        names = getattr(self, "feature_names_in_", None)
-        classes = None if self.classes_ is None else np.asarray(self.classes_).tolist()
-        return {
-            "format": FORMAT,
-            "precede": precede.__version__,
-            "estimator": type(self).__name__,
-            "missing": "NaN; a stump sends it to the side named in its 'missing'",
-            "features": None if names is None else [str(name) for name in names],
-            **({"categories": self.categories_} if self.categories_ else {}),
-            **({"queries": True} if self.has_queries_ else {}),
-            **({} if self.selection_ is None else {"selection": self.selection_.to_dict()}),
-            **({"data_columns": dict(self.data_columns_)} if self.data_columns_ else {}),
-            **saved_parameters(self),
-            "classes": classes,
-            "intercept": self.intercept_,
-            "link": self.link_,
-            "best_iteration": self.best_iteration_,
-            "best_score": self.best_score_,
-            "stop_reason": self.stop_reason_,
-            "model": self.ensemble_.to_dict(),
-            "history": list(self.history_),
-        }
+        estimator.selection_ = Selection.from_dict(fields["selection"])
+    if "data_columns" in fields:
+        columns = required_field(fields, "data_columns", dict)
+        if not all(isinstance(name, str) for name in columns.values()):
+            raise ValueError("the data columns of the model are not all text")
+        estimator.data_columns_ = columns
+    estimator.history_ = read_history(required_field(fields, "history", list))
+    estimator.n_bags_ = int(estimator._n_bags)
+    estimator.n_estimators_ = len(estimator.ensemble_) // estimator.n_bags_
+    estimator.best_iteration_ = required_field(fields, "best_iteration", int)
+    score = fields.get("best_score")
+    estimator.best_score_ = None if score is None else spelled(score, "best_score")
+    estimator.evals_result_ = evals_result(estimator.history_)
+    estimator.stop_reason_ = str(fields.get("stop_reason", ""))
+    _restore_classes(estimator, fields)
 
-    def _restore(self, fields: dict[str, Any]) -> None:
-        """Set the fitted attributes from the result of `_to_dict`."""
-        self.ensemble_ = Ensemble.from_dict(required_field(fields, "model", dict))
-        self.n_features_in_ = self.ensemble_.n_features
-        names = fields.get("features")
-        if names is not None:
-            if not isinstance(names, list) or len(names) != self.n_features_in_:
-                raise ValueError(f"the model needs {self.n_features_in_} feature names")
-            if not all(isinstance(name, str) for name in names):
-                raise ValueError("the feature names of the model are not all text")
-            self.feature_names_in_ = np.array(names, object)
-        if "categories" in fields:
-            self.categories_ = check_categories(fields["categories"], names)
-        self.has_queries_ = fields.get("queries", False) is True
-        if "selection" in fields:
-            from precede.boosting.selection import Selection  # noqa: PLC0415  (if "auto" chose)
 
-            self.selection_ = Selection.from_dict(fields["selection"])
-        if "data_columns" in fields:
-            columns = required_field(fields, "data_columns", dict)
-            if not all(isinstance(name, str) for name in columns.values()):
-                raise ValueError("the data columns of the model are not all text")
-            self.data_columns_ = columns
-        self.history_ = read_history(required_field(fields, "history", list))
-        self.n_bags_ = int(self._n_bags)
-        self.n_estimators_ = len(self.ensemble_) // self.n_bags_
-        self.best_iteration_ = required_field(fields, "best_iteration", int)
-        score = fields.get("best_score")
-        self.best_score_ = None if score is None else spelled(score, "best_score")
-        self.evals_result_ = evals_result(self.history_)
-        self.stop_reason_ = str(fields.get("stop_reason", ""))
-        self._restore_classes(fields)
+def _restore_classes(estimator: BaseRanker, fields: dict[str, Any]) -> None:
+    """Set the two classes, the intercept and the link, if any."""
+    classes = fields.get("classes")
+    two = isinstance(classes, list) and len(classes) == 2
+    if classes is not None and not (two and all(isinstance(c, str | int | float) for c in classes)):
+        raise ValueError(f"classes={shown(classes)} are not two classes")
+    estimator.classes_ = None if classes is None else np.array(classes)
+    estimator.intercept_, estimator.link_ = (
+        None if fields.get(name) is None else number(fields[name], name)
+        for name in ("intercept", "link")
+    )
+    if estimator.intercept_ is not None and estimator.classes_ is None:
+        raise ValueError("the model has an intercept, but no classes")
+    if estimator.link_ is not None and (estimator.intercept_ is None or not estimator.link_ > 0):
+        raise ValueError(f"link={estimator.link_}: it must be positive, and needs an intercept")
 
-    def _restore_classes(self, fields: dict[str, Any]) -> None:
-        """Set the two classes, the intercept and the link, if any."""
-        classes = fields.get("classes")
-        two = isinstance(classes, list) and len(classes) == 2
-        if classes is not None and not (
-            two and all(isinstance(c, str | int | float) for c in classes)
-        ):
-            raise ValueError(f"classes={shown(classes)} are not two classes")
-        self.classes_ = None if classes is None else np.array(classes)
-        self.intercept_, self.link_ = (
-            None if fields.get(name) is None else number(fields[name], name)
-            for name in ("intercept", "link")
+
+def read_checkpoint(
+    estimator: BaseRanker, checkpoint: Checkpoint
+) -> tuple[Ensemble | None, History]:
+    """Return the model and the history of a checkpoint; None and no rounds if it is new."""
+    fields = checkpoint.begin(type(estimator).__name__, described_parameters(estimator))
+    if fields is None:
+        return None, History()
+    ensemble = Ensemble.from_dict(required_field(fields, "model", dict))
+    history = read_history(required_field(fields, "history", list))
+    if len(ensemble) != len(history) or ensemble.n_features != estimator.n_features_in_:
+        raise ValueError(
+            f"{checkpoint.path} holds {len(ensemble)} rankers of {ensemble.n_features} "
+            f"features and {len(history)} rounds, so it is not a checkpoint of this fit"
         )
-        if self.intercept_ is not None and self.classes_ is None:
-            raise ValueError("the model has an intercept, but no classes")
-        if self.link_ is not None and (self.intercept_ is None or not self.link_ > 0):
-            raise ValueError(f"link={self.link_}: it must be positive, and needs an intercept")
+    _check_rounds(history, estimator.resumes_from, checkpoint)
+    return ensemble.first(estimator.n_estimators), history[: estimator.n_estimators]
+
+
+def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkpoint) -> None:
+    """Raise ValueError if rounds of a checkpoint lack columns needed to resume."""
+    for done, values in enumerate(history, 1):
+        for name in columns:
+            if not isinstance(values.get(name), int | float):
+                raise ValueError(
+                    f"{checkpoint.path}: round {done} has no number {name!r}, which is needed "
+                    "to go on; the file was changed, so remove it or give another path"
+                )
 
 
 def load(path: str | os.PathLike[str]) -> BaseRanker:

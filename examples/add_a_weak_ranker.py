@@ -48,5 +48,6 @@ class Windows(Family):
 check_family(Windows())
 
 sample = search_results(20, features=4, informative=2, per_query=20, random_state=0)
-model = RankBoost(weak_rankers="windows", n_estimators=10).fit(sample.X, sample.y, qid=sample.qid)
+model = RankBoost(weak_rankers="windows", n_estimators=10, learning_rate=0.1)
+model.fit(sample.X, sample.y, qid=sample.qid)
 print(model.ensemble_.weak_rankers[0], f"score {model.score(sample.X, sample.y, sample.qid):.3f}")

@@ -40,7 +40,8 @@ def main():
     sample = search_results(40, features=5, informative=4, per_query=25, random_state=0)
     frame = pd.DataFrame(sample.X, columns=[f"feature {j}" for j in range(5)])
     train = sample.qid < 30
-    model = RankBoost(n_estimators=30).fit(frame[train], sample.y[train], qid=sample.qid[train])
+    model = RankBoost(n_estimators=30, learning_rate=0.1)
+    model.fit(frame[train], sample.y[train], qid=sample.qid[train])
     scores = model.predict(frame[~train])
     ndcg = evaluate(sample.y[~train], scores, sample.qid[~train], metrics="ndcg@10").mean["ndcg@10"]
     with tempfile.TemporaryDirectory() as folder:

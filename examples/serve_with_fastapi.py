@@ -208,7 +208,7 @@ def main():
         return
     sample = search_results(40, features=5, informative=4, per_query=25, random_state=0)
     first, second = (
-        RankBoost(n_estimators=rounds).fit(sample.X, sample.y, qid=sample.qid)
+        RankBoost(n_estimators=rounds, learning_rate=0.1).fit(sample.X, sample.y, qid=sample.qid)
         for rounds in (20, 40)
     )
     with tempfile.TemporaryDirectory() as folder:

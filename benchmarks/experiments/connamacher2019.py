@@ -34,8 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import problems
 from measure import write_page
-from papers import RankBoost
-from precede import Judgments, RankBoostPlus, staged_e2_loss
+from precede import Judgments, RankBoost, RankBoostPlus, staged_e2_loss
 from precede.boosting.steps import SmoothedStepWarning
 from precede.inference import friedman
 from precede.judgments import number_queries

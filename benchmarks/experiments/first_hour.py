@@ -60,7 +60,8 @@ sizes = np.full(60, 40)
 CALLS = {
     "precede": """
 import precede
-stumps = step("RankBoost fit", lambda: precede.RankBoost(n_estimators=20).fit(X, y, qid=qid))
+model = precede.RankBoost(n_estimators=20, learning_rate=0.1)
+stumps = step("RankBoost fit", lambda: model.fit(X, y, qid=qid))
 step("score", lambda: stumps.score(X, y, qid))
 step("evaluate", lambda: precede.evaluate(y, stumps.predict(X), qid))
 step("report", lambda: precede.Report(stumps, X, y, qid=qid))

@@ -18,6 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
+from precede import PushRanker
 from precede.algorithms.push import SmallSampleWarning
 from precede.boosting.steps import SmoothedStepWarning
 from precede.metrics import evaluate
@@ -28,7 +29,6 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from measure import read_page, write_page  # noqa: E402
-from papers import PushRanker  # noqa: E402
 
 SHARED = ROOT.parent / "shared" / "data"
 RESULTS, FIGURES = ROOT / "benchmarks" / "results", ROOT / "docs" / "figures"

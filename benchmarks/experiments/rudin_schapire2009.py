@@ -24,8 +24,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from measure import read_page, write_page  # noqa: E402
-from papers import RankBoost  # noqa: E402
-from precede import AdaBoostRanker, SmoothMarginRanker, best_margin, margins  # noqa: E402
+from precede import (  # noqa: E402
+    AdaBoostRanker,
+    RankBoost,
+    SmoothMarginRanker,
+    best_margin,
+    margins,
+)
 from precede.margin import progress_ratio  # noqa: E402
 from problems import credit  # noqa: E402
 

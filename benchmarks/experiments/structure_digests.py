@@ -117,23 +117,24 @@ def stump_fits():
     trees = call("Trees", num_leaves=4, min_child_samples=5)
     mixed = call("Stumps") | call("Features")
     few, some = {"n_estimators": 8}, {"n_estimators": 8, "learning_rate": 0.3}
+    slow = few | {"learning_rate": 0.1}
     return [
-        ("RankBoost", "stumps", few, graded),
+        ("RankBoost", "stumps", slow, graded),
         ("RankBoost", "stumps, weights", some, weighted),
         ("RankBoost", "stumps, two classes", some, bipartite),
         ("RankBoost", "stumps, listed pairs", some, listed),
         ("RankBoost", "stumps, grades and listed pairs", some, graded_and_listed),
-        ("RankBoost", "features", few | {"weak_rankers": "features"}, graded),
-        ("RankBoost", "columns", few | {"weak_rankers": "columns"}, bipartite),
-        ("RankBoost", "trees", {"n_estimators": 4, "weak_rankers": trees}, graded),
-        ("RankBoost", "stumps and features", few | {"weak_rankers": mixed}, graded),
+        ("RankBoost", "features", slow | {"weak_rankers": "features"}, graded),
+        ("RankBoost", "columns", slow | {"weak_rankers": "columns"}, bipartite),
+        ("RankBoost", "trees", slow | {"n_estimators": 4, "weak_rankers": trees}, graded),
+        ("RankBoost", "stumps and features", slow | {"weak_rankers": mixed}, graded),
         ("RankBoost", "largest decrease", some | {"select": "decrease"}, weighted),
         ("RankBoost", "bound of the step", some | {"step": "bound"}, weighted),
         ("RankBoost", "positive weights", some | {"nonnegative": True}, graded),
         ("RankBoost", "some features", some | {"max_features": 0.5, "random_state": 3}, graded),
         ("RankBoost", "monotone", some | {"monotone_constraints": {0: -1, 1: -1}}, graded),
         ("RankBoost", "weights by rank", some | {"rank_weight": "ndcg@10"}, graded),
-        ("RankBoost", "rounds chosen", {"n_estimators": "auto", "random_state": 0}, graded),
+        ("RankBoost", "rounds chosen", slow | {"n_estimators": "auto", "random_state": 0}, graded),
         ("RankBoost", "long list", some, long_list),
         ("RankBoost", "many queries", some, many_queries),
         ("PushRanker", "p-norm", some, bipartite),
@@ -342,7 +343,7 @@ def other_results():
     """Digests of metrics, intervals, comparisons, explanations, reports and exported models."""
     data = graded()
     X, y, qid = data["X"], data["y"], data["qid"]
-    stumps = call("RankBoost", n_estimators=8).fit(**data)
+    stumps = call("RankBoost", n_estimators=8, learning_rate=0.1).fit(**data)
     trees = call("BoostedRanker", **SMALL).fit(**data)
     one, other = stumps.predict(X), trees.predict(X)
     evaluation = call("evaluate", y, one, qid)

@@ -146,20 +146,22 @@ def read(size):
 
 def report(size):
     data = search(size["rows"] // 120)
-    model = call("RankBoost", n_estimators=20, n_jobs=THREADS).fit(**data)
+    model = call("RankBoost", n_estimators=20, learning_rate=0.1, n_jobs=THREADS).fit(**data)
     return partial(seconds, lambda: call("Report", model, **data).to_html())
 
 
 TASKS = {
     "stump round": lambda size: one_round(
-        "RankBoost", search(size["queries"], FEATURES), MANY),
+        "RankBoost", search(size["queries"], FEATURES), MANY, learning_rate=0.1),
     "tree round, 31 leaves": lambda size: one_round(
         "BoostedRanker", search(size["queries"], FEATURES), size["rounds"], num_leaves=31),
     'tree round, `rank_weight="ndcg@10"`': lambda size: one_round(
         "BoostedRanker", search(size["queries"]), size["rounds"], rank_weight="ndcg@10"),
     '`PushRanker(price=1, loss="logistic")` round': lambda size: one_round(
-        "PushRanker", search(size["queries"]), size["rounds"], price=1, loss="logistic"),
-    "`PushRanker()` round": lambda size: one_round("PushRanker", classes(size["long"]), MANY),
+        "PushRanker", search(size["queries"]), size["rounds"], price=1, loss="logistic",
+        learning_rate=0.1),
+    "`PushRanker()` round": lambda size: one_round(
+        "PushRanker", classes(size["long"]), MANY, learning_rate=0.1),
     "logistic pull, queries of 100": lambda size: pull("logistic", 100 * size["queries"], 100),
     "logistic pull, one list": lambda size: pull("logistic", size["long"], size["long"]),
     "squared hinge pull, one list": lambda size: pull("squared_hinge", size["long"], size["long"]),

@@ -58,7 +58,7 @@ def search_report() -> Report:
     fitted = (X[train], sample.y[train])
     models = {
         "trees.json": BoostedRanker(n_estimators=60, num_leaves=8),
-        "stumps.json": RankBoost(n_estimators=60, step="bound"),
+        "stumps.json": RankBoost(n_estimators=60, learning_rate=0.1, step="bound"),
     }
     for model in models.values():
         model.fit(*fitted, qid=sample.qid[train])

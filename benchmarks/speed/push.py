@@ -22,7 +22,7 @@ import numpy as np
 
 import problems
 from measure import write_page
-from papers import PushRanker, RankBoost
+from precede import PushRanker, RankBoost
 
 
 def learners(rounds):

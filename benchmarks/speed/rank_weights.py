@@ -78,7 +78,7 @@ def problems(quick):
         return BoostedRanker(n_estimators=rounds, loss="exponential", **more)
 
     def stumps(**more):
-        return RankBoost(n_estimators=rounds, **more)
+        return RankBoost(n_estimators=rounds, learning_rate=0.1, **more)
 
     short = {width: web10k(queries, width) for width in (136, 20)}
     two, five = (*one_query(rows), None), graded(rows, 30)

@@ -29,8 +29,7 @@ import numpy as np
 
 import problems
 from measure import write_page
-from papers import RankBoost
-from precede import Judgments, RankBoostPlus
+from precede import Judgments, RankBoost, RankBoostPlus
 
 HERE = Path(__file__).resolve().parents[1]
 RESULTS = HERE / "results"

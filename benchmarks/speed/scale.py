@@ -67,7 +67,8 @@ def estimator(weak_rankers, *, on_dask=False, **settings):
 
     name = {"stumps": "RankBoost", "trees": "BoostedRanker"}[weak_rankers]
     made = getattr(precede.dask, f"Dask{name}") if on_dask else getattr(precede, name)
-    return made(**{"n_estimators": ROUNDS, **settings})
+    rate = {} if weak_rankers == "trees" else {"learning_rate": 0.1}
+    return made(**{"n_estimators": ROUNDS, **rate, **settings})
 
 
 def from_memory(weak_rankers, blocks, jobs):
@@ -181,8 +182,8 @@ def table(lines):
         "# The same fit from memory, from disk and on Dask workers",
         "",
         f"`python benchmarks/speed/scale.py`, {date.today()}: {FEATURES} features as float32, "
-        f"queries of 25 rows, {ROUNDS} rounds of `RankBoost()` (stumps) or `BoostedRanker()` "
-        "(trees). All models of one kind and size are equal to the bit.",
+        f"queries of 25 rows, {ROUNDS} rounds of `RankBoost(learning_rate=0.1)` "
+        "(stumps) or `BoostedRanker()` (trees). All models of one kind and size are equal to the bit.",
         'Memory is the greatest resident set of the process less that after the imports; "a row" '
         "is that by the number of rows. On Dask it is that of the workers and not shown.",
         "",

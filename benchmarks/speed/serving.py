@@ -71,7 +71,7 @@ def models(X, y, threads):
     grown = [tree_from_lightgbm(each["tree_structure"]) for each in light.dump_model()["tree_info"]]
     trees = BoostedRanker(n_estimators=1, n_jobs=threads).fit(X, y)
     trees.ensemble_ = Ensemble([*grown], [1.0] * len(grown), FEATURES)
-    stumps = RankBoost(n_estimators=ROUNDS, n_jobs=threads).fit(X, y)
+    stumps = RankBoost(n_estimators=ROUNDS, learning_rate=0.1, n_jobs=threads).fit(X, y)
     return {f"{TREES} trees of {LEAVES} leaves": (trees, light), "additive": (stumps, None)}
 
 

@@ -38,7 +38,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_sta
 
 # %%
 rules = {"income": -1, "debt_ratio": 1, "late_payments": 1, "years_employed": -1}
-model = RankBoost(n_estimators=200, monotone_constraints=rules).fit(X_train, y_train)
+model = RankBoost(n_estimators=200, learning_rate=0.1, monotone_constraints=rules)
+model.fit(X_train, y_train)
 auc(y_test, model.predict(X_test))
 
 # %%
@@ -50,7 +51,7 @@ _ = model.plot_shapes(X_train)
 # scikit-learn's displays take the scores:
 
 # %%
-push = PushRanker(price=4, n_estimators=200).fit(X_train, y_train)
+push = PushRanker(price=4, n_estimators=200, learning_rate=0.1).fit(X_train, y_train)
 ax = plt.subplots(figsize=(5, 5), layout="constrained")[1]
 for name, each in {"RankBoost": model, "PushRanker": push}.items():
     RocCurveDisplay.from_predictions(y_test, each.predict(X_test), ax=ax, name=name)

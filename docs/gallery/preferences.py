@@ -22,7 +22,7 @@ votes
 # %%
 held = np.random.default_rng(0).random(len(votes.pairs)) < 0.25
 fit, test = votes.pairs[~held], votes.pairs[held]
-model = RankBoost(n_estimators=300).fit(X, pairs=fit)
+model = RankBoost(n_estimators=300, learning_rate=0.1).fit(X, pairs=fit)
 _ = model.plot_shapes(X)
 # %% [markdown]
 # People do not always agree with themselves, so no ranking gets all votes right. How many does

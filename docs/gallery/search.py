@@ -22,7 +22,9 @@ X.assign(grade=y, qid=qid).head()
 
 # %%
 train, valid, test = qid < 120, (qid >= 120) & (qid < 160), qid >= 160
-model = RankBoost(n_estimators=500, early_stopping_rounds=30, eval_metric="ndcg@10")
+model = RankBoost(
+    n_estimators=500, learning_rate=0.1, early_stopping_rounds=30, eval_metric="ndcg@10"
+)
 model.fit(X[train], y[train], qid=qid[train], eval_set=(X[valid], y[valid]), eval_qid=qid[valid])
 _ = model.plot_history()
 # %% [markdown]

@@ -82,7 +82,8 @@ def test_what_a_rule_has_to_write_is_said():
 def test_a_history_is_a_data_frame():
     from precede import RankBoost
 
-    model = RankBoost(n_estimators=3).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
+    model = RankBoost(n_estimators=3, learning_rate=0.1)
+    model.fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 0, 1])
     frame = model.history_.to_frame()
     assert frame.index.tolist() == [1, 2, 3]
     assert frame.index.name == "round"

@@ -14,7 +14,8 @@ def folder(tmp_path_factory):
         data = make(queries, seed)
         write(folder / f"{name}.txt", data)
         write(folder / f"{name}.csv", data)
-    run("fit", folder / "train.txt", "-s", "n_estimators=20", "-o", folder / "a.json")
+    run("fit", folder / "train.txt", "-a", "RankBoost", "-s", "n_estimators=20",
+        "-o", folder / "a.json")  # fmt: skip
     run("fit", folder / "train.txt", "-a", "rankboost", "-s", "n_estimators=1",
         "-s", "step=bound", "-o", folder / "b.json")  # fmt: skip
     return folder

@@ -38,7 +38,8 @@ def test_one_list_shows_its_first_ten_rows_and_says_so(tmp_path):
     lines = ["grade,a", *(f"{row % 2},{(row * 7) % 25}" for row in range(25))]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     model = tmp_path / "m.json"
-    run("fit", tmp_path / "t.csv", "-s", "n_estimators=3", "-s", "step=bound", "-o", model)
+    run("fit", tmp_path / "t.csv", "-a", "RankBoost", "-s", "n_estimators=3", "-s", "step=bound",
+        "-o", model)  # fmt: skip
     out, talk = run("explain", model, tmp_path / "t.csv")
     assert [row["rank"] for row in rows(out)] == [str(rank) for rank in range(1, 11)]
     assert "the first 10 of 25 rows; --rows N" in talk

@@ -28,7 +28,7 @@ def test_validation_and_early_stopping(folder):
         "early_stopping_rounds=5", "-s", "n_estimators=100", "-o", folder / "c.json", "--json",
     )  # fmt: skip
     (told,) = objects(out)
-    assert told["algorithm"] == "RankBoost"
+    assert told["algorithm"] == "BoostedRanker"
     assert told["rounds"] == told["best_iteration"] < 100
     assert 0 < told["best_score"] <= 1
     assert "best on validation" in talk
@@ -37,9 +37,9 @@ def test_validation_and_early_stopping(folder):
 
 def test_rounds_are_counted_in_english(folder, tmp_path):
     words = ["fit", folder / "train.txt", "-o", tmp_path / "m.json"]
-    assert "RankBoost: 1 round in " in run(*words, "-s", "n_estimators=1")[1]
+    assert "BoostedRanker: 1 round in " in run(*words, "-s", "n_estimators=1")[1]
     told = run(*words, "-s", "n_estimators=3")[1]
-    assert re.search(r"RankBoost: 3 rounds in \d+\.\d s$", told, re.M), told
+    assert re.search(r"BoostedRanker: 3 rounds in \d+\.\d s$", told, re.M), told
 
 
 def test_without_early_stopping_all_rounds_are_saved_and_it_is_said(folder, tmp_path):
@@ -65,7 +65,8 @@ def test_options_that_need_validation_data_are_refused_without(folder, tmp_path,
 
 
 def test_rounds_are_chosen_on_held_out_queries_where_nothing_is_said(folder, tmp_path):
-    words = ["fit", folder / "train.csv", "-o", tmp_path / "m.json", "-m", "ndcg@5", "--json"]
+    words = ["fit", folder / "train.csv", "-o", tmp_path / "m.json", "-m", "ndcg@5", "--json",
+             "-a", "RankBoost"]  # fmt: skip
     out, talk = run(*words)
     (told,) = objects(out)
     model = precede.load(tmp_path / "m.json")
@@ -83,8 +84,8 @@ def test_rounds_are_chosen_on_held_out_queries_where_nothing_is_said(folder, tmp
 def test_too_few_rows_to_hold_some_out_take_the_default(tmp_path):
     (tmp_path / "train.csv").write_text("label,a\n0,1\n1,2\n", encoding="utf-8")
     _, talk = run("fit", tmp_path / "train.csv", "-o", tmp_path / "m.json")
-    assert "too few rows to hold some out; n_estimators=300" in talk
-    assert precede.load(tmp_path / "m.json").n_estimators == 300
+    assert "too few rows to hold some out; n_estimators=200" in talk
+    assert precede.load(tmp_path / "m.json").n_estimators == 200
 
 
 @pytest.fixture
@@ -224,7 +225,7 @@ def test_tuning_holds_out_queries_and_pairs_the_differences(folder, tmp_path):
     from precede.metrics import evaluate
 
     out, talk = run(
-        "tune", folder / "train.txt", "-g", "learning_rate=0.1,1", "-s", "n_estimators=5",
+        "tune", folder / "train.txt", "-a", "RankBoost", "-g", "learning_rate=0.1,1", "-s", "n_estimators=5",
         "-m", "ndcg@5", "--folds", "3", "--seed", "4", "-o", tmp_path / "m.json", "--json",
     )  # fmt: skip
     told = objects(out)

@@ -89,7 +89,8 @@ def test_a_model_remembers_the_columns_that_options_named(tmp_path):
     (tmp_path / "new.csv").write_text("session,item,a,b\n1,x,1,2\n1,y,2,1\n")
     named = ["--label", "target", "--qid", "session", "--docid", "item"]
     model, data = tmp_path / "m.json", tmp_path / "t.csv"
-    run("fit", data, *named, "-s", "n_estimators=5", "-s", "step=bound", "-o", model)
+    run("fit", data, *named, "-a", "RankBoost", "-s", "n_estimators=5", "-s", "step=bound",
+        "-o", model)  # fmt: skip
     fields = json.loads(model.read_text())
     assert fields["data_columns"] == {"label": "target", "qid": "session", "docid": "item"}
     for words in (["evaluate", model, data], ["compare", model, model, data, "-m", "ndcg@5"],

@@ -225,7 +225,8 @@ def test_names_on_a_terminal_are_neither_markup_nor_escape_codes(tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     model = "m[b].json"
     read = ("--label", "grade", "--docid", "docid")
-    fit = ("fit", "t.csv", *read, "-s", "n_estimators=200", "-o", model, "-s", "max_bins=4")
+    fit = ("fit", "t.csv", *read, "-a", "RankBoost", "-s", "n_estimators=200",
+           "-s", "learning_rate=0.1", "-o", model, "-s", "max_bins=4")  # fmt: skip
     commands = [
         (fit, []),
         (("explain", model, "t.csv", "--top", "9"), NAMES),

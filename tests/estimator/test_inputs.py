@@ -478,7 +478,7 @@ def test_a_target_among_the_features_is_told(make):
     X, y, qid = data()
     frame = make(dict(zip(NAMES, X.T, strict=True)) | {"grade": y, "query": qid})
     with pytest.warns(UserWarning, match="is called") as told:
-        RankBoost(n_estimators=2).fit(frame, frame["grade"], qid=frame["query"])
+        RankBoost(n_estimators=2, learning_rate=0.1).fit(frame, frame["grade"], qid=frame["query"])
     first, second = (str(each.message) for each in told)
     assert first.startswith("y is called 'grade', and X has a column of that name, from which the")
     assert second.startswith(

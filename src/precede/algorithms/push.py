@@ -203,9 +203,7 @@ early_stopping_rounds,
     >>> from precede.metrics import evaluate
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> for price in (1, 16):  # benign tumors above the first malignant one, on these data
-    ...     model = PushRanker(
-    ...         price=price, weak_rankers="features", n_estimators=100, learning_rate=1.0
-    ...     )
+    ...     model = PushRanker(price=price, weak_rankers="features", n_estimators=100)
     ...     scores = model.fit(X[:, :6], y).predict(X[:, :6])
     ...     seen = evaluate(y, scores, metrics="positives_above_first_negative")
     ...     int(seen.mean["positives_above_first_negative"])
@@ -227,7 +225,7 @@ early_stopping_rounds,
         cv: int = 5,
         cv_metric: Any = None,
         n_estimators: int | Literal["auto"] = 300,
-        learning_rate: float = 0.1,
+        learning_rate: float = 1.0,
         balance: str = "pairs",
         rank_weight: Weighting = None,
         max_bins: int = 255,

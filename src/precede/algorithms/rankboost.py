@@ -34,7 +34,8 @@ class RankBoost(BaseRanker):
     RB-C (Connamacher et al. 2019)    "slope"      "bound"
     ================================= ============ ===========
 
-    As printed in the papers, all three have ``learning_rate=1.0``; the default is 0.1.
+    All three are as printed in the papers; the default is coordinate descent RankBoost. For the
+    quality of the ranking alone, start with `BoostedRanker`.
 
     Parameters
     ----------
@@ -61,8 +62,8 @@ class RankBoost(BaseRanker):
         the fewest within one standard error of the best, and then fits all rows; `selection_` has
         the numbers. The first `eval_metric` is monitored, on the first `eval_set` if there is one.
     learning_rate : float in (0, 1]
-        Every step is multiplied by it. The algorithms of the papers take full steps,
-        ``learning_rate=1.0``; smaller steps usually rank new data better, and need more rounds.
+        Every step is multiplied by it. The algorithms of the papers take full steps, 1.0;
+        smaller steps, such as 0.1, usually rank new data better, and need more rounds.
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same (the papers), or every query, or every item: a query then
         weighs as much as it has items.
@@ -131,7 +132,7 @@ class RankBoost(BaseRanker):
         nonnegative: bool = False,
         monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         n_estimators: int | Literal["auto"] = 300,
-        learning_rate: float = 0.1,
+        learning_rate: float = 1.0,
         balance: str = "pairs",
         rank_weight: Weighting = None,
         max_bins: int = 255,

@@ -187,7 +187,7 @@ def fit(
     data: DataFile,
     *,
     output: Output = "model.json",
-    algorithm: Algorithm = "RankBoost",
+    algorithm: Algorithm = "BoostedRanker",
     settings: Settings = None,
     valid: Annotated[
         list[str] | None,
@@ -578,7 +578,7 @@ def _fit_and_save(model: BaseRanker, train: Any, output: str) -> None:
 def tune(
     data: DataFile,
     *,
-    algorithm: Algorithm = "RankBoost",
+    algorithm: Algorithm = "BoostedRanker",
     grid: Annotated[
         list[str] | None,
         typer.Option("--grid", "-g", metavar="NAME=A,B,...", help="Values to try; repeatable."),
@@ -614,7 +614,7 @@ def tune(
     Without --grid, or with --trials, candidates are drawn at random; the better third of them is
     tried on more folds, and the number of rounds is chosen.
 
-    precede tune train.txt -a BoostedRanker --log search.jsonl -o best.json
+    precede tune train.txt --log search.jsonl -o best.json
 
     precede tune train.txt -g learning_rate=0.1,0.3,1 -g n_estimators=100,300 -o best.json
     """

@@ -78,7 +78,7 @@ class Scorecard:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.integers(0, 4, size=(400, 2)).astype(float)
     >>> y = rng.random(400) < 1 / (1 + np.exp(-(X[:, 0] - X[:, 1])))
-    >>> model = RankBoost(n_estimators=10).fit(X[:200], y[:200])
+    >>> model = RankBoost(n_estimators=10, learning_rate=0.1).fit(X[:200], y[:200])
     >>> card = Scorecard.of(
     ...     model, X[200:], y[200:], good=True, base_score=600, base_odds=10, unseen="worst"
     ... )

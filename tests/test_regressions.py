@@ -116,7 +116,7 @@ def test_numpy_scalars_can_be_saved(tmp_path):
         weak_rankers=Numpy(), step="bound", n_estimators=np.int64(3), learning_rate=1.0
     ).fit(X, y)
     model.save(tmp_path / "model.json")
-    with pytest.warns(UserWarning, match="could not store rankers"):
+    with pytest.warns(UserWarning, match="could not store weak_rankers"):
         again = load(tmp_path / "model.json")
     assert np.array_equal(again.predict(X), model.predict(X))
     assert again.n_estimators == 3

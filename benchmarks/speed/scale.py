@@ -183,7 +183,8 @@ def table(lines):
         "",
         f"`python benchmarks/speed/scale.py`, {date.today()}: {FEATURES} features as float32, "
         f"queries of 25 rows, {ROUNDS} rounds of `RankBoost(learning_rate=0.1)` "
-        "(stumps) or `BoostedRanker()` (trees). All models of one kind and size are equal to the bit.",
+        "(stumps) or `BoostedRanker()` (trees). All models of one kind and size are equal to the "
+        "bit.",
         'Memory is the greatest resident set of the process less that after the imports; "a row" '
         "is that by the number of rows. On Dask it is that of the workers and not shown.",
         "",

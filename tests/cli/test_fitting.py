@@ -225,7 +225,8 @@ def test_tuning_holds_out_queries_and_pairs_the_differences(folder, tmp_path):
     from precede.metrics import evaluate
 
     out, talk = run(
-        "tune", folder / "train.txt", "-a", "RankBoost", "-g", "learning_rate=0.1,1", "-s", "n_estimators=5",
+        "tune", folder / "train.txt", "-a", "RankBoost", "-g", "learning_rate=0.1,1",
+        "-s", "n_estimators=5",
         "-m", "ndcg@5", "--folds", "3", "--seed", "4", "-o", tmp_path / "m.json", "--json",
     )  # fmt: skip
     told = objects(out)

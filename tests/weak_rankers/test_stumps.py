@@ -418,7 +418,7 @@ def test_scores_of_a_constrained_model_move_in_one_direction(make, select):
     X = rng.normal(size=(300, 3)).round(1)
     y = (X @ [1.0, -1.0, 0.5] + np.sin(3 * X[:, 0]) + rng.normal(size=300) > 0).astype(int)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    options = {"select": select} if make is RankBoost else {}
+    options = {"learning_rate": 0.1} | ({"select": select} if make is RankBoost else {})
     wanted = {"a": 1, "b": 1}  # against the data for b
     model = make(n_estimators=60, monotone_constraints=wanted, **options).fit(frame, y)
     free = make(n_estimators=60, **options).fit(frame, y)

@@ -324,7 +324,7 @@ def test_kernels_of_other_packages_stay_where_they_are(tmp_path, monkeypatch):
 def test_the_hash_is_quick_and_covers_kernels_only(tmp_path):
     start = time.process_time()
     kernel_cache.hash_of_sources(kernel_cache.PACKAGE)
-    assert time.process_time() - start < 0.05  # 3 ms on a machine with nothing else to do
+    assert time.process_time() - start < 0.05  # 4 ms, with room for a busy machine
     hashes = [kernel_cache.hash_of_sources(tmp_path)]
     for name, text in [("a", "njit"), ("b", "x"), ("c", "intrinsic"), ("a", "njit(1)")]:
         (tmp_path / f"{name}.py").write_text(text)

@@ -74,7 +74,7 @@ def kernel_folder(configured: str) -> Path:
 def hash_of_sources(package: Path) -> str:
     """Return a hash of the files of a package that define kernels.
 
-    It takes 3 ms. Times and sizes would not be faster to read, and differ between copies.
+    It takes 4 ms. Times and sizes take 0.6 ms, but differ between equal copies of the package.
     """
     total = hashlib.sha256()
     for folder, subfolders, names in os.walk(package):

@@ -1,4 +1,4 @@
-"""Coordinate descent: the round of most algorithms (pull, search for a weak ranker, step).
+"""Coordinate descent, the trainer of most algorithms.
 
 An algorithm is a `Plan`: a risk, a family of weak rankers, a selection criterion and a step rule.
 This module does not depend on the loss.
@@ -29,7 +29,7 @@ from precede.weak_rankers.columns import Constant
 NOTHING_LEFT = "no weak ranker improves the risk"
 NOTHING_FOUND = "the search found no weak ranker that improves the risk"
 STALLED = "stalled at a kink of the loss"
-# Above this, rounding of the log of the gradient sum exceeds the terms of the sum.
+# Maximum log gradient sum; a larger logarithm is rounded too coarsely to tell pairs apart.
 MAX_LOG_SUM = 1e12
 # Rows updated at a time, so that the temporary products stay in the CPU cache.
 ROWS_PER_CHUNK = 1 << 14
@@ -44,9 +44,9 @@ MIN_RATE_TO_WARN = 0.5
 class Plan:
     """Specification of an algorithm: risk, weak rankers, selection criterion and step rule.
 
-    `select` is "slope" (steepest descent, RS09 eq. 3) or "decrease" (largest decrease,
-    RS09 eq. 5). `draw` returns the features allowed in a round, or None for all. `nonnegative`
-    allows only weak rankers of positive edge, so that all weights are positive.
+    `select` is "slope" (steepest descent, Rudin & Schapire 2009 eq. 3) or "decrease" (largest
+    decrease, their eq. 5). `draw` returns the features allowed in a round, or None for all.
+    `nonnegative` allows only weak rankers of positive edge, so that all weights are positive.
     """
 
     risk: Risk
@@ -103,8 +103,8 @@ class CoordinateDescent(Trainer):
         if self.state.log_gradient_sum > MAX_LOG_SUM:
             raise ValueError(
                 f"the logarithm of the risk is {self.state.log_gradient_sum:.3g}, too large to "
-                "tell its "
-                "parts from one another; divide sample_weight by its mean, or lower the price"
+                "tell its parts from one another; divide sample_weight by its mean, or lower the "
+                "price"
             )
         found = self._choose_weak_ranker()
         if found is None:
@@ -120,8 +120,8 @@ class CoordinateDescent(Trainer):
             self.exhausted = STALLED
             return None
         weight = step.size if step.unshrunk else self.plan.learning_rate * step.size
-        forward = self.plan.nonnegative or self.plan.weak_rankers.quadratic
-        if forward and weight <= 0 and not step.unshrunk:
+        must_be_positive = self.plan.nonnegative or self.plan.weak_rankers.quadratic
+        if must_be_positive and weight <= 0 and not step.unshrunk:
             self.exhausted = NOTHING_LEFT  # the edge was a rounding error
             return None
         self._round_unfinished = True
@@ -157,9 +157,9 @@ class CoordinateDescent(Trainer):
         given = self.training.init_score
         scores = np.zeros(self.training.table.n_used_rows) if given is None else given.copy()
         device = self.context.device
-        stepping = self.plan.step.on_device or self.risk.steps_on_device
-        stays = device is not None and self.risk.on_device and stepping
-        return device.put(scores) if device is not None and stays else scores
+        steps_on_device = self.plan.step.on_device or self.risk.steps_on_device
+        on_device = device is not None and self.risk.on_device and steps_on_device
+        return device.put(scores) if device is not None and on_device else scores
 
     def _check_device(self) -> None:
         """Raise ValueError if the search would not use the device."""
@@ -173,11 +173,11 @@ class CoordinateDescent(Trainer):
         """Raise ValueError if the history was recorded on other data."""
         if not len(history):
             return
-        was, now = history[-1].get("log_risk"), self._log_risk()
-        if was != now:
+        recorded, current = history[-1].get("log_risk"), self._log_risk()
+        if recorded != current:
             raise ValueError(
-                f"after {len(history)} rounds the logarithm of the risk is {now!r} here and "
-                f"{was!r} in the checkpoint: it was made from other data; remove it or give "
+                f"after {len(history)} rounds the logarithm of the risk is {current!r} here and "
+                f"{recorded!r} in the checkpoint: it was made from other data; remove it or give "
                 "another path"
             )
 
@@ -187,7 +187,7 @@ class CoordinateDescent(Trainer):
         step = self.plan.step.step(self.risk, self.state, found, values)
         if not step.perfect or step.unshrunk:
             return step
-        # The last round: a shortened step could be outweighed by the intercept of two classes.
+        # This is the last round; a shrunk step could be outweighed by the intercept of two classes.
         size = self.risk.last_step(self.state, values, step.size)
         return Step(size, perfect=True, unshrunk=True)
 
@@ -209,7 +209,7 @@ class CoordinateDescent(Trainer):
         return found
 
     def _find_offset(self) -> float:
-        """Return the offset that the risk adds to the scores, while all of them are 0."""
+        """Return the initial constant score of the risk; 0 once any score is nonzero."""
         offset = self.risk.offset(self.state)
         if offset == 0:
             return 0.0
@@ -261,7 +261,7 @@ class CoordinateDescent(Trainer):
         return Round(columns, more, PERFECT if step.perfect else "")
 
     def _is_stalled(self, step: Step, found: SearchResult) -> bool:
-        """Return whether further rounds would repeat this one; warn of steps that end at a kink."""
+        """Return whether all further rounds would repeat this one; warn once of short steps."""
         if not (self.risk.is_nonsmooth and self.plan.step.is_line_minimum):
             return False
         size, edge = abs(step.size), abs(found.edge)
@@ -277,8 +277,7 @@ class CoordinateDescent(Trainer):
                 "along the steepest weak ranker although it may fall along several at once: "
                 "coordinate descent can stall above the minimum; use loss='squared_hinge', "
                 "'logistic' or losses.SmoothedHinge(0.1), or ConvexRiskRanker(loss='hinge'), "
-                "which says "
-                "how far it is from its minimum",
+                "which says how far it is from its minimum",
                 ConvergenceWarning,
             )
         return stalls and size == 0 and self._allowed_features is None

@@ -91,16 +91,16 @@ class _Either(Stop):
 class Rounds(Stop):
     """Stop after a number of rounds."""
 
-    most: int
+    max_rounds: int
 
     def reason(self, history: History) -> str | None:
         """Return a reason once the number of rounds is reached."""
-        return f"{self.most} rounds" if len(history) >= self.most else None
+        return f"{self.max_rounds} rounds" if len(history) >= self.max_rounds else None
 
 
 @dataclass(frozen=True)
 class NoProgress(Stop):
-    """Stop when a round lowers log risk by less than `tol`; 0 never stops."""
+    """Stop when a round lowers the log risk by less than `tol`; never if `tol` is 0."""
 
     tol: float = 0.0
 
@@ -108,8 +108,8 @@ class NoProgress(Stop):
         """Return a reason if the last round lowered the log risk too little."""
         if self.tol <= 0 or len(history) < 2:
             return None
-        fall = history[-2]["log_risk"] - history[-1]["log_risk"]
-        return "no more progress" if fall < self.tol else None
+        decrease = history[-2]["log_risk"] - history[-1]["log_risk"]
+        return "no more progress" if decrease < self.tol else None
 
 
 @dataclass(frozen=True)
@@ -146,13 +146,16 @@ class Scoring(Protocol):
 
 @dataclass
 class Monitor:
-    """Evaluation set whose metrics are computed after every round."""
+    """Evaluation set whose metrics are computed after every round.
+
+    `metrics` are functions of the scores by name; `judgments` allow callers to compute others.
+    """
 
     name: str
     table: Table
     metrics: dict[str, Callable[[Floats], float]]
     init_score: Floats | None = None
-    judgments: Judgments | None = None  # for metrics other than `metrics`
+    judgments: Judgments | None = None
     scores: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -183,7 +186,7 @@ class Monitor:
 
 @dataclass(frozen=True)
 class Progress:
-    """Argument of callbacks, called after every round; one that returns True stops the fit."""
+    """Argument of a callback after `round` rounds; if the callback returns True the fit stops."""
 
     round: int
     history: History

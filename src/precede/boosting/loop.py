@@ -1,4 +1,4 @@
-"""The boosting loop that all algorithms share.
+"""The boosting loop that all algorithms share, scikit-learn's callbacks, and the progress bar.
 
 A `Trainer` does one round; the loop applies stopping rules, calls callbacks, evaluates the
 monitors, records history and time, and handles Ctrl-C.
@@ -103,10 +103,10 @@ def _loop(
         if done is None:
             return trainer.exhausted
         seconds = time.perf_counter() - began
-        seen: dict[str, float] = {}
+        metrics: dict[str, float] = {}
         for monitor in trainer.monitors:
-            seen |= monitor.compute_metrics()
-        history.append(**done.columns, seconds=seconds, **done.more, **seen)
+            metrics |= monitor.compute_metrics()
+        history.append(**done.columns, seconds=seconds, **done.more, **metrics)
         if asked_to_stop(callbacks, history, trainer.ensemble):
             return "stopped by a callback"
         if done.last:
@@ -122,36 +122,34 @@ def asked_to_stop(
     return any([callback(progress) is True for callback in callbacks])
 
 
-# -- Support for scikit-learn's callbacks, set by ``model.set_callbacks(...)`` -------------------
-#
-# The fit is a task and each round one of its subtasks. A callback that returns True at the end of a
-# round stops the fit, as a function in ``callbacks=`` does.
-
-
 class CallbackBridge:
-    """Forward the rounds of a fit to scikit-learn's callback context."""
+    """Adapter from the boosting loop to scikit-learn's callbacks (``model.set_callbacks(...)``).
+
+    The fit is a task and each round one of its subtasks. A callback that returns True at the end of
+    a round stops the fit, as a function in ``callbacks=`` does.
+    """
 
     def __init__(self, estimator: BaseRanker, X: Any, y: Any):
         self._estimator = estimator
-        self._given = {"X": X, "y": y}
+        self._data = {"X": X, "y": y}
         rounds = (
             None if "n_estimators" in find_auto_parameters(estimator) else estimator.n_estimators
         )
         self._context = estimator._init_callback_context(max_subtasks=rounds)
-        self._context.call_on_fit_task_begin(estimator=estimator, **self._given)
+        self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
 
     def rounds(self, task: FitContext) -> list[Callable[[Progress], bool]]:
-        """Return the functions to call after every round; none without callbacks."""
+        """Return the callbacks of the boosting loop: one that notifies scikit-learn's, if any."""
         if not getattr(self._estimator, "_skl_callbacks", None):
             return []
 
         def notify(progress: Progress) -> bool:
             round_ = self._context.subcontext(task_name="round")
-            round_.call_on_fit_task_begin(estimator=self._estimator, **self._given)
+            round_.call_on_fit_task_begin(estimator=self._estimator, **self._data)
             return round_.call_on_fit_task_end(
                 estimator=self._estimator,
                 reconstruction_attributes=lambda: self._fitted(progress, task),
-                **self._given,
+                **self._data,
             )
 
         return [notify]
@@ -170,18 +168,15 @@ class CallbackBridge:
         """Report the end of the fit."""
         fitted = {n: v for n, v in vars(self._estimator).items() if n.endswith("_")}
         self._context.call_on_fit_task_end(
-            estimator=self._estimator, reconstruction_attributes=lambda: fitted, **self._given
+            estimator=self._estimator, reconstruction_attributes=lambda: fitted, **self._data
         )
 
 
-# -- A progress bar on stderr, drawn by rich, as a callback of the boosting loop -----------------
-
-
 class ProgressBar:
-    """Show rounds, risk, evaluation metrics and the time left while a fit runs.
+    """Progress bar on stderr with rounds, risk, evaluation metrics and the remaining time.
 
-    Used as a context manager around the loop and as one of its callbacks. With
-    ``verbose=0`` it shows nothing and costs nothing.
+    A context manager around the loop and one of its callbacks. `rounds` is the total number of
+    rounds, of which `done` are from an earlier fit. With ``verbose=0`` nothing is shown.
 
     >>> with ProgressBar("RankBoost", rounds=10, verbose=0) as bar:
     ...     bar.callbacks([])
@@ -196,7 +191,7 @@ class ProgressBar:
     def callbacks(
         self, others: Sequence[Callable[[Progress], Any]] | None
     ) -> list[Callable[[Progress], Any]]:
-        """Return the given callbacks, and the bar if it is shown."""
+        """Return the other callbacks, and the bar if it is shown."""
         return [*(others or ()), *([self] if self._verbose > 0 else [])]
 
     def __enter__(self) -> Self:

@@ -25,8 +25,8 @@ def folds(
     Queries stay whole. Without queries the folds are stratified by grade if there are few grades.
     Queries (or rows, without queries and grades) that are connected by explicit pairs and ties
     stay together too, if they form `cv` or more components, none with more than half of the
-    compared rows. Otherwise pairs are cut: a pair with one row on each side is in neither part,
-    so that 1/cv² of the pairs are held out at a time.
+    compared rows. Otherwise a pair of a training row and a held-out row is dropped, so that 1/cv²
+    of the pairs are held out at a time.
 
     >>> from precede import Judgments
     >>> judgments = Judgments([1, 0, 1, 0], qid=["a", "a", "b", "b"])
@@ -42,7 +42,7 @@ def folds(
             f"cv={cv} needs at least as many queries, and there are {queries}; lower cv, give a "
             "number in place of 'cv', or leave qid out for one list"
         )
-    groups = joined(judgments, cv)
+    groups = components_for_folds(judgments, cv)
     if groups is None and judgments.qid is not None:
         groups = judgments._query()
     if groups is not None:
@@ -75,8 +75,8 @@ def components(judgments: Judgments) -> Integers:
     return labels[node].astype(np.int64)
 
 
-def joined(judgments: Judgments, cv: int) -> Integers | None:
-    """Return the components joined by explicit pairs and ties; None if unusable as folds."""
+def components_for_folds(judgments: Judgments, cv: int) -> Integers | None:
+    """Return the `components`; None if they are too few or too large for `cv` folds."""
     given = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
     if not given or (judgments.qid is None and judgments.grade is not None):
         return None
@@ -85,15 +85,6 @@ def joined(judgments: Judgments, cv: int) -> Integers | None:
     sizes = np.bincount(group[compared], minlength=1)
     enough = np.count_nonzero(sizes) >= cv and sizes.max() <= compared.size / 2
     return group if enough else None
-
-
-# -- Cross-validation folds and bootstrap samples of a training set ------------------------------
-#
-# Resampling draws *units*: queries; groups of queries or rows connected by explicit pairs; single
-# explicit pairs (votes) if pairs connect nearly everything and there are no grades; or rows if
-# there is a single list. Units are ordered by hashes of their contents and the seed, so that the
-# draw does not depend on the order of rows, the names of queries, or their distribution over
-# workers.
 
 
 # Connected groups are units only if there are at least this many.
@@ -118,10 +109,15 @@ class _Units(NamedTuple):
 class Resampler:
     """Draw folds and bootstrap samples from a training set.
 
+    Draws *units*: queries; groups of queries or rows connected by explicit pairs; single explicit
+    pairs and ties (votes) if they connect nearly all rows and there are no grades; or the rows of a
+    single list. Units are ordered by hashes of their contents and the seed, so that a draw does not
+    depend on the order of rows, the names of queries, or their distribution over workers.
+
     Parameters
     ----------
     training : TrainingData
-    judgments : judgments of the rows in the order of `training`; see `of`
+    judgments : judgments of the rows, in the order of `training`; see `of`
     balance, labeled : as for `TrainingData.prepare`
     seed : int
     queries : with fewer queries than this, rows are the units
@@ -143,10 +139,9 @@ class Resampler:
 
     @property
     def _units(self) -> _Units:
-        """Units, computed on first use.
+        """Units, computed on first use, by all workers at the same point of the fit.
 
-        A collective operation: all workers must call it at the same point of the fit, and it must
-        not hold a lock (hence no `cached_property`).
+        No `cached_property`, because the workers wait for each other and must not hold a lock.
         """
         if self._cached_units is None:
             self._cached_units = self._number_units()
@@ -199,8 +194,10 @@ class Resampler:
             if column is not None:
                 keys = splitmix64(keys ^ np.nan_to_num(column + 0.0, nan=0.5).view(np.uint64))
         queries = all_reduce_sum(lambda: rows.query_start.size - 1, training.context)
-        several = kind == "rows" and queries > 1 and not rows.queries_span_machines
-        return splitmix64(rows.keys_by_pairs(keys) if rows.any_listed or several else keys)
+        has_several_queries = kind == "rows" and queries > 1 and not rows.queries_span_machines
+        return splitmix64(
+            rows.keys_by_pairs(keys) if rows.any_listed or has_several_queries else keys
+        )
 
     def _kind_and_unit(self) -> tuple[str, Integers]:
         """Return the kind of the units and the unit of each row; the same kind on all workers."""
@@ -234,8 +231,7 @@ class Resampler:
     def fold_splits(self, n_folds: int, n_splits: int) -> list[tuple[Resampler, Resampler]]:
         """Split the units into `n_folds` folds; return training and held-out units of `n_splits`.
 
-        Folds of a single list are stratified by grade. Splits without a pair to compare are left
-        out.
+        Folds of a single list are stratified by grade. Splits without a pair are left out.
         """
         grade = self.judgments.grade if self.kind == "rows" else None
         # Local hashes suffice: 'auto' and 'cv' are refused on a cluster.
@@ -260,7 +256,7 @@ class Resampler:
     def holdout_splits(self, share: float, max_rows: int) -> list[tuple[Resampler, Resampler]]:
         """Return training and held-out units on all workers, about `share` of them held out.
 
-        Every part is held out in turn, but only one with `max_rows` rows or more.
+        Every part is held out in turn; only the first if there are `max_rows` rows or more.
         """
         size = max(1, round(share * self.n_units))
         drawn = np.random.default_rng(self._seed).permutation(self.n_units) // size
@@ -347,7 +343,7 @@ def assign_folds(keys: Keys, count: int, strata: Floats | None = None) -> Intege
     """
     order = np.argsort(keys, kind="stable") if strata is None else np.lexsort((keys, strata))
     fold = np.empty(keys.size, np.int64)
-    if strata is not None:  # shuffle each `count` neighbors
+    if strata is not None:  # shuffle each batch of `count` neighbors
         order = order[np.lexsort((splitmix64(keys[order]), np.arange(order.size) // count))]
     fold[order] = np.arange(order.size) % count
     return fold
@@ -389,9 +385,9 @@ def _has_only_votes(judgments: Judgments) -> bool:
 def vote_keys(judgments: Judgments, keys: Keys) -> Keys:
     """Return a hash for every explicit pair and then every tie, from the hashes of the rows."""
     found = []
-    for listed, weight, margin, side in _vote_arrays(judgments):
+    for listed, weight, margin, is_ordered in _vote_arrays(judgments):
         one, other = (
-            splitmix64(keys[rows] + np.uint64(side * k)) for k, rows in enumerate(listed.T)
+            splitmix64(keys[rows] + np.uint64(is_ordered * k)) for k, rows in enumerate(listed.T)
         )
         own = splitmix64(one + other) ^ weight.view(np.uint64)
         found.append(splitmix64(splitmix64(own) ^ (margin + 0.0).view(np.uint64)))
@@ -413,16 +409,21 @@ def repeat_votes(judgments: Judgments, times: Array) -> Judgments:
 
 
 def _vote_arrays(judgments: Judgments) -> list[tuple[Integers, Floats, Floats, int]]:
-    """Return rows, weights, margins and orientation (1 or 0) of explicit pairs and of ties."""
+    """Return rows, weights, margins and whether ordered (1 or 0), for explicit pairs, then ties."""
     found = []
-    for listed, weight, margin, side in (
+    for listed, weight, margin, is_ordered in (
         (judgments.pairs, judgments.pair_weight, judgments.pair_margin, 1),
         (judgments.ties, judgments.tie_weight, None, 0),
     ):
         rows = np.zeros((0, 2), np.int64) if listed is None else listed
         ones = np.ones(len(rows))
         found.append(
-            (rows, ones if weight is None else weight, ones if margin is None else margin, side)
+            (
+                rows,
+                ones if weight is None else weight,
+                ones if margin is None else margin,
+                is_ordered,
+            )
         )
     return found
 

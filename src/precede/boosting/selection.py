@@ -6,9 +6,9 @@ is held out once, and the learning curves are averaged. The smallest size, and t
 rounds, within one standard error of the best are chosen; differences are paired by query.
 
 Small trees need the most rounds and so the most time. The largest trees are boosted first, and a
-smaller size is pruned once it cannot catch up with the best so far (the incumbent): the gain per
-doubling of the rounds is extrapolated by its last ratio, at most 1, and the size is pruned if it
-would still be more than two standard errors behind at the maximum number of rounds.
+smaller size is pruned once it cannot catch up with the best so far (the incumbent): its gains per
+doubling of the rounds are extrapolated as a geometric series, and the size is pruned if it would
+still be more than two standard errors behind at the maximum number of rounds.
 """
 
 from __future__ import annotations
@@ -155,39 +155,39 @@ class Selection:
     @classmethod
     def from_dict(cls, fields: Any) -> Selection:
         """Rebuild a selection from the dictionary of a model file, which is validated."""
-        kinds: dict[str, tuple[type, ...]] = {
+        size_types: dict[str, tuple[type, ...]] = {
             "num_leaves": (int, type(None)), "best_rounds": (int,), "value": (int, float),
             "difference": (int, float), "std_error": (int, float), "rounds": (int,),
             "chosen": (bool,),
         }  # fmt: skip
-        fixed_rounds = {"metric": (str,), "n_held_out": (int,), "unit": (str,), "sizes": (list,)}
-        if not _has_types(fields, fixed_rounds) or not fields["sizes"]:
+        field_types = {"metric": (str,), "n_held_out": (int,), "unit": (str,), "sizes": (list,)}
+        if not _has_types(fields, field_types) or not fields["sizes"]:
             raise ValueError("the model holds no usable record of what was chosen by 'auto'")
         sizes = fields["sizes"]
-        if not all(_has_types(size, kinds) for size in sizes) or (
+        if not all(_has_types(size, size_types) for size in sizes) or (
             sum(size["chosen"] for size in sizes) != 1
             or len({size["num_leaves"] is None for size in sizes}) != 1
         ):
             raise ValueError("'selection' must mark exactly one size as chosen")
-        made = tuple(Size(**{name: size[name] for name in kinds}) for size in sizes)
+        made = tuple(Size(**{name: size[name] for name in size_types}) for size in sizes)
         return cls(fields["metric"], fields["n_held_out"], fields["unit"], made)
 
 
-def _has_types(fields: Any, kinds: Mapping[str, tuple[type, ...]]) -> bool:
+def _has_types(fields: Any, types: Mapping[str, tuple[type, ...]]) -> bool:
     """Whether `fields` is a dictionary with values of these types."""
     return isinstance(fields, dict) and all(
         name in fields
-        and isinstance(fields[name], types)
-        and (bool in types or not isinstance(fields[name], bool))
-        for name, types in kinds.items()
+        and isinstance(fields[name], allowed)
+        and (bool in allowed or not isinstance(fields[name], bool))
+        for name, allowed in types.items()
     )
 
 
 class HeldOutMetric:
-    """Metric on held-out rows, for each unit of the standard errors.
+    """Metric of each held-out unit, from which means and standard errors are computed.
 
     The units are queries; for a single list, explicit pairs and user-defined functions they are
-    `n_chunks` chunks of the rows.
+    `n_chunks` chunks of the rows. `keys` are the hashes of the rows.
     """
 
     def __init__(self, eval_metric: Any, judgments: Judgments, keys: Keys, n_chunks: int):
@@ -333,12 +333,12 @@ class CurveRecorder:
             return False
         last, before = self._gain(done), self._gain(done // 2)
         factor = min(last / before, 1.0) if before > 0 else 1.0
-        reach = 0.0
+        expected_gain = 0.0
         while done < self._max_rounds:
             last *= factor
-            reach, done = reach + last, 2 * done
+            expected_gain, done = expected_gain + last, 2 * done
         behind, error = paired_error(incumbent.values[best], self._values[self._best], self._weight)
-        return not is_within_error(behind - reach, 2.0 * error)
+        return not is_within_error(behind - expected_gain, 2.0 * error)
 
     def _gain(self, done: int) -> float:
         """Return the gain of the best mean in the second half of the first `done` rounds."""
@@ -362,7 +362,7 @@ def is_evaluated(done: int) -> bool:
 class HeldOutTrainer(Trainer):
     """Trainer that boosts several cross-validation splits in lockstep.
 
-    `splits` are trainers with the monitor that holds the scores of their held-out rows, and the
+    `splits` are triples: a trainer, the monitor with the scores of the held-out rows, and their
     metric. With `early_stopping` it stops once the learning curve stops improving or is pruned
     against the `incumbent`; otherwise the metric is evaluated after the last round only.
     """
@@ -448,18 +448,18 @@ def paired_error(values: Floats, others: Floats, weight: Floats) -> tuple[float,
     >>> paired_error(np.array([1.0, 3.0]), np.array([0.0, 0.0]), np.ones(2))
     (2.0, 1.0)
     """
-    apart = values - others
-    mean = weighted_mean(apart, weight)
-    if apart.size < 2:
+    difference = values - others
+    mean = weighted_mean(difference, weight)
+    if difference.size < 2:
         return mean, 0.0
-    squares = exact_sum((weight * (apart - mean)) ** 2) / (apart.size - 1)
-    return mean, float(np.sqrt(squares * apart.size)) / exact_sum(weight)
+    variance = exact_sum((weight * (difference - mean)) ** 2) / (difference.size - 1)
+    return mean, float(np.sqrt(variance * difference.size)) / exact_sum(weight)
 
 
 def is_within_error(behind: float, error: float) -> bool:
-    """Whether a difference is at most one standard error, up to rounding.
+    """Whether a difference is at most an error, up to rounding.
 
-    Both are equal if a single unit differs.
+    Rounding matters because both are equal if a single unit differs.
 
     >>> is_within_error(0.1 + 0.2, 0.3)
     True
@@ -468,7 +468,7 @@ def is_within_error(behind: float, error: float) -> bool:
 
 
 def fewest_rounds(curve: LearningCurve) -> tuple[int, int]:
-    """Return the row of the best mean, and the first row of those within one error before it."""
+    """Return the row of the best mean, and the first of the rows up to it within one error."""
     best = fewest = curve.best[0]
     while fewest > 0:
         behind, error = paired_error(curve.values[best], curve.values[fewest - 1], curve.weight)
@@ -498,8 +498,10 @@ def choose_size(
     )
     sizes = []
     for number, (leaves, curve, rows) in enumerate(zip(leaf_counts, curves, found, strict=True)):
-        most, fewest = (int(curve.rounds[row]) for row in rows)
-        sizes.append(Size(leaves, most, means[number], *paired[number], fewest, number == chosen))
+        best_rounds, fewest = (int(curve.rounds[row]) for row in rows)
+        sizes.append(
+            Size(leaves, best_rounds, means[number], *paired[number], fewest, number == chosen)
+        )
     return sizes
 
 
@@ -575,7 +577,7 @@ def _splits(estimator: BaseRanker, task: FitContext, seed: int) -> list[HeldOutS
 
 
 def _with_size(estimator: BaseRanker, leaves: int | None, rounds: int) -> BaseRanker:
-    """Return a copy with numbers for the parameters to choose."""
+    """Return a copy of the estimator with these numbers of leaves and rounds, and one bag."""
     candidate = copy.copy(estimator)
     candidate.random_state = copy.deepcopy(estimator.random_state)
     candidate.n_estimators, candidate._n_bags = rounds, 1

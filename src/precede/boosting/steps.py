@@ -32,19 +32,16 @@ class SmoothedStepWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Step:
-    """Step along a weak ranker; `perfect` if the weak ranker alone orders every pair."""
+    """Step along a weak ranker."""
 
     size: float
-    smoothed: bool = False
-    perfect: bool = False
+    smoothed: bool = False  # finite in place of an infinite step
+    perfect: bool = False  # the weak ranker alone orders every pair correctly
     unshrunk: bool = False  # not multiplied by the learning rate
 
 
 class StepRule:
-    """Base class of step rules.
-
-    A rule may keep state from `start` on; such an instance serves one fit.
-    """
+    """Base class of step rules. A rule may keep state from `start` on, for one fit."""
 
     # Whether a smoothed step issues a `SmoothedStepWarning`.
     warns_if_smoothed: ClassVar[bool] = True
@@ -58,15 +55,15 @@ class StepRule:
     on_device: ClassVar[bool] = False
 
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
-        """Called once before the first round, with the rounds of an earlier fit, if any."""
+        """Prepare for a fit, which continues an earlier one if `history` is not empty."""
 
     def replay(
         self, risk: BoundRisk, scores: Floats, weak_ranker: WeakRanker, weight: float
     ) -> None:
-        """Called after `start` for each of these rounds, with the scores before it."""
+        """Replay a round of the earlier fit, given the scores before it."""
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
-        """Return the step; `values` of the weak ranker are uint8 if they are 0 and 1."""
+        """Return the step along the values of a weak ranker, which are uint8 if they are 0 or 1."""
         raise NotImplementedError(f"{type(self).__name__} must define step(...)")
 
     def record(self, risk: BoundRisk, state: State) -> dict[str, Any]:  # noqa: ARG002
@@ -77,26 +74,26 @@ class StepRule:
 class ExactStep(StepRule):
     """The step that minimizes the risk along the weak ranker.
 
-    For the exponential loss and values 0 and 1 it is ``log(d+ / d-) / 2`` (RS09 eq. 4), where
-    d+ and d- are the masses of the pairs in order and reversed; with the price ``u^p`` and two
-    classes it is ``log(d+ / d-) / (p + 1)``, with grades or queries a search on the masses of
-    levels. If d- is 0 the step would be infinite; it is smoothed as
-    ``log((d+ + e) / (d- + e)) / (p + 1)`` with e half the mass of a pair (see
-    `BoundRisk.smoothed_step` for other losses and prices). Anything else is a line search.
+    For the exponential loss and values 0 and 1 it is ``log(d+ / d-) / 2`` (Rudin & Schapire 2009,
+    eq. 4), where d+ and d- are the weights of the pairs ordered correctly and wrongly. With the
+    price ``u^p`` and two classes it is ``log(d+ / d-) / (p + 1)``; with more grades or queries it
+    is found from sums by level. If d- is 0 the step would be infinite and is smoothed, see
+    `BoundRisk.smoothed_step`. Other losses and values use a line search.
     """
 
     is_line_minimum = True
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
-        """Return the closed form if there is one; otherwise search."""
+        """Return the step that minimizes the risk."""
         size, smoothed = risk.exact_step(state, values)
         return _finite_step(risk, size, values) if smoothed else Step(size)
 
 
 class BoundStep(StepRule):
-    """``log((1 + r) / (1 - r)) / 2`` for an edge r: minimizes an upper bound (C19's RB-C).
+    """``log((1 + r) / (1 - r)) / 2`` for an edge r, which minimizes an upper bound of the risk.
 
-    Valid for weak rankers with values in [0, 1] and the exponential loss.
+    For weak rankers with values in [0, 1] and the exponential loss (RB-C of Connamacher et al.
+    2019).
     """
 
     from_edge = True
@@ -115,18 +112,18 @@ class BoundStep(StepRule):
 
 
 class LineSearch(StepRule):
-    """Minimizes the risk along the weak ranker by a line search; any risk, any values."""
+    """The step that minimizes the risk, by a line search; for any risk and any values."""
 
     is_line_minimum = True
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
-        """Search on a few points that represent many rows, or on all rows."""
+        """Return the result of the line search of the risk."""
         size, smoothed = risk.line_search(state, values)
         return _finite_step(risk, size, values) if smoothed else Step(size)
 
 
 def _finite_step(risk: BoundRisk, size: float, values: Array) -> Step:
-    """Return the finite step for an infinite one: marked as perfect or as smoothed."""
+    """Mark a step that replaces an infinite one as perfect or as smoothed."""
     perfect = risk.least_margin(np.sign(size) * values) > 0
     return Step(size, not perfect, perfect)
 
@@ -237,35 +234,35 @@ def _evaluate(risk: BoundRisk, state: State, values: Array, size: float) -> _Pro
     """Evaluate the risk at a step along the values."""
     at = risk.state(state.scores + size * values)
     descent = risk.edge(at, values) * exp_of(at.log_gradient_sum - state.log_gradient_sum)
-    share = -expm1_of(at.log_value - state.log_value)  # relative decrease of the risk
-    return _Probe(size, descent, share * exp_of(state.log_value - state.log_gradient_sum))
+    decrease = -expm1_of(at.log_value - state.log_value)  # relative to the risk
+    return _Probe(size, descent, decrease * exp_of(state.log_value - state.log_gradient_sum))
 
 
 def _next_step(
-    previous: _Probe, current: _Probe, low: _Probe, high: _Probe | None, move: float
+    previous: _Probe, current: _Probe, low: _Probe, high: _Probe | None, earlier_move: float
 ) -> float:
     """Return the minimum of the cubic through the last two probes, if it is in the bracket.
 
     Otherwise return the middle of the bracket, or a longer step while there is no upper end. Also
-    bisect if the move is more than half of the move before the last (`move`), which may not
-    converge.
+    bisect if the move is more than half of `earlier_move`, the one before the last: the cubic steps
+    may not converge.
     """
     length = current.size - previous.size
     # Negative slope q(u) = C + B u + A u² at u = (step - previous) / length; its integral is the
     # known decrease.
     quadratic = 0.0
     if abs(length) > MIN_MOVE * current.size:
-        rise = current.decrease - previous.decrease
-        quadratic = 3.0 * (previous.descent + current.descent) - 6.0 * rise / length
+        gain = current.decrease - previous.decrease
+        quadratic = 3.0 * (previous.descent + current.descent) - 6.0 * gain / length
     slope = current.descent - previous.descent - quadratic
     square = slope * slope  # a power would depend on the C library
-    root = square - 4.0 * quadratic * previous.descent
+    discriminant = square - 4.0 * quadratic * previous.descent
     # A negative `length` reverses the direction of u.
-    under = np.sqrt(root) - np.sign(length) * slope if 0 < root < np.inf else 0.0
-    size = previous.size + abs(length) * 2.0 * previous.descent / under if under > 0 else np.inf
+    divisor = np.sqrt(discriminant) - np.sign(length) * slope if 0 < discriminant < np.inf else 0.0
+    size = previous.size + abs(length) * 2.0 * previous.descent / divisor if divisor > 0 else np.inf
     if high is None:
         return float(min(size, 4.0 * low.size)) if size > low.size else 4.0 * low.size
-    inside = low.size < size < high.size and abs(size - current.size) <= 0.5 * move
+    inside = low.size < size < high.size and abs(size - current.size) <= 0.5 * earlier_move
     return float(size) if inside else 0.5 * (low.size + high.size)
 
 

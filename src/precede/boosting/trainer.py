@@ -1,4 +1,4 @@
-"""Interface between an algorithm and the boosting loop: one round, and its record."""
+"""Trainers: the interface between an algorithm and the boosting loop, and bagging."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Round:
 
 
 class Trainer:
-    """Base class of algorithms as the loop sees them: boosts one round at a time.
+    """Base class of algorithms, which boost one round at a time.
 
     `precede.boosting.loop.run_rounds` does the rest: stopping rules, callbacks, evaluation sets,
     history, time, Ctrl-C. Subclasses define `boost_round` and, if needed, `interrupt` and
-    `finish`. An instance serves one fit.
+    `finish`. An instance is used for one fit.
 
     Attributes
     ----------
@@ -106,18 +106,12 @@ class Trainer:
         return f"the model has the {len(history)} rounds done so far"
 
 
-# -- Bagging: the average of several models, each fitted to a bootstrap sample of the queries ----
-#
-# All bags are boosted in lockstep, so that stopping rules, callbacks and evaluation sets see the
-# averaged model. That model is an ordinary ensemble: each round adds one weak ranker per bag, with
-# its weight divided by the number of bags.
-
-
 class Bagged(Trainer):
-    """Trainer that averages the scores of several trainers.
+    """Average of several trainers (bags), each fitted to a bootstrap sample of the queries.
 
-    A bag that cannot be improved further adds a constant of weight 0 while the others go on, so
-    that every round adds the same number of weak rankers.
+    All bags are boosted in lockstep, so that stopping rules, callbacks and evaluation sets see the
+    averaged model. Each round adds one weak ranker per bag, with its weight divided by the number
+    of bags; a bag that cannot be improved further adds a constant of weight 0.
     """
 
     def __init__(self, bags: Sequence[Trainer], stop: Stop, monitors: Sequence[Monitor] = ()):
@@ -125,38 +119,38 @@ class Bagged(Trainer):
         self.context = bags[0].context
         self.state = bags[0].state
         self.ensemble = Ensemble([], [], bags[0].ensemble.n_features)
-        self._last: list[Round | None] = [None] * len(bags)
-        self._over: set[int] = set()
+        self._last_rounds: list[Round | None] = [None] * len(bags)
+        self._finished: set[int] = set()
 
     def boost_round(self) -> Round | None:
         """Boost one round in every bag that can still be improved."""
         for number, bag in enumerate(self._bags):
-            if number in self._over:
+            if number in self._finished:
                 continue
             done = bag.boost_round()
             if done is None or done.last:
-                self._over.add(number)
+                self._finished.add(number)
             if done is not None:
-                self._last[number] = done
-        done_rounds = len(self.ensemble) // len(self._bags)
-        grown = [len(bag.ensemble) > done_rounds for bag in self._bags]
-        if not any(grown):
+                self._last_rounds[number] = done
+        n_rounds = len(self.ensemble) // len(self._bags)
+        improved = [len(bag.ensemble) > n_rounds for bag in self._bags]
+        if not any(improved):
             self.exhausted = self._bags[0].exhausted or "no bag can be improved further"
             return None
-        for bag, has_one in zip(self._bags, grown, strict=True):
-            last = bag.ensemble
-            weak_ranker, weight = (last.weak_rankers[-1], last.weights[-1]) if has_one else (
-                Constant(), 0.0
-            )  # fmt: skip
+        for bag, is_improved in zip(self._bags, improved, strict=True):
+            model = bag.ensemble
+            weak_ranker, weight = (
+                (model.weak_rankers[-1], model.weights[-1]) if is_improved else (Constant(), 0.0)
+            )
             share = weight / len(self._bags)
             self.ensemble.append(weak_ranker, share)
-            for monitor in self.monitors if has_one else ():
+            for monitor in self.monitors if is_improved else ():
                 monitor.advance(weak_ranker, share)
-        return Round(*self._recorded())
+        return Round(*self._mean_columns())
 
-    def _recorded(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the means over the bags of the columns that their last rounds recorded."""
-        rounds = [each for each in self._last if each is not None]
+    def _mean_columns(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return `Round.columns` and `Round.more`, averaged over the last rounds of the bags."""
+        rounds = [each for each in self._last_rounds if each is not None]
         columns = _means([each.columns for each in rounds])
         columns |= {"log_risk": float(np.log(columns["risk"])) if columns["risk"] > 0 else -np.inf}
         columns |= {"smoothed": any(each.columns["smoothed"] for each in rounds), "perfect": False}

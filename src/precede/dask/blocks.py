@@ -72,10 +72,10 @@ class ExplicitPairs:
 
 @dataclass(frozen=True)
 class GlobalTotals:
-    """Totals over all partitions, and the levels of a list that is split.
+    """Totals over all partitions: weight and number of pairs, number and weight of rows.
 
-    `grades` and `level_weight` are None unless a list is split. `weight_total` is None if all
-    weights are equal.
+    `weight_total` is None if all rows have equal weight. `grades` and `level_weight` are the levels
+    of a list that is split; None otherwise.
     """
 
     balance: str
@@ -354,24 +354,24 @@ def _assign_queries(
     """Return for each block the arguments of `_select_rows`, and its explicit pairs.
 
     Queries are assigned to blocks in order of first occurrence, so that most rows stay in few
-    partitions; connected components of queries joined by explicit pairs stay together. Queries are
-    numbered as in a local fit.
+    partitions; queries connected by explicit pairs stay together. The numbers of queries, unlike
+    their indices by first occurrence, are those of a local fit.
     """
-    occurrence: dict[Any, int] = {}  # of each query: 0 for the first that occurs
+    index_of_query: dict[Any, int] = {}  # by first occurrence
     for each in summaries:
         for name in each["queries"]:
-            occurrence.setdefault(name, len(occurrence))
-    numbers = [
-        np.array([occurrence[name] for name in each["queries"]], np.int64) for each in summaries
+            index_of_query.setdefault(name, len(index_of_query))
+    indices = [
+        np.array([index_of_query[name] for name in each["queries"]], np.int64) for each in summaries
     ]
-    count = len(occurrence)
+    count = len(index_of_query)
     sizes = np.zeros(count, np.int64)
-    for queries, each in zip(numbers, summaries, strict=True):
+    for queries, each in zip(indices, summaries, strict=True):
         np.add.at(sizes, queries, each["counts"])
     component = np.arange(count)
     pair_queries = np.zeros((0, 2), np.int64)
     if explicit is not None:
-        pair_queries = _queries_of_rows(client, parts, summaries, numbers, explicit.pairs)
+        pair_queries = _queries_of_rows(client, parts, summaries, indices, explicit.pairs)
         graph = scipy.sparse.coo_array((np.ones(len(pair_queries)), pair_queries.T), (count, count))
         component = scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
     groups = _balanced_groups(np.bincount(component, sizes).tolist(), workers)
@@ -379,11 +379,11 @@ def _assign_queries(
     for block, group in enumerate(groups):
         block_of_component[group] = block
     block_of = block_of_component[component]
-    query_number = number_queries(list(occurrence))[0]
+    query_number = number_queries(list(index_of_query))[0]
     selections = [
         [
             (part, each["first"], query_number[queries], block_of[queries] == block)
-            for part, each, queries in zip(parts, summaries, numbers, strict=True)
+            for part, each, queries in zip(parts, summaries, indices, strict=True)
             if (block_of[queries] == block).any()
         ]
         for block in range(len(groups))
@@ -402,10 +402,10 @@ def _queries_of_rows(
     client: Any,
     parts: list[Any],
     summaries: list[dict[str, Any]],
-    numbers: list[Array],
+    indices: list[Array],
     rows: Array,
 ) -> Array:
-    """Return the query numbers of rows that are numbered over all partitions."""
+    """Return the indices of the queries of rows, which are numbered over all partitions."""
     found = np.empty(rows.shape, np.int64)
     futures = []
     for part, each in zip(parts, summaries, strict=True):
@@ -413,7 +413,7 @@ def _queries_of_rows(
         future = client.submit(_local_queries, part, rows[inside] - each["first"], pure=False)
         futures.append((inside, future))
     results = client.gather([future for _, future in futures])
-    for (inside, _), queries, local in zip(futures, numbers, results, strict=True):
+    for (inside, _), queries, local in zip(futures, indices, results, strict=True):
         found[inside] = queries[local]
     return found
 

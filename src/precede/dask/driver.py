@@ -1,9 +1,9 @@
-"""SPMD driver: one fit on several workers that run the same code on different rows.
+"""Driver of one fit on several workers: single program, multiple data (SPMD).
 
-Where a number depends on the rows of all workers, each worker sends its part and waits
-(`Context.all_reduce`). The driver, in the client process, combines the parts and sends the same
-result to every worker. Parts are integers, maxima and histograms of integers, so results, and
-therefore models, do not depend on how the rows are distributed.
+The workers run the same code on different rows. If a number depends on all rows, each worker sends
+its part and waits (`Context.all_reduce`). The driver, in the client process, combines the parts and
+sends the result to every worker. Parts are integers, maxima and histograms of integers, so models
+do not depend on how the rows are distributed.
 
 ::
 
@@ -179,7 +179,7 @@ class WorkerSession:
 
 
 def _run(work: Callable[..., Any], block: Any, spec: Any, context: ClusterContext) -> None:
-    """Run a fit; holds no reference to the session, whose finalizer has to end the thread."""
+    """Run a fit; a reference to the session would prevent its finalizer from ending the thread."""
     try:
         with context:
             message = Message("done", work(block, spec, context))
@@ -352,7 +352,7 @@ class SpmdDriver:
         )
 
     def _wait(self, future: Any) -> Any:
-        """Wait for a future and poll the connection: not all futures fail with the scheduler."""
+        """Wait for a future; poll the connection, as not all futures fail with the scheduler."""
         while True:
             try:
                 return future.result(timeout=POLL_INTERVAL)

@@ -1,4 +1,4 @@
-"""Bound risks: the interface between a risk and the boosting loop.
+"""The interface between a risk and the boosting loop, and links to class probabilities.
 
 A `Risk` is an objective R(s), a function of the scores. `Risk.bind` ties it to the rows of a
 `QueryLayout` and returns a `BoundRisk`. In each round the boosting loop
@@ -44,8 +44,8 @@ from precede.engine.pull import PERFECT_EDGE, Factors, Pull
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 
-# Times a line search doubles its step in search of a change of sign. There may be none to find if
-# the wrongly ordered pairs weigh less than rounding.
+# Doublings of the step of a line search until the slope changes sign. It never does if the wrongly
+# ordered pairs weigh less than rounding.
 MAX_DOUBLINGS = 40
 MAX_STEP = 1e300
 # A loss is taken to have a flat tail, as a hinge has, if its slope is exactly 0 at this multiple of
@@ -147,7 +147,7 @@ class BoundRisk:
         self._item_weight_total: float | None = None
 
     def begin_round(self, scores: Floats) -> bool:  # noqa: ARG002
-        """Fix what depends on the scores at the start of a round, such as rank weights.
+        """Fix the weights that depend on the scores at the start of a round, such as rank weights.
 
         Until the next call the risk is a fixed function of the scores. Returns whether that
         function changed, so that states must be recomputed; by default it never does.
@@ -178,7 +178,7 @@ class BoundRisk:
         raise NotImplementedError(f"{type(self).__name__} must define curvature(state)")
 
     def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
-        """Return a diagonal over the gradient sum that bounds the Hessian if `factor` is 2."""
+        """Return a diagonal that bounds the Hessian for a `factor` of 2, over the gradient sum."""
         return factor * self.curvature(state)
 
     def pair_counts(self) -> Floats:
@@ -286,7 +286,7 @@ class BoundRisk:
         """Least margin after the last step of a fit that ends with every pair in order.
 
         ``log(1 + 1/e)`` with e the smoothing weight: more than the log ratio of the sizes of two
-        classes, so that no intercept of `precede.risks.base` outweighs it.
+        classes, so that the intercept (`fit_intercept`) does not outweigh it.
         """
         return log_of(1.0 + 1.0 / self.smoothing)
 
@@ -404,10 +404,10 @@ class BoundLossRisk(BoundRisk):
         return not self.has_flat_tail and self.least_margin(values) >= 0
 
     def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
-        """Return a diagonal over the gradient sum that bounds the Hessian if `factor` is 2.
+        """Return a diagonal that bounds the Hessian for a `factor` of 2, over the gradient sum.
 
-        At all scores if the price is linear and the loss has a largest curvature; otherwise at
-        these scores. The term ``G(u)`` of a loser has the Hessian
+        It holds at all scores if the price is linear and the loss has a largest curvature;
+        otherwise at these scores. The term ``G(u)`` of a loser has the Hessian
         ``G'' a a' + G' sum_i w_i l''_i e_i e_i'``, where a is the gradient of u and ``e_i`` is 1 at
         the winner i and -1 at the loser. ``(a'x)² <= sum|a_j| · sum|a_j| x_j²`` and sum|a_j| is
         ``2 S`` with ``S = sum w |l'|``, so a diagonal of ``2 G'' S |a_j|`` bounds the first part,
@@ -422,7 +422,7 @@ class BoundLossRisk(BoundRisk):
 
     def half_curvature_bound(self, state: State) -> Floats:
         """Return half of `curvature_bound` for a price other than linear."""
-        raise NotImplementedError(f"{type(self).__name__} must define half_bound(state)")
+        raise NotImplementedError(f"{type(self).__name__} must define half_curvature_bound(state)")
 
     def log_mean_loss(self, log_value: float) -> float:
         """Convert the logarithm of the risk to that of a mean loss per pair, without overflow.
@@ -431,8 +431,8 @@ class BoundLossRisk(BoundRisk):
         divided by its value for a loss of 1 per pair, ``g⁻¹(sum v_k g(n_k) / sum v_k)``, with n_k
         the weight of the items above k; with `mean`,
         ``g⁻¹(sum v_k n_k g(u_k / n_k) / sum v_k n_k)``. For ``g(u) = u`` it is the mean loss of a
-        pair; for ``u^p``, the exponential loss and two classes it is R05's
-        ``F_p^(1/p) / (I K^(1/p))``.
+        pair; for ``u^p``, the exponential loss and two classes it is ``F_p^(1/p) / (I K^(1/p))`` of
+        Rudin (2005).
         """
         if self.price.power == 1:
             return log_value - float(np.log(self.layout.total))
@@ -447,7 +447,7 @@ class BoundLossRisk(BoundRisk):
         return log_above
 
     def mean_loss_scale(self) -> tuple[float, float]:
-        """Return the logs of the weight of all losers and of their mean for a loss of 1 a pair."""
+        """Return the logs of the weight of all losers and of the mean for a loss of 1 per pair."""
         if self._mean_loss_scale is None:
             above = self.layout.weight_above()
             losers = above > 0
@@ -489,7 +489,7 @@ def default_smoothing(layout: QueryLayout) -> float:
     """Return the weight added to d+ and d- to keep a step finite: half a pair.
 
     Pairs are counted by weight: a row of weight 2 counts as two rows. The alternatives (halting, an
-    infinite weight, a large constant) all break the theory (C19 appendix B).
+    infinite weight, a large constant) all break the theory (Connamacher et al. 2019, appendix B).
     """
     return 0.5 / layout.pair_count
 
@@ -527,7 +527,7 @@ def decay_rate(loss: PairLoss) -> tuple[float, bool]:
 
 
 def least_margin(layout: QueryLayout, scores: Array, context: Context | None = None) -> float:
-    """Return the least ``s_i - s_k`` over all crucial pairs; one score for each row. O(n).
+    """Return the least margin ``s_i - s_k`` of all pairs; `scores` has one for each row. O(n).
 
     >>> import numpy as np
     >>> from precede import Judgments
@@ -566,7 +566,7 @@ def _find_zero_beyond(
     """Return the zero of a decreasing function that is positive at 0, or None if not found.
 
     The search starts at `step`, doubles it, and gives up once the function is at most `tolerance`
-    in absolute value.
+    in absolute value. With `flat_is_zero` the first step where it vanishes is a zero.
     """
     for _ in range(MAX_DOUBLINGS):
         value = function(step)

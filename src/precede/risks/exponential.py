@@ -1,4 +1,4 @@
-"""Exponential loss with a power price, in linear time without enumerating pairs.
+"""Exponential loss with price ``u^p``: risk, search by largest decrease and exact step, in O(n).
 
 Sums over chunks, threads or machines are sums of integers (see `precede.engine.exact`), so the
 result does not depend on their order or number.
@@ -229,7 +229,7 @@ class SeparableRisk(BoundLossRisk):
         return SeparableFactors(self, state, bound=bound) if self.power == 1 else None
 
     def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
-        """Use a closed form, or a search over sums by level, for a weak ranker with values 0, 1."""
+        """Return the exact step, for values 0 and 1 by a closed form or from sums by level."""
         if values.dtype != np.uint8:
             return self.line_search(state, values)
         edge_weights = self.edge_weights(state, values)
@@ -297,7 +297,7 @@ class SeparableRisk(BoundLossRisk):
 
 
 class SeparableFactors:
-    """Sums for a search by largest decrease of the risk (RS09 eq. 5).
+    """Sums for a search by largest decrease of the risk (Rudin & Schapire 2009, eq. 5).
 
     Attributes
     ----------
@@ -656,7 +656,7 @@ def _ordered_weights_of_queries(
         wrong[query] = wrong_sum
 
 
-# -- Levels cut into chunks of rows for parallel work --------------------------------------------
+# -- Chunks ----------------------------------------------------------------------------------
 
 
 # Rows of a chunk; small enough for one query of a million rows to keep all threads busy.
@@ -665,7 +665,7 @@ MAX_ROWS_PER_CHUNK = 1 << 15
 
 @dataclass(frozen=True)
 class LevelChunks:
-    """Levels cut into chunks.
+    """Levels cut into chunks of rows, for parallel work.
 
     Attributes
     ----------
@@ -709,16 +709,7 @@ class LevelChunks:
         return result
 
 
-# -- Line search along a weak ranker with values 0 and 1, for exponential loss and price ``u^p`` -
-#
-# Such a weak ranker h splits the winner sum ``A = sum exp(-s_i)`` and the loser sum
-# ``B = sum exp(p s_k)`` of each level in two. Along the line the risk is
-#
-#     F(step) = sum_l (A0(above l) + A1(above l) exp(-step))^p (B0(l) + B1(l) exp(p step)),
-#
-# so rows are read only once, for the four sums. With two classes and one query the minimum is at
-# ``log(A1 B0 / (A0 B1)) / (p + 1)``; otherwise log F is convex in the step and a bracketed Newton
-# method finds the minimum, in O(levels) per iteration.
+# -- Line search -----------------------------------------------------------------------------
 
 
 # Sums are stored in multiples of 2^-62 of the largest term of a level. If the correct or the wrong
@@ -728,7 +719,15 @@ MAX_ITERATIONS = 200
 
 
 class PushLine:
-    """The risk along a weak ranker with values 0 and 1, as a function of the step.
+    """The risk along a weak ranker h with values 0 and 1, as a function of the step.
+
+    h splits the winner sum ``A = sum exp(-s_i)`` and the loser sum ``B = sum exp(p s_k)`` of each
+    level into the sums A0, A1, B0, B1 over the rows where h is 0 and 1. Along the line the risk is
+
+        F(step) = sum_l (A0(above l) + A1(above l) exp(-step))^p (B0(l) + B1(l) exp(p step)).
+
+    With two classes and one query the minimum is at ``log(A1 B0 / (A0 B1)) / (p + 1)``; otherwise
+    Newton's method inside a bracket finds the minimum of log F, which is convex.
 
     Parameters
     ----------
@@ -739,8 +738,7 @@ class PushLine:
 
     Notes
     -----
-    O(n) to construct, O(levels) for each step evaluated. The result does not depend on the order
-    of the rows or of the queries.
+    O(n) to construct, O(levels) per step. Results do not depend on the order of rows or queries.
     """
 
     def __init__(self, risk: SeparableRisk, state: State, values: Bytes, edge_weights: EdgeWeights):
@@ -830,7 +828,7 @@ def _log_sums_at_level_scale(risk: SeparableRisk, state: State, values: Bytes) -
 
 
 def _log_sums_at_own_scale(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
-    """Return these logarithms from rows, each sum relative to its own largest term."""
+    """Return the same from the rows, with each sum relative to its own largest term."""
     chunks, scores = risk.chunks, risk.rate * state.scores
     extremes = np.empty((chunks.count, 4))
     common = (chunks.start, scores, risk.log_weight, values, risk.power)

@@ -147,13 +147,13 @@ class BoundListRisk(BoundRisk):
     def _target_probabilities(self) -> Floats:
         """Return the grades as probabilities; two classes of a single list become 0 and 1."""
         grade = self.layout.grade[: self.layout.n_graded]
-        wrong = grade[(grade < 0) | (grade > 1)]
-        if wrong.size and self.n_queries == 1 and self.layout.level_start.size == 3:
+        out_of_range = grade[(grade < 0) | (grade > 1)]
+        if out_of_range.size and self.n_queries == 1 and self.layout.level_start.size == 3:
             return (grade == grade[-1]).astype(np.float64)
-        if wrong.size:
+        if out_of_range.size:
             raise ValueError(
                 f"loss='query_cross_entropy' needs grades from 0 to 1, but there is a grade of "
-                f"{wrong[0]:g}; divide the grades by the largest, or use loss='query_rmse'"
+                f"{out_of_range[0]:g}; divide the grades by the largest, or use loss='query_rmse'"
             )
         return grade.copy()
 
@@ -187,7 +187,7 @@ class BoundListRisk(BoundRisk):
         return hessian
 
     def pair_counts(self) -> Floats:
-        """Return 1 for each row."""
+        """Return 1 for each row: a listwise loss has no pairs."""
         return np.ones(self.layout.n_used_rows)
 
     def log_mean_loss(self, log_value: float) -> float:
@@ -200,8 +200,7 @@ class BoundListRisk(BoundRisk):
 
 
 # -- kernels ---------------------------------------------------------------------------------
-
-
+#
 # Exponentials are computed in separate loops, which vectorize; they use the output arrays as
 # scratch memory.
 

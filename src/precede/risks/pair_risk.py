@@ -1,8 +1,8 @@
 """Pairwise ranking risk: a pair loss, a price and a balance of queries.
 
-``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``. The *pull* of an item is
-``-dR/ds_i``; the slope of R along a weak ranker h is ``-sum_i pull_i h(x_i)``, so the search for
-weak rankers needs only the pull.
+``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )`` with loss l, price g, and weights v and
+w. The *pull* of an item is ``-dR/ds_i``; the slope of R along a weak ranker h is
+``-sum_i pull_i h(x_i)``, so the search for weak rankers needs only the pull.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class PairRisk(Risk):
     loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
     price : number p for ``u^p``, "linear", "exp" or Price
     balance : {"pairs", "queries", "items"}
-        Give equal weight to pairs, to queries, or to items: a query then weighs as much as it has
-        items. With "queries" and "items" the price applies to the mean loss of a loser:
+        Weight of a query: its number of pairs, 1, or its number of items. With "queries" and
+        "items" the price applies to the mean loss of a loser:
         ``R(s) = sum_k v_k n_k g( sum_{i above k} w_ik l(s_i - s_k) / n_k )`` with
         ``n_k = sum_{i above k} w_ik``, and the weights v_k of a query are its item weights times
         ``c / sum_k v_k n_k``, where c is 1 or the total item weight. At scores 0 the pull is then
@@ -44,7 +44,7 @@ class PairRisk(Risk):
 
     Notes
     -----
-    Time by the form of the loss, for n items: separable O(n), polynomial O(n log n), smooth
+    Time by the form of the loss, for n items: separable O(n), spline O(n log n), smooth
     about 15 n, others O(n²) in bounded memory. The methods of this class bind the risk at each
     call; to evaluate it repeatedly, call `bind` once.
 
@@ -160,8 +160,8 @@ class PairRisk(Risk):
             raise ValueError(
                 "ranker must be 0 or 1 for every row; edge weights are for such rankers"
             )
-        at = values[bound.layout.order].astype(np.uint8)
-        return bound.edge_weights(bound.state(sorted_scores), at)
+        sorted_values = values[bound.layout.order].astype(np.uint8)
+        return bound.edge_weights(bound.state(sorted_scores), sorted_values)
 
     def _bind_at(self, judgments: Judgments, scores: ArrayLike) -> tuple[BoundLossRisk, Floats]:
         values = check_column(scores, "scores", len(judgments))
@@ -174,6 +174,6 @@ class PairRisk(Risk):
 
 
 def _unnormalize(shares: Floats, log_gradient_sum: float) -> Floats:
-    """Multiply shares by the gradient sum, which may overflow to infinity."""
+    """Multiply shares by the gradient sum; the product may overflow to infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.where(shares == 0, 0.0, shares * np.exp(log_gradient_sum))

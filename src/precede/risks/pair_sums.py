@@ -1,4 +1,4 @@
-"""Risk for any loss and any price, by two passes of pair sums."""
+"""Risk for any loss and any price, from the sums over pairs of `precede.risks.sweeps`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from precede.risks.sweeps import PairSums
 
 
 class GeneralRisk(BoundLossRisk):
-    """Any loss and any price, by two passes of pair sums (see `precede.risks.sweeps`).
+    """Risk for any loss and any price.
 
-    The first pass computes the loss sum ``u_k`` of each loser, the second one the gradients of the
-    winners from the loser weights ``v_k g'(u_k)``. Everything is in logarithms, so that ``u^64``
-    and ``exp(u)`` stay finite.
+    A first pass over the pairs computes the loss sum ``u_k`` of each loser, a second one the
+    gradients of the winners from the loser weights ``v_k g'(u_k)``. All are stored as logarithms,
+    so that ``u^64`` and ``exp(u)`` stay finite.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class GeneralRisk(BoundLossRisk):
         return State(scores, log_value, log_gradient_sum, pull, (log_loss_sum, log_price_slope))
 
     def _state_without_explicit_pairs(self, scores: Floats) -> State:
-        """Return the state without explicit pairs, in numbers relative to the largest.
+        """Return the state without explicit pairs; faster, because it needs fewer logarithms.
 
-        Faster than `state`, because sums need not be converted to logarithms and back.
+        Weights and price slopes are divided by their maxima instead.
         """
         sums, log_max_weight = self._sums, np.log(self._max_weight)
         loss_sum, slope = sums.plain_sums(
@@ -79,7 +79,7 @@ class GeneralRisk(BoundLossRisk):
             return State(scores, -np.inf, -np.inf, np.zeros(scores.size))
         (pull,) = sums.plain_sums(scores, price_slope, ("slope",), winners=False)
         gradient_sum, priced_sum = self._weighted_sums(price_slope, slope, loss_sum)
-        losers = slope
+        losers = slope  # multiplied by the price slopes in place
         if self.price.power is not None:  # u^p = g'(u) u / p
             log_value = float(logarithm(priced_sum / self.price.power)) + log_max + log_max_weight
         else:
@@ -110,7 +110,7 @@ class GeneralRisk(BoundLossRisk):
         return gradient_sum, total
 
     def _price_slopes(self, loss_sum: Floats | None) -> tuple[Floats, float, Floats]:
-        """Return ``log v_k g'(u_k)`` (-inf if not a loser), its maximum, and its exp over the max.
+        """Return ``log v_k g'(u_k)`` (-inf if not a loser), its maximum, and exp of the difference.
 
         With a linear price they do not depend on the scores, and `loss_sum` is ignored.
         """
@@ -156,7 +156,7 @@ class GeneralRisk(BoundLossRisk):
         return result
 
     def line_search(self, state: State, values: Array) -> tuple[float, bool]:
-        """Minimize along the line by interpolation if that applies and is faster."""
+        """Return the step and whether it was smoothed, by interpolation if that is faster."""
         least = chebyshev_line_search(self, state, values)
         return self.brent_line_search(state, values) if least is None else (least, False)
 

@@ -8,7 +8,8 @@ grade, so the losers of a winner are the rows before its level, and the loop ove
     rows    [a b c | d e | f g h]        losers of e: a, b, c
 
 The unit of work is a *level range*: consecutive levels of one query, as (first level, end level).
-Here it is the whole query; `logistic_cells` and `hinge_sweeps` enumerate parts of long queries.
+In `EnumeratedRisk` it is the query; `logistic_cells` and `hinge_sweeps` enumerate parts of long
+queries.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ def _narrow_logistic_ranges(
     """Enumerate the logistic pairs of level ranges; fill value and gradient sum in `sums`.
 
     Ranges whose scores are too far apart for plain exponentials are skipped (their sums stay NaN).
-    The value is set to -1 where all pairs are far in order: see `_small_logistic_losses`. `buffer`
+    The value is set to -1 if the mean loss is tiny, see `_small_logistic_losses`. `buffer`
     has four rows: slope, curvature and product of ``1 + exp(-m)`` per loser, and exponentials of
     the scores. The caller allocates it, which saves compilation time.
     """
@@ -245,7 +246,7 @@ def _small_logistic_losses(
     low: int, high: int, level_ranges: Integers, level_start: Integers, max_rows: int,
     scores: Floats, weight: Floats, loser_weight: Floats, losses: Floats,
 ) -> None:  # fmt: skip
-    """Compute logistic values of level ranges whose pairs are all far in order.
+    """Compute the logistic losses of level ranges whose mean loss is tiny.
 
     For these ``1 + exp(-m)`` would round away most digits of the exponential, or all of them.
     """

@@ -1,13 +1,13 @@
-"""Sums over pairs for any loss, by its form, without enumerating pairs.
+"""Sums over pairs for any loss, with a fast method for each form of loss.
 
 For losers k and winners i of the same query, the risk needs
 
     over winners:  S_k = sum_{i above k} x_i K(s_i - s_k)      for every loser k
     over losers:   S_i = sum_{k below i} x_k K(s_i - s_k)      for every winner i
 
-where K is the loss, its slope or its curvature. The levels of a query are halved recursively. At
-each split every row of the upper half is above every row of the lower half, so a split is a sum
-over *all* sources and targets, which the form of the loss makes cheap::
+where x are the weights of the sources and K is the loss, its slope or its curvature. The levels of
+a query are halved recursively. At each split every row of the upper half is above every row of the
+lower half, so a split is a sum over *all* sources and targets, cheap for most forms of loss::
 
     levels    0 1 2 3          rows of levels 0, 1 lose against rows of levels 2, 3
              0 1 | 2 3
@@ -82,10 +82,7 @@ class PairSums:
     def plain_sums(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> Floats:
-        """Return the sums instead of their logarithms; only if `has_plain_sums`.
-
-        Sources should be at most about 1.
-        """
+        """Return the sums, not logarithms, for sources up to about 1; only if `has_plain_sums`."""
         assert isinstance(self._graded, _SplitSums)
         if self.loss.gap:
             scores = scores - self.layout.grade

@@ -154,7 +154,8 @@ class Comparison(_Result):
 
     `std_error` is that of the difference over `n_units` independent queries, items or groups,
     None with a `reason`; `p_value` is two-sided. `convention` says whether the values are means
-    over queries and what equal scores count. A randomization says what it `exchanged`, how often.
+    over queries and what equal scores count. A randomization test records what it `exchanged`,
+    and how often.
 
     Examples
     --------
@@ -212,7 +213,7 @@ class RankComparison(_Result):
     """Several rankers over several data sets: Friedman's test with Nemenyi's difference.
 
     The best rankers come first. Average ranks further apart than `critical_difference` differ at
-    the family-wise `level`; `groups` are the maximal runs not told apart, bars of a diagram.
+    the family-wise `level`; `groups` are the maximal runs not distinguished, bars of a diagram.
 
     Examples
     --------
@@ -420,11 +421,15 @@ def hoeffding_decomposition(
     kernels += [] if best is None else [(*best, -1.0)]
     own, mean, value = np.zeros(labels.size), 0.0, 0.0
     for of_sample, of_all, sign in kernels:
-        here = check_column(of_sample, "scores", labels.size, infinite=True)
-        there = check_column(of_all, "scores of the population", grades.size, infinite=True)
-        own += sign * _mean_errors(labels, here, grades, there, tie)
-        mean += sign * float(_mean_errors(grades, there, grades, there, tie).mean())
-        inside = float(_mean_errors(labels, here, labels, here, tie).mean())
+        sample_scores = check_column(of_sample, "scores", labels.size, infinite=True)
+        population_scores = check_column(
+            of_all, "scores of the population", grades.size, infinite=True
+        )
+        own += sign * _mean_errors(labels, sample_scores, grades, population_scores, tie)
+        mean += sign * float(
+            _mean_errors(grades, population_scores, grades, population_scores, tie).mean()
+        )
+        inside = float(_mean_errors(labels, sample_scores, labels, sample_scores, tie).mean())
         value += sign * inside * labels.size / (labels.size - 1)
     linear = float(np.mean(own - mean))
     return Decomposition(value, mean, linear, value - mean - 2 * linear, own - mean)

@@ -240,7 +240,7 @@ def margins(
 
     Notes
     -----
-    O(n log n) once, and again for each θ asked for.
+    O(n log n) once, and for each θ.
 
     References
     ----------
@@ -368,7 +368,7 @@ def smooth_step(right: float, wrong: float, tied: float, smooth: float) -> float
 
     α = ln[ 2(1 − g)d₊ / (g d₀ + √(g²d₀² + 4(1 − g²)d₊d₋)) ] for the smooth margin g and the
     shares d₊, d₋, d₀ of the pair weights that the ranker puts in order, reverses and ties: the
-    paper's equation with the fraction turned over, so that d₋ = 0 needs no exception.
+    paper's equation with the fraction inverted, so that d₋ = 0 is no special case.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from precede.bounds.base import (
 )
 from precede.engine.parameters import check_choice
 from precede.margin import MARGIN_GRID, MarginDistribution
-from precede.margin import margin_distribution as margin_distribution  # noqa: PLC0414  (was here)
+from precede.margin import margin_distribution as margin_distribution  # noqa: PLC0414  (re-exported)
 
 MARGIN_KINDS = {"closed": "equation (2)", "solved": "corollary 4", "finite": "corollary 5"}
 CONVEX_CLASS = (

@@ -561,11 +561,11 @@ class _ExplainedParts:
             if len(term.features) == 1:
                 continue
             one, other = term.features
-            table, here = (
+            table, bins_of_rows = (
                 weight * term.table,
                 [term.bins(a, X[:, f]) for a, f in enumerate((one, other))],
             )
-            value = table[here[0], here[1]]
+            value = table[bins_of_rows[0], bins_of_rows[1]]
             first = second = np.zeros(len(X))
             if Z is not None:
                 share = np.zeros(term.shape)
@@ -575,8 +575,8 @@ class _ExplainedParts:
                 share /= len(Z)
                 mean = math.fsum((share * table).ravel().tolist())
                 baseline.append(mean)
-                first = (table * share.sum(axis=0)).sum(axis=1)[here[0]]
-                second = (table * share.sum(axis=1)[:, None]).sum(axis=0)[here[1]]
+                first = (table * share.sum(axis=0)).sum(axis=1)[bins_of_rows[0]]
+                second = (table * share.sum(axis=1)[:, None]).sum(axis=0)[bins_of_rows[1]]
                 value = value - mean
             contributions[:, one] += 0.5 * (value + (first - second))
             contributions[:, other] += 0.5 * (value - (first - second))

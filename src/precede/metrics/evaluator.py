@@ -197,7 +197,7 @@ class Evaluation:
 
 
 class Evaluator:
-    """Grades and queries made ready once, to evaluate many vectors of scores.
+    """Grades and queries prepared once, to evaluate many vectors of scores.
 
     Sums that depend on the grades only are computed here. A call of `evaluate` then costs
     O(n log n) for n rows and O(n) memory; but ``precision_at_percent`` reads a query some ten

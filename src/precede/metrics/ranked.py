@@ -246,13 +246,13 @@ def _order_short(scores: Floats, starts: Integers, order: Integers) -> None:
         first, size = starts[query], np.uint64(starts[query + 1] - starts[query])
         if size > np.uint64(200):
             continue
-        here = scores[first : starts[query + 1]]
+        query_scores = scores[first : starts[query + 1]]
         for i in range(size):
             rank = np.intp(0)
             for j in range(i):
-                rank += np.intp(here[j] >= here[i])
+                rank += np.intp(query_scores[j] >= query_scores[i])
             for j in range(i + np.uint64(1), size):
-                rank += np.intp(here[j] > here[i])
+                rank += np.intp(query_scores[j] > query_scores[i])
             order[first + rank] = first + np.intp(i)
 
 

@@ -354,7 +354,7 @@ def metric(text: str | Metric) -> Metric:
 def with_relevant(names: Iterable[str | Metric], grade: float | None) -> list[str]:
     """Return metrics as they are written, with the least relevant grade where they name none.
 
-    Metrics that do not ask which grades are relevant stay as they are, and all do without a grade.
+    Metrics that do not depend on relevance are unchanged, and so are all if no grade is given.
 
     >>> with_relevant(["map", "mrr(relevant=5)", "ndcg@10"], 4)
     ['map(relevant=4)', 'mrr(relevant=5)', 'ndcg@10']

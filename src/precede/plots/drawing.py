@@ -276,9 +276,9 @@ class Band:
 
     def svg(self, x: Scale, y: Scale) -> str:
         """Return SVG elements."""
-        there = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.high, strict=True)]
+        forth = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.high, strict=True)]
         back = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.low, strict=True)]
-        return f'<path class="area {_series(self.series)}" d="M{"L".join(there + back[::-1])}Z"/>'
+        return f'<path class="area {_series(self.series)}" d="M{"L".join(forth + back[::-1])}Z"/>'
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""

@@ -284,7 +284,7 @@ def draw_pair(info: PairInfo, ax: Axes | None = None) -> Axes:
 
 @dataclass(frozen=True, eq=False)
 class ImportanceInfo(_Info):
-    """Features by importance, the largest first; `measure` says what the number is."""
+    """Features by importance, the largest first; `measure` describes the number."""
 
     names: tuple[str, ...]
     values: Floats
@@ -568,7 +568,7 @@ def draw_calibration(info: CalibrationInfo, ax: Axes | None = None) -> Axes:
 
 
 def draw_critical_difference(comparison: RankComparison, ax: Axes | None = None) -> Axes:
-    """Draw average ranks on an axis, with bars under rankers that are not told apart.
+    """Draw average ranks on an axis, with bars under rankers that do not differ significantly.
 
     Parameters
     ----------

@@ -443,9 +443,11 @@ def _shares(subject: Subject, grades: list[Floats], depth: int) -> list[dict[str
         return None
     facts = []
     for rank in range(depth):
-        there = np.array([each[rank] for each in grades if each.size > rank])
-        shares = {str(subject.grade_name(v)): float(np.mean(there == v)) for v in values.tolist()}
-        facts.append({"rank": rank + 1, "queries": int(there.size), "shares": shares})
+        grades_at_rank = np.array([each[rank] for each in grades if each.size > rank])
+        shares = {
+            str(subject.grade_name(v)): float(np.mean(grades_at_rank == v)) for v in values.tolist()
+        }
+        facts.append({"rank": rank + 1, "queries": int(grades_at_rank.size), "shares": shares})
     return facts
 
 

@@ -161,11 +161,11 @@ def _most_frequent(texts: Array, units: Sequence[Any]) -> Array:
 def _medians(values: Floats, units: Sequence[Any]) -> Floats:
     """Return the median of the known values of each unit, by one sort; NaN if none is known."""
     sizes = np.array([rows.size for rows in units])
-    here, unit = values[np.concatenate(units)], np.repeat(np.arange(sizes.size), sizes)
-    count = np.bincount(unit, ~np.isnan(here), sizes.size).astype(np.int64)
-    here = here[np.lexsort((here, unit))]  # missing values come last in their unit
+    stacked, unit = values[np.concatenate(units)], np.repeat(np.arange(sizes.size), sizes)
+    count = np.bincount(unit, ~np.isnan(stacked), sizes.size).astype(np.int64)
+    stacked = stacked[np.lexsort((stacked, unit))]  # missing values come last in their unit
     first = np.cumsum(sizes) - sizes
-    low, high = (here[first + np.maximum(at, 0)] for at in ((count - 1) // 2, count // 2))
+    low, high = (stacked[first + np.maximum(at, 0)] for at in ((count - 1) // 2, count // 2))
     return np.where(count > 0, (low + high) / 2, np.nan)
 
 
@@ -204,19 +204,19 @@ def _against_rest(
     """Return the metric inside and outside a slice, and the difference with its p value."""
     parts = [_of_rows(subject, which) if found is None else _of_queries(found, which)
              for which in (inside, ~inside)]  # fmt: skip
-    here, rest = parts
-    if here is None or rest is None:
+    in_slice, rest = parts
+    if in_slice is None or rest is None:
         return None
-    difference, error = here.value - rest.value, math.hypot(here.error, rest.error)
-    shares = [each.error**4 / each.degrees for each in (here, rest)]
+    difference, error = in_slice.value - rest.value, math.hypot(in_slice.error, rest.error)
+    shares = [each.error**4 / each.degrees for each in (in_slice, rest)]
     degrees = error**4 / sum(shares) if sum(shares) > 0 else math.inf
     t = float(stdtrit(degrees, (1 + level) / 2))
-    own = float(stdtrit(here.degrees, (1 + level) / 2)) * here.error
+    own = float(stdtrit(in_slice.degrees, (1 + level) / 2)) * in_slice.error
     least, most = (0.0, 1.0) if found is None else found.bounds
     reach = max(most - least, abs(difference))
     return {
-        "units": here.units, "value": here.value, "low": max(here.value - own, least),
-        "high": min(here.value + own, most), "rest": rest.value, "difference": difference,
+        "units": in_slice.units, "value": in_slice.value, "low": max(in_slice.value - own, least),
+        "high": min(in_slice.value + own, most), "rest": rest.value, "difference": difference,
         "difference_low": max(difference - t * error, -reach),
         "difference_high": min(difference + t * error, reach),
         "p_value": float(min(2 * stdtr(degrees, -abs(difference) / error), 1.0)),

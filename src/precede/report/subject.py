@@ -59,7 +59,7 @@ class Subject:
     The first candidate is what the report is about; the others are compared with it. `X` are the
     features as the first model reads them, None where there are none. `classes` are the two
     classes, if the rows are a single list of two. `relevant` is the least relevant grade, for
-    metrics that ask.
+    metrics that depend on it.
     """
 
     candidates: tuple[Candidate, ...]

@@ -198,16 +198,16 @@ def _overfitted(facts: dict[str, Any]) -> list[str]:
     same = [each for each in fitted if each["name"] == facts["models"][0]["name"]]
     if not same or not same[0]["metrics"] or not quality["metrics"]:
         return []
-    here, there = quality["metrics"][0], same[0]["metrics"][0]
-    if here["value"] is None or there["value"] is None or here["low"] is None:
+    held_out, training = quality["metrics"][0], same[0]["metrics"][0]
+    if held_out["value"] is None or training["value"] is None or held_out["low"] is None:
         return []
-    sign = 1 if larger_is_better(here["metric"]) else -1
-    gap = sign * (there["value"] - here["value"])
-    if gap <= (here["high"] - here["low"]) / 2:
+    sign = 1 if larger_is_better(held_out["metric"]) else -1
+    gap = sign * (training["value"] - held_out["value"])
+    if gap <= (held_out["high"] - held_out["low"]) / 2:
         return []
-    return [f"{metric_name(here['metric'])} is {shown_value(there)} on the training data and "
-            f"{shown_value(here)} here: part of what the model has learned holds for its training "
-            "data only."]  # fmt: skip
+    return [f"{metric_name(held_out['metric'])} is {shown_value(training)} on the training data "
+            f"and {shown_value(held_out)} here: part of what the model has learned holds for its "
+            "training data only."]  # fmt: skip
 
 
 def _held_out_note(facts: dict[str, Any], words: Words) -> str:

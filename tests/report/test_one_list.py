@@ -40,7 +40,7 @@ def test_gains_never_exceed_the_best_possible(rows):
     positive, scores = split(rows)
     for found, share in (
         (Thresholds.of(positive, scores), positive.mean()),
-        (Thresholds.of(positive, scores).turned(), 1 - positive.mean()),
+        (Thresholds.of(positive, scores).reverse(), 1 - positive.mean()),
     ):
         depth = np.linspace(0, 1, 21)
         best = np.minimum(depth / share, 1)
@@ -50,7 +50,7 @@ def test_gains_never_exceed_the_best_possible(rows):
 @given(lists)
 def test_from_below_negatives_are_found(rows):
     positive, scores = split(rows)
-    turned, below = Thresholds.of(positive, scores).turned(), Thresholds.of(~positive, -scores)
+    turned, below = Thresholds.of(positive, scores).reverse(), Thresholds.of(~positive, -scores)
     np.testing.assert_array_equal(turned.positives, below.positives)
     np.testing.assert_array_equal(turned.negatives, below.negatives)
 

@@ -636,7 +636,7 @@ def _bins_of_features(
         values = np.concatenate([part[0] for part in parts])
         value_weight = np.concatenate([part[1] for part in parts])
         bins = FeatureBins.choose(
-            values, value_weight, max_bins, feature=feature, named=feature in categorical
+            values, value_weight, max_bins, feature=feature, categorical=feature in categorical
         )
         missing = bins.has_missing or any(part[2] for part in parts)
         found.append(replace(bins, has_missing=missing))

@@ -105,7 +105,7 @@ class DeviceTable(Table):
         for feature in categorical:
             column, encoded = device.get(X[:, feature])[order], np.empty(rows, np.uint8)
             features[feature] = FeatureBins.choose(
-                column, integers, int(max_bins), feature=feature, named=True
+                column, integers, int(max_bins), feature=feature, categorical=True
             )
             features[feature].encode(column, encoded)
             codes[feature] = device.put(encoded)

@@ -1,9 +1,9 @@
-"""Reproducible sums: equal bits for any order of the terms and any number of threads or machines.
+"""Reproducible sums, tie breaking and hashing: equal bits for any row order, threads and machines.
 
 Floating-point addition is not associative, integer addition is. So every term is first converted
-to fixed point. There are two formats:
+to fixed point, in one of two formats:
 
-* Shares, whose sums stay within [-1, 1], become multiples of ``1 / SCALE`` (`to_integers`).
+* Numbers whose sums stay within [-1, 1] become multiples of ``1 / SCALE`` (`to_integers`).
 * Terms of any size become two words, relative to a power of two above the largest term
   (`fixed_point_sum`, `from_fixed_point`)::
 
@@ -12,6 +12,14 @@ to fixed point. There are two formats:
 The reductions `all_reduce_sum`, `all_reduce_max`, `all_reduce_min`, `all_reduce_all` and
 `all_gather`, as well as `exact_sum` and `log_sum_exp`, include the rows of all machines. Every
 machine calls them in the same order and gets the same result.
+
+Edges tie if they differ by less than a small share of the largest: such differences are rounding,
+and repeated rows and integer weights would round differently. The first of tied candidates is
+chosen. Candidates are always ordered by feature, then by threshold, then missing values below the
+threshold before missing values above; families of a union in the order given.
+
+Rows are sampled by a hash (splitmix64) of their key, a seed and the round, and so independently of
+the order of the rows and of the machine that holds them.
 """
 
 from __future__ import annotations
@@ -29,25 +37,25 @@ from precede.engine.compiling import njit
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, log
 
-# Fixed-point factor of shares: 2^-61 is far below the rounding of a floating-point sum, and sums
-# up to 4 in size still fit into 64 bits.
+# Factor of `to_integers`: 2^-61 is far below the rounding of a floating-point sum, and sums up to
+# 4 in size still fit into 64 bits.
 SCALE = 2.0**61
 # Fixed-point factors of the two words: 31 bits each, so that 2^32 terms add up without overflow.
 HIGH = 2.0**31
 LOW = 2.0**62
-# Number of consecutive exponents for which a machine sums few values in advance, which saves
-# a round trip to agree on the exponent.
+# Number of consecutive exponents for which a machine sums few values in advance, which saves the
+# message to agree on one.
 N_SCALES = 8
 
 
-def to_integers(shares: Floats) -> Integers:
-    """Convert shares, whose sums stay within [-1, 1], to fixed point.
+def to_integers(values: Floats) -> Integers:
+    """Convert numbers whose sums stay within [-1, 1] to fixed point.
 
     >>> import numpy as np
     >>> bool(to_integers(np.array([0.5]))[0] == 2**60)
     True
     """
-    return np.rint(shares * SCALE).astype(np.int64)
+    return np.rint(values * SCALE).astype(np.int64)
 
 
 def exact_sum(values: Floats, context: Context | None = None) -> float:
@@ -72,9 +80,9 @@ def exact_sums(
 ) -> list[float]:
     """Return the sum of each array, as `exact_sum`.
 
-    With `few`, each machine of a cluster sums its few values for several exponents, which is
-    cheaper than a message to agree on one. `largest` is the result of `all_reduce_abs_max`, if
-    known.
+    `few` declares that the arrays are short: each machine then sums them for several exponents,
+    which is cheaper than a message to agree on one. `largest` is the result of
+    `all_reduce_abs_max`, if known.
     """
     if context is not None and context.device is not None and context.device.holds(arrays[0]):
         return context.device.exact_sums(arrays)
@@ -236,7 +244,7 @@ def _from_fixed_point(words: Sequence[Any], exponent: int) -> float:
 
 
 def sums_at(index: Integers, values: Floats, count: int) -> Floats:
-    """Return the sum of the values at each index, as ``np.bincount``, in any order.
+    """Return the sum of the values at each index, like ``np.bincount``, in any order.
 
     Each sum equals `exact_sum` of its values; it is inf or NaN if one of them is not finite.
     O(values + count).
@@ -252,7 +260,7 @@ def sums_at(index: Integers, values: Floats, count: int) -> Floats:
 
 
 def log_sum_exp(log_values: Floats, context: Context | None = None) -> float:
-    """Return the log-sum-exp of the values, in any order."""
+    """Return the log-sum-exp of the values; its bits do not depend on their order."""
     return log_sum_exps([log_values], context)[0]
 
 
@@ -386,7 +394,7 @@ def _fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]
 
 @njit(cache=True, nogil=True)
 def _add_at_indices(index: Integers, values: Floats, words: Integers, sums: Floats) -> None:
-    """See `sums_at`; `words` and `sums` hold zeros. `sums` first holds the largest values."""
+    """See `sums_at`; `words` and `sums` must be 0. `sums` first collects the largest values."""
     for i in range(values.size):
         size = abs(values[i])
         if size > sums[index[i]] or np.isnan(size):
@@ -409,19 +417,13 @@ def _add_at_indices(index: Integers, values: Floats, words: Integers, sums: Floa
             sums[at] = math.ldexp(total, exponent)
 
 
-# -- Tie breaking: which edges count as equal, and which of several tied candidates is chosen ----
-#
-# Edges tie if they differ by less than a small share of the largest: such differences are rounding,
-# and repeated rows and integer weights would round differently. The first of tied candidates is
-# chosen. Candidates are always ordered by feature, then by threshold, then missing values below the
-# threshold before missing values above; families of a union in the order given.
-
+# -- Tie breaking ------------------------------------------------------------------------------
 
 # Relative difference from the largest edge up to which another edge ties with it.
 TIE = 2.0**-40
 # Like TIE, for decreases of the risk: squared differences of square roots are less accurate.
 TIE_OF_DECREASES = 1e-9
-# Tolerance for the rounding of the terms of fixed-point edges (`exact.to_integers`), in units.
+# Tolerance for the rounding of the terms of fixed-point edges (`to_integers`), in 1 / SCALE.
 TIE_UNITS = 256
 
 
@@ -447,10 +449,7 @@ def first_tied(edges: ArrayLike, tolerance: float = TIE) -> int:
     return int(np.argmax(values >= values.max() * (1 - tolerance)))
 
 
-# -- Pseudorandom numbers by hashing the keys of rows (splitmix64) -------------------------------
-#
-# Whether a row is sampled depends only on its key, a seed and the round, and so neither on the
-# order of the rows nor on the machine that holds them.
+# -- Hashing -----------------------------------------------------------------------------------
 
 
 def splitmix64(keys: Keys) -> Keys:

@@ -6,6 +6,24 @@ of them can be entered from two threads at once, and their thread count belongs 
 
 `count_jobs` determines the number of threads; fewer are used if the system cannot start that many.
 The pool lives as long as one fit or prediction, so that no thread is running when a process forks.
+
+Thread team
+-----------
+Waking a thread takes about 40 us, as long as searching a small node of a tree. So all threads stay
+in one kernel while a tree is grown. The leader publishes a *phase* (a number of tasks), runs tasks
+until none is left, and waits until the claimed ones are done. Helpers claim tasks until they are
+told to stop. Helpers may join late or not at all: the leader runs any task that no helper claimed.
+
+The threads communicate through a control block, an array of int64 with one slot per cache line::
+
+    index   0              8               16              24
+    slot    ticket         tasks done      stop if not 0   kind of work of the phase
+
+    ticket  63        32 31          16 15            0
+            [  phase   ] [ tasks      ] [ claimed     ]
+
+To claim a task a thread adds 1 to the ticket. The `claimed` field of the previous value is the
+number of the task, or at least `tasks` if none was left.
 """
 
 from __future__ import annotations
@@ -40,7 +58,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-# Least amount of work to run in parallel, by kind: below it, waking a second thread (about 40 us)
+# Minimum amount of work to run in parallel, by kind: for less, waking a second thread (about 40 us)
 # costs more than it saves. Results do not depend on these numbers.
 MIN_PARALLEL_WORK = {
     "cells": 1 << 19,  # cells of a table, read once: histograms, dot products
@@ -98,7 +116,7 @@ def _available_threads() -> int:
     limits = [int(config.NUMBA_NUM_THREADS), os.cpu_count() or 1]  # type: ignore[attr-defined]
     if hasattr(os, "sched_getaffinity"):
         limits.append(len(os.sched_getaffinity(0)))
-    # Libraries are loaded by imports, so the number of modules tells whether to look again.
+    # Imports may load further libraries, so the cached result is valid for one number of modules.
     limits += [
         each.num_threads or 1 for each in _openmp_libraries(len(sys.modules)).lib_controllers
     ]
@@ -107,14 +125,17 @@ def _available_threads() -> int:
 
 @lru_cache(maxsize=1)
 def _openmp_libraries(modules: int) -> ThreadpoolController:
-    """Find the OpenMP libraries of this process, which takes milliseconds."""
+    """Return the OpenMP libraries of this process; to find them takes milliseconds."""
     return ThreadpoolController().select(user_api="openmp")
 
 
 class Context:
     """Threads, GPU and machines of one fit or prediction, used as a context manager.
 
-    `device` is the GPU that the fit uses, if any.
+    `n_jobs` is as in `count_jobs`; `device` is the GPU that the fit uses, if any.
+
+    In a distributed fit each machine holds some of the rows. All machines run the same program and
+    exchange numbers by all-reduce. This class is a single machine; `precede.dask` derives others.
 
     >>> with Context(2) as context:
     ...     context.split(10)
@@ -174,15 +195,11 @@ class Context:
             self.jobs = 1 + _start_threads(pool, wanted)
             if self.jobs > wanted:
                 self._pool = pool
-            else:  # otherwise each `submit` would retry, and one that raises may still be run
+            else:  # each `submit` to an incomplete pool would start a thread, and might fail
                 pool.shutdown()
         return self._pool
 
     # -- several machines ------------------------------------------------------------------
-    #
-    # In a distributed fit each machine holds some of the rows. All machines run the same program
-    # and exchange numbers by all-reduce. This class is a single machine; `precede.dask` derives
-    # others.
 
     def all_reduce(self, part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
         """Combine the parts of all machines; every machine gets the same result.
@@ -200,10 +217,10 @@ class Context:
         part: Callable[[], Any],
         combine: Callable[[Sequence[Any], dict[Any, Any]], Any],
     ) -> Any:
-        """Combine the parts of all machines, with a dictionary that stays in the root process.
+        """Combine the parts of all machines, with a dictionary `state` kept in the root process.
 
-        ``combine(parts, state)`` stores sums in `state` that later calls need but the machines do
-        not, so that they are never sent back.
+        ``combine(parts, state)`` stores in `state` what only later calls of `combine` need, so that
+        it is never sent to the machines.
 
         >>> def total(parts, state):
         ...     state["total"] = state.get("total", 0) + sum(parts)
@@ -236,7 +253,7 @@ def _start_threads(pool: ThreadPoolExecutor, count: int) -> int:
 def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:
     """Issue a warning at the line that called the library, directly or through scikit-learn.
 
-    With `once`, each line is warned once per process. (Python's own registry of warned lines is
+    With `once`, it is issued once per line and process. (Python's own registry of such lines is
     reset whenever scikit-learn validates an array.)
     """
     frame, level = inspect.currentframe(), 1
@@ -253,28 +270,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bo
     WARNED.add(line)  # not reached if warnings are errors
 
 
-# -- A thread team: fork/join over short tasks without putting threads to sleep ------------------
-#
-# Waking a thread takes about 40 us, as long as searching a small node of a tree. So all threads
-# stay in one kernel while a tree is grown. The leader publishes a *phase* (a number of tasks), runs
-# tasks until none is left, and waits until the claimed ones are done. Helpers claim tasks until
-# they are told to stop. Helpers may join late or not at all; the leader runs any task no helper has
-# claimed.
-#
-# The threads communicate through a control block, an array of int64 with one slot per cache line::
-#
-#     index   0              8               16              24
-#     slot    ticket         tasks done      stop if not 0   kind of work of the phase
-#
-#     ticket  63        32 31          16 15            0
-#             [  phase   ] [ tasks      ] [ claimed     ]
-#
-# To claim a task a thread adds 1 to the ticket. The `claimed` field of the previous value is the
-# number of the task, or at least `tasks` if none was left.
-#
-# This module has atomic operations on this array, and `add_two`, which is fast but not atomic.
-
-
+# -- Thread team: atomic operations on the control block ----------------------------------------
 # ruff: noqa: ARG001  (numba reads the names of all arguments)
 
 

@@ -4,7 +4,7 @@ A risk provides its negative gradient with respect to the scores, the *pull*, an
 quadratic model ``R(s + g) <= R(s) - sum pull_i g_i + sum weight_i g_i² / 2`` with a diagonal upper
 bound `weight` of the Hessian. Up to a constant this is the weighted squared error
 ``sum weight_i (pull_i / weight_i - g_i)² / 2``, so any least-squares learner decreases any risk
-(Zheng et al. 2007, section 2).
+(Zheng et al. 2007, section 2). RS09 is Rudin and Schapire (2009).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HESSIANS = ("newton", "bound", "terms", "uniform")
 # Hessians are clipped below at this share of their mean: confidently ordered pairs have a near-zero
 # Hessian, and pull / Hessian must stay bounded.
 MIN_HESSIAN_SHARE = 1e-6
-# From this edge on all pairs are ordered correctly, up to rounding, and the exact step is infinite.
+# With a larger edge all pairs are ordered correctly, up to rounding: the exact step is infinite.
 PERFECT_EDGE = 1 - 1e-15
 
 
@@ -37,8 +37,8 @@ class Pull:
     ----------
     values : pull on each row; the pulls of the winners of all pairs sum to 1
     item_weight : weight of each row; an item of weight 2 counts as two items
-    curvature : function of a kind of Hessian ("newton", "bound", "terms") that returns its
-        diagonal over the mass, or None if the risk has none
+    curvature : function that returns the diagonal Hessian of a kind ("newton", "bound", "terms")
+        divided by the mass, or None if the risk has none
     pair_counts : function that returns the number of pairs of each row
     query_start : first row of each query, and the end of the last; later rows are in no query
     context : threads and other machines
@@ -56,7 +56,7 @@ class Pull:
     item_total: Callable[[], float] | None = None
 
     def edge(self, values: Array) -> float:
-        """Return the edge of a weak ranker: the negative slope of the risk, over the mass."""
+        """Return the edge of a weak ranker: minus the slope of the risk, divided by the mass."""
         return exact_sum(self.values * values, self.context)
 
     @property
@@ -67,7 +67,7 @@ class Pull:
         return exact_sum(self.item_weight, self.context)
 
     def hessian(self, kind: str) -> Floats:
-        """Return the diagonal Hessian of a quadratic model of the risk, over the mass.
+        """Return the diagonal Hessian of a quadratic model of the risk, divided by the mass.
 
         * ``"newton"``: the diagonal of the Hessian.
         * ``"bound"``: a diagonal upper bound of the Hessian. A pair of curvature c adds
@@ -78,7 +78,7 @@ class Pull:
         * ``"uniform"``: the item weight, as in Friedman's gradient boosting, times the mean pull,
           so that targets are of size 1. Also used for risks without curvature.
 
-        O(n), beside the curvature of the risk.
+        O(n), in addition to `curvature`.
         """
         if kind not in HESSIANS:
             raise ValueError(f"hessian={kind!r} is unknown; use one of {HESSIANS}")
@@ -94,12 +94,12 @@ class Pull:
 class Factors(Protocol):
     """Input of a search by largest decrease of the risk (RS09 eq. 5).
 
-    The gradient of a pair factorizes over winner and loser, so sums by level suffice.
+    The gradient of a pair is a product of one factor per row, so sums by level suffice.
 
     Attributes
     ----------
     level_start, query_start : see `QueryLayout`
-    terms, levels, pair_mass : masses of the rows, the levels and the explicit pairs
+    terms, levels, pair_mass : see `precede.risks.exponential.SeparableCache`
     pairs : winners (row 0) and losers (row 1) of the explicit pairs
     smoothing : smoothing mass of a step that would be infinite
     bound : whether the step minimizes the upper bound instead of the risk

@@ -9,12 +9,11 @@ node minus that of one child is exactly that of the other.
     bit 63 ........ 38 37 ........ 12 11 ....... 0
         pull, signed   weight         count
 
-The fields hold the sums of a few thousand rows (`MAX_BLOCK_ROWS`), so that histograms are filled in
-blocks, which are flushed to wide sums. Numbers are rounded to about 1/8192 of their mean.
+The fields have room for the sums of a few thousand rows (`MAX_BLOCK_ROWS`), so rows are summed in
+blocks, which are then added (*flushed*) to wide sums. Rounding is to about 1/8192 of the mean.
 
 *Wide*: one word for the pull, rounded to 2^-60 of the total, and one for weight and count. Used for
-small tables, where it is as fast, and where some numbers are too far above the mean for a packed
-word.
+small tables, where it is as fast, and if a row is too far above the mean for a packed word.
 
 Histograms of both kinds have two words per bin: the sum of the pulls, and
 ``weight << count_bits | count``.
@@ -33,7 +32,7 @@ from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_abs_max, all_reduce_sum, exact_sums
 from precede.engine.execution import Context, is_small
 
-# Most rows in a packed sum; the kernels below and in `histograms.nodes` write the layout out.
+# Maximum rows in a packed sum. The kernels here and in `tree_histograms` spell out the layout.
 MAX_BLOCK_ROWS = 4095
 COUNT_BITS, WEIGHT_BITS, PULL_BITS = 12, 26, 26
 assert (MAX_BLOCK_ROWS, COUNT_BITS, COUNT_BITS + WEIGHT_BITS) == (4095, 12, 38), "kernels differ"
@@ -50,11 +49,11 @@ class QuantizedRows:
 
     Attributes
     ----------
-    packed : one word for each row; None if numbers are wide
-    pull, weight_count : the two words of each row; None if numbers are packed
+    packed : the packed word of each row; None if rows are wide
+    pull, weight_count : the two wide words of each row; None if rows are packed
     pull_unit, weight_unit : value of an integer 1 in histograms
     count_bits : bits of the count in the second word of a bin
-    total, total_weight : sums of the absolute pulls and of the weights of all rows
+    total, total_weight : sums of the absolute pulls and of the weights over all rows
     exact_bits : exponents of the powers of two that scale pulls and weights to wide integers
     """
 
@@ -74,7 +73,7 @@ def quantize_rows(
 ) -> QuantizedRows | None:
     """Quantize pulls and weights; return None if all pulls or all weights are 0. O(rows).
 
-    `wide` requests wide numbers. On several machines the units are common to all.
+    `wide` requests wide words. All machines use the same units.
 
     >>> import numpy as np
     >>> rows = quantize_rows(np.array([0.5, -0.25]), np.ones(2), Context(1), wide=True)
@@ -109,9 +108,9 @@ def shared_quantization(
 
 @dataclass(frozen=True)
 class Quantization:
-    """How rows are quantized: pulls and weights are multiplied by ``2**pull_bits`` and so on.
+    """Parameters of the quantization, see `QuantizedRows`.
 
-    For the other attributes see `QuantizedRows`.
+    Pulls are multiplied by ``2**pull_bits``, weights by ``2**weight_bits``, and rounded.
     """
 
     wide: bool
@@ -140,7 +139,7 @@ class Quantization:
 def plan_quantization(
     count: int, totals: Sequence[float], largest: Sequence[float], *, wide: bool
 ) -> Quantization | None:
-    """Return how to quantize `count` rows; None if all pulls or all weights are 0.
+    """Return the quantization of `count` rows; None if all pulls or all weights are 0.
 
     `totals` are the sums of absolute pulls and of weights, `largest` the largest of each.
     """
@@ -172,7 +171,7 @@ def power_factors(bits: int) -> tuple[float, float]:
 
 
 def _widen(low: int, high: int, values: Floats, one: float, other: float, out: Integers) -> None:
-    """Scale and round values low..high, in chunks that stay in the cache."""
+    """Write ``values * one * other``, rounded, for rows low..high in chunks that fit in a cache."""
     for first in range(low, high, MAX_BLOCK_ROWS):
         chunk = slice(first, min(first + MAX_BLOCK_ROWS, high))
         scaled = values[chunk] * one
@@ -188,6 +187,7 @@ def _pack(
     low: int, high: int, pull: Floats, weight: Floats, one: float, other: float, weight_one: float,
     weight_other: float, packed: Integers,
 ) -> None:  # fmt: skip
+    """Write the packed words of rows low..high; for the factors see `power_factors`."""
     # An index that counts from 0 needs no bounds check, so that the loop is vectorized.
     pull, weight, packed = pull[low:high], weight[low:high], packed[low:high]
     for row in range(pull.size):

@@ -44,7 +44,7 @@ class QueryLayout:
     Attributes
     ----------
     order : row of the user's table for each row of the layout
-    level_start : first row of each level, and the end; levels hold graded rows only
+    level_start : first row of each level (graded rows of one query and grade), and the end
     query_start : first level of each query, and the end
     grade, weight : one number per row; rows that occur only in explicit pairs have grade NaN
     loser_weight : weight of a row as a loser: its item weight times the balance of its query
@@ -167,7 +167,7 @@ class QueryLayout:
     def keys_by_pairs(self, keys: Keys) -> Keys:
         """Hash grades, queries and explicit pairs into the keys of the rows.
 
-        Rows with equal features and weights may be paired differently. O(n + explicit pairs).
+        Rows that are equal except for their pairs then differ. O(n + explicit pairs).
         """
         keys = splitmix64(keys ^ np.nan_to_num(self.grade + 0.0, nan=0.5).view(np.uint64))
         first = self.level_start[self.query_start]
@@ -202,13 +202,13 @@ class QueryLayout:
             winner, loser = new[winner], new[loser]
         keys = (winner, loser) if self.pair_margin is None else (self.pair_margin, winner, loser)
         by_row = np.lexsort(keys)
-        # Grades do not change, nor do equal weights unless rows move between queries.
-        even = self.n_graded == self.n_used_rows and bool((self.weight == self.weight[:1]).all())
+        # Rows stay in their levels, so grades do not change, nor do weights if all are equal.
+        uniform = self.n_graded == self.n_used_rows and bool((self.weight == self.weight[:1]).all())
         layout = replace(
             self,
             order=self.order[old],
-            weight=self.weight if even else self.weight[old],
-            loser_weight=self.loser_weight if even else self.loser_weight[old],
+            weight=self.weight if uniform else self.weight[old],
+            loser_weight=self.loser_weight if uniform else self.loser_weight[old],
             label=None if self.label is None else self.label[old],
             winner=winner[by_row],
             loser=loser[by_row],
@@ -229,7 +229,7 @@ class QueryTotals(NamedTuple):
 def layouts(
     judgments: Judgments, balances: Sequence[str], labeled: bool = False
 ) -> list[QueryLayout]:
-    """Build one layout per balance; they differ in `loser_weight` and `total` only."""
+    """Build one layout per balance; `labeled` adds the rows that have a label but no pair."""
     return _build_layouts(judgments, balances, labeled)[0]
 
 
@@ -263,6 +263,7 @@ def merge_query_totals(parts: Sequence[QueryTotals], balance: str) -> tuple[floa
 def _build_layouts(
     judgments: Judgments, balances: Sequence[str], labeled: bool
 ) -> tuple[list[QueryLayout], QueryTotals]:
+    """Return the layouts (see `layouts`) and the totals by query."""
     n = len(judgments)
     query = judgments._query()
     weight = np.ones(n) if judgments.weight is None else judgments.weight
@@ -320,7 +321,7 @@ def _apply_balance(
     query_total: Floats,
     items: Floats,
 ) -> QueryLayout:
-    """Set the loser weights so that queries are weighted as `balance` says."""
+    """Set `loser_weight` and `total` so that queries are weighted as `balance` says."""
     if balance == "pairs":
         return layout
     share = np.divide(1.0, query_total, out=np.ones_like(query_total), where=query_total > 0)
@@ -371,7 +372,7 @@ def _sort_into_levels(
 
 
 def _as_bytes_if_small(grade: Floats) -> Array:
-    """Convert grades to uint8 if that loses nothing: bytes sort many times as fast."""
+    """Convert grades to uint8 if that is lossless: bytes are sorted many times as fast."""
     if grade.size and grade.min() >= 0 and grade.max() <= 255:
         short = grade.astype(np.uint8)
         if (short == grade).all():
@@ -412,15 +413,15 @@ def _merge_pairs(
 
 
 def _positive_pairs(
-    pairs: Integers | None, own: Floats | None, weight: Floats, margin: Floats | None = None
+    pairs: Integers | None, pair_weight: Floats | None, weight: Floats, margin: Floats | None = None
 ) -> tuple[Integers, Floats, Floats]:
-    """Return the pairs whose own weight and item weights are positive, their weights, margins."""
+    """Return the pairs with positive pair weight and item weights, their weights and margins."""
     if pairs is None:
         return np.zeros((0, 2), np.int64), np.zeros(0), np.zeros(0)
-    own = np.ones(len(pairs)) if own is None else own
+    pair_weight = np.ones(len(pairs)) if pair_weight is None else pair_weight
     margin = np.ones(len(pairs)) if margin is None else margin
-    kept = (own > 0) & (weight[pairs] > 0).all(axis=1)
-    return pairs[kept], own[kept], margin[kept]
+    kept = (pair_weight > 0) & (weight[pairs] > 0).all(axis=1)
+    return pairs[kept], pair_weight[kept], margin[kept]
 
 
 def _pair_weight_by_query(

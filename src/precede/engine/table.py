@@ -34,7 +34,7 @@ MISSING = 255
 MAX_BINS = 255
 # Categories are numbered below this; larger numbers are rejected as a mistake or a malicious file.
 MAX_CATEGORIES = 1 << 24
-# Columns are copied for binning in groups that fill one cache line of a row.
+# Columns are copied for binning as many at a time as fill a cache line of a row of X.
 CACHE_LINE_BYTES = 64
 # Columns of at least this many rows are radix-sorted; shorter ones do not pay for compiling it.
 LARGE_COLUMN_ROWS = 1 << 16
@@ -56,17 +56,19 @@ class FeatureBins:
 
     @classmethod
     def choose(
-        cls, values: Array, weight: Integers | None, max_bins: int, *, feature: int, named: bool
-    ) -> FeatureBins:
-        """Choose the bins of a column of numbers or, if `named`, of categories.
+        cls, values: Array, weight: Integers | None, max_bins: int, *, feature: int,
+        categorical: bool,
+    ) -> FeatureBins:  # fmt: skip
+        """Choose the bins of a column of numbers or, if `categorical`, of categories.
 
         `weight` is one integer per value, None for equal weights; equal values may also be passed
-        once, with the sum of their weights. O(n log n).
+        once, with the sum of their weights. Errors name the column `feature`. O(n log n).
 
-        >>> FeatureBins.choose(np.array([4.0, 1, 4, np.nan]), None, 255, feature=0, named=False)
+        >>> column = np.array([4.0, 1, 4, np.nan])
+        >>> FeatureBins.choose(column, None, 255, feature=0, categorical=False)
         FeatureBins(cuts=array([2.5]), low=1.0, high=4.0, has_missing=True, categories=None)
         """
-        if not named:
+        if not categorical:
             cuts, extent = choose_cuts(values, weight, max_bins)
             return cls(cuts, *extent)
         kept, extent = choose_categories(values, weight, max_bins, feature)
@@ -105,7 +107,7 @@ class Bins:
 
     @classmethod
     def of(cls, features: Sequence[FeatureBins]) -> Bins:
-        """Join the bins of all features."""
+        """Combine the bins of all features."""
         return cls(
             tuple(each.cuts for each in features),
             np.array([each.low for each in features]),
@@ -179,8 +181,9 @@ class Table:
 
         def bin_column(values: Array, feature: int) -> FeatureBins:
             chosen = FeatureBins.choose(
-                values, integers, int(max_bins), feature=feature, named=feature in categorical
-            )
+                values, integers, int(max_bins), feature=feature,
+                categorical=feature in categorical,
+            )  # fmt: skip
             chosen.encode(values, codes[feature])
             return chosen
 
@@ -277,7 +280,7 @@ class Table:
         return self
 
     def block(self, rows: Array | slice) -> Table:
-        """Return a table of some of the rows, each feature contiguous."""
+        """Return a table of the selected rows, each feature contiguous."""
         codes = self.codes[:, rows]
         if not isinstance(rows, slice):  # indexing by an array returns Fortran order
             codes = np.ascontiguousarray(codes)
@@ -293,7 +296,7 @@ def check_max_bins(max_bins: int) -> None:
 def integer_weights(weight: Floats | None, total: float | None = None) -> Integers | None:
     """Convert weights to integers, so that sums over equal values do not depend on their order.
 
-    None stands for equal weights. `total` is the sum over all machines, if they have other rows.
+    None stands for equal weights. `total` is the sum over all machines, if rows are distributed.
     """
     if weight is None or (total is None and bool((weight == weight[:1]).all())):
         return None
@@ -346,7 +349,7 @@ def _copy_columns(X: Any, order: Integers, first: int, out: Array, low: int, hig
 def choose_cuts(
     values: Array, weight: Integers | None, max_bins: int
 ) -> tuple[Floats, ColumnRange]:
-    """Return the cut points of one column, its minimum and maximum, and if values are missing."""
+    """Return the cut points of one column, and its range."""
     ordered, ordered_weight = _sort_column(values, weight)
     missing = ordered.size < values.size
     if ordered.size == 0:
@@ -357,7 +360,7 @@ def choose_cuts(
 
 
 def _cut_points(ordered: Array, weight: Integers, max_bins: int) -> Floats:
-    """Return cuts between all distinct values, or of bins of about equal weight if too many."""
+    """Return cuts between all distinct values or, if too many, between bins of equal weight."""
     head = ordered[:DISTINCT_PROBE_ROWS]
     many = bool(np.count_nonzero(head[1:] != head[:-1]) >= max_bins)
     if not many:
@@ -382,7 +385,7 @@ def choose_categories(
 ) -> tuple[Floats, ColumnRange]:
     """Return the ``max_bins - 1`` heaviest categories of a column in increasing order.
 
-    Also their minimum and maximum, and whether a value is missing or another category.
+    Also returns their range, where other categories count as missing.
 
     >>> choose_categories(np.array([3.0, 7, 7, 5, 5, np.nan]), None, 3, 0)
     (array([5., 7.]), (5.0, 7.0, True))
@@ -473,8 +476,8 @@ def _copy_columns_dense(
 def _radix_sort(bits: Array, infinity: np.uint64, weight: Integers) -> tuple[Array, Integers, bool]:
     """Radix-sort floats, given as bits, and drop NaNs. O(n) for each digit.
 
-    Doubles are sorted by their leading digits, then by insertion. If that takes too long, the last
-    result is False and the others are meaningless.
+    Doubles are sorted by their leading digits, then by insertion. Returns the sorted values, their
+    weights, and False if the insertion took too long and the values are not sorted.
     """
     keys, weights, low, high = _float_order_keys(bits, infinity, weight)
     if keys.size == 0:

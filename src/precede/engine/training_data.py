@@ -43,7 +43,8 @@ class TrainingData:
     ) -> TrainingData:
         """Lay out and bin the rows, then sort each level by the content of its rows.
 
-        Rows without a pair (and, if `labeled`, without a label) are left out.
+        Rows without a pair (and, if `labeled`, without a label) are left out. For the other
+        parameters see `Table.build` and `QueryLayout`.
         """
         layout = judgments.to_layout(balance, labeled=labeled)
         if layout.total <= 0 and not (labeled and layout.n_used_rows):
@@ -73,7 +74,7 @@ class TrainingData:
         *,
         by_value: bool = False,
     ) -> TrainingData:
-        """Sort the rows of each level by their content, independently of the user's order."""
+        """Sort the rows of each level by content, so that the user's order does not matter."""
         keys = table.keys(layout.weight, context)
         if by_value:
             keys = table.keys_by_value(keys)

@@ -1,8 +1,8 @@
 """Splitting the nodes of trees: partition rows, sum histograms, search them for the best split.
 
 `RowHistograms` sums pull, Hessian and count of sets of rows over the bins of all features, from
-codes stored row by row. `NodeSplitter` splits nodes. `best_split` searches a given histogram. All
-of them call one kernel, `_work`, which is compiled once.
+codes in row-major order. `NodeSplitter` splits nodes. `best_split` searches a given histogram. All
+of them call one kernel, `_run_phases`, so that it is compiled once.
 
 How a node is split
 -------------------
@@ -90,11 +90,11 @@ ROUNDING = 2.0**-36
 # features would map to the same few cache lines, and most rows of a feature may share a bin:
 # filling took 2.5 times as long.
 STRIDE = 264
-# Fewer rows are summed without blocks: to flush all bins afterwards would take longer.
+# Fewer rows are summed without blocks: flushing all bins afterwards would take longer.
 MIN_BLOCK_ROWS = 200
 # Rows whose codes are transposed at a time, so that they stay in the cache.
 TRANSPOSED_ROWS = 512
-# Nodes of fewer rows are partitioned by one thread.
+# Nodes with fewer rows are partitioned by one thread.
 MIN_SHARED_ROWS = 8192
 # A thread that found no task this many times in a row yields its processor.
 MAX_SPINS = 1000
@@ -155,8 +155,8 @@ SPLIT = np.dtype([
         "right",
     )
 ] + [("gain", "f8")], align=True)  # fmt: skip
-# The state of a tree that `_work` grows: numbers of leaves, splits and free slots, limits, the leaf
-# being split, `MIN_BLOCK_ROWS`, the number of rows of the table and whether their sums are packed.
+# The state of a growing tree: numbers of leaves, splits and free slots, limits, the leaf being
+# split, `MIN_BLOCK_ROWS`, the number of rows of the table and whether their sums are packed.
 TREE = np.dtype([
     (name, "i8") for name in (
         "n_leaves", "n_splits", "n_free", "max_leaves", "max_depth", "leaf", "min_block_rows",
@@ -199,8 +199,8 @@ def first_bins(n_bins: Integers) -> Integers:
 class RowHistograms:
     """Histograms of pull, weight and count over the bins of all features, for sets of rows.
 
-    The codes are copied row by row, since trees visit ever smaller sets of rows. They are read
-    four at a time.
+    The codes are copied in row-major order, since the rows of a small node are far apart. They are
+    read four at a time.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ class RowHistograms:
             table.release(chunk)
         self.words = self.codes.view(np.uint32)
         self._block_size = GROUP_SIZE * words * STRIDE
-        # Memory is reused: to allocate it takes longer than to sum.
+        # Buffers are reused: allocating them takes longer than summing.
         self._spare_blocks: list[Integers] = []
         self._spare_sums: list[Integers] = []
         self.pool = np.empty((0, 2 * self.size), np.int64)
@@ -292,7 +292,7 @@ class RowHistograms:
         """Compute the histogram of the rows ``rows[low:high]`` in O(features) per row.
 
         `packed` holds the packed words in the order of `rows`. Returns an array (bins, 2): the sum
-        of the pulls, and ``weight << count_bits | count``.
+        of the pulls, and ``weight << count_bits | count``; it is `out`, if given.
         """
         total = np.empty((self.size, 2), np.int64) if out is None else out
 
@@ -412,18 +412,20 @@ class NodeSplitter:
         )  # fmt: skip
 
     def start_helpers(self) -> None:
-        """Have the other threads help until `stop_helpers` is called."""
+        """Let the other threads run tasks until `stop_helpers` is called."""
         if not self._helpers and self._context.jobs > 1:
             self._control = new_control_block()  # late helpers of the last tree keep the old one
             self._arguments = self._kernel_arguments(self._context.jobs)
             try:
-                self._helpers = self._context.launch_helpers(_work, HELP, *self._arguments, NO_TREE)
+                self._helpers = self._context.launch_helpers(
+                    _run_phases, HELP, *self._arguments, NO_TREE
+                )
             except BaseException:  # helpers that were started would wait for ever
                 self._control[STOP] = 1
                 raise
 
     def stop_helpers(self) -> None:
-        """Have the other threads leave the kernel."""
+        """Let the other threads leave the kernel."""
         if self._helpers:
             self._control[STOP] = 1
             self._helpers = []
@@ -443,7 +445,7 @@ class NodeSplitter:
         ----------
         job : source, low, middle, high, sum_mode, sum_low and sum_high of a `SPLIT_JOB`
         children : slot, whether to search, sums and bounds of the smaller and the larger child
-        feature : that the node is split on
+        feature : feature that the node is split on
         goes_left : whether rows of each code go left
         allowed : features that the children may be split on
 
@@ -456,7 +458,7 @@ class NodeSplitter:
         self._goes_left[:] = goes_left
         self._allowed[:] = allowed
         arguments = SPLIT_NODE, *self._arguments, NO_TREE
-        _work(*arguments)
+        _run_phases(*arguments)
         return _found_split(self._children, 0), _found_split(self._children, 1)
 
     def grow_tree(
@@ -478,7 +480,7 @@ class NodeSplitter:
         self._children["lower"], self._children["upper"] = -np.inf, np.inf
         self._allowed[:] = True
         arguments = GROW_TREE, *self._arguments, (leaves, splits, free, self._offsets_array, state)
-        _work(*arguments)
+        _run_phases(*arguments)
         return leaves[: state["n_leaves"][0]], splits[: state["n_splits"][0]]
 
 
@@ -530,7 +532,7 @@ def _run_on_one_thread(
     """Sum rows or search a histogram on one thread, without partitioning rows."""
     arguments = jobs, children, rules, NO_BYTES, NO_FLAGS, lists, row_data, blocks
     rest = *features, *_workspace(1, 1), NO_TREE
-    _work(SPLIT_NODE, 1, new_control_block(), *arguments, histogram.reshape(1, -1), *rest)
+    _run_phases(SPLIT_NODE, 1, new_control_block(), *arguments, histogram.reshape(1, -1), *rest)
     return _found_split(children, 0)
 
 
@@ -549,10 +551,10 @@ def _feature_types(
 
 
 def _workspace(tiles: int, chunks: int) -> tuple[NDArray[Any], Integers, Integers]:
-    """Return working memory of the kernel.
+    """Allocate the working memory of the kernel.
 
-    The best split of each tile and child; for each chunk the number of its rows that go left or
-    have been summed; and memory for the search of a feature by each tile.
+    Returns the best split of each tile and child, the number of rows of each chunk that go left or
+    have been summed, and a buffer for the search of a feature in each tile.
     """
     candidates, progress = np.zeros((tiles, 2), CANDIDATE), np.zeros(chunks, np.int64)
     return candidates, progress, np.empty((tiles, 512), np.int64)
@@ -580,10 +582,10 @@ def count_left(
 
 
 @njit(cache=True, nogil=True)
-def _sum_packed(high: int, packed: Integers, count_bits: int) -> tuple[int, int]:
-    """Return the two words of the sums of the first rows of a list, as in histograms."""
+def _sum_packed(count: int, packed: Integers, count_bits: int) -> tuple[int, int]:
+    """Return the two words, as in histograms, of the sums of the first `count` rows of a list."""
     pull, weight_count = np.int64(0), np.int64(0)
-    for i in range(high):
+    for i in range(count):
         pull += packed[i] >> 38
         rest = packed[i] & 0x3FFFFFFFFF
         weight_count += ((rest >> 12) << count_bits) + (rest & 4095)
@@ -735,7 +737,7 @@ def _fill_block(
 def penalized_value(
     pull: float, curvature: float, alpha: float, lower: float, upper: float
 ) -> float:
-    """Return the value of a leaf by the formula above; `curvature` is W + lambda."""
+    """Return the value of a leaf (see the module docstring); `curvature` is W + lambda."""
     return _penalized_value(pull, curvature, alpha, lower, upper)
 
 
@@ -824,8 +826,8 @@ def left_categories(bins: Integers, cut: int, missing_above: int, rules: NDArray
     return left
 
 
-# `feature_types` is None if no feature has a direction or categories: numba then prunes all
-# branches under ``is not None`` and compiles half as much. Likewise for packed words.
+# `feature_types` is None if no feature has a monotone constraint or categories: numba then prunes
+# all branches under ``is not None`` and compiles half as much. Likewise for packed words.
 
 
 @njit(**INNER, error_model="numpy")
@@ -855,9 +857,9 @@ def _best_cut(  # noqa: C901, PLR0912
 ) -> None:  # fmt: skip
     """Replace the candidate by the first best cut of feature j, if that has a larger score.
 
-    Missing values go left, then right, if there are any; otherwise to the side with more rows.
-    Neither side of a cut may have too few rows, too little weight, or neither weight nor penalty.
-    Scores may be negative: bounds can keep a leaf's value far from its optimum.
+    Missing values are tried left, then right; if none occur, they would go to the side with more
+    rows. Each side needs `min_count` rows, `min_weight`, and a positive denominator. Scores may be
+    negative: bounds can keep a leaf's value far from its optimum.
     """
     rule, histogram, first, size = rules[0], pool[child.histogram], 2 * layout[0][j], layout[1][j]
     end, categorical, penalty = first + 2 * size, False, rule.penalty
@@ -1165,17 +1167,20 @@ def _replace_leaf(
     state.n_splits += 1
 
 
-# The phases and their tasks are drawn at the top of the module. (numba recompiles inlined callees
-# at every call level: keep the call tree shallow.)
+# Keep the call tree shallow: numba recompiles inlined callees at every call level.
 @njit(cache=True, nogil=True, error_model="numpy")
-def _work(  # noqa: C901, PLR0912
+def _run_phases(  # noqa: C901, PLR0912
     role: int, tiles: int, control: Integers, jobs: NDArray[Any], children: NDArray[Any],
     rules: NDArray[Any], column: Bytes, goes_left: Flags, lists: RowLists, row_data: RowData,
     blocks: Integers | None, pool: Integers, layout: tuple[Integers, Integers], allowed: Flags,
     feature_types: FeatureTypes | None, candidates: NDArray[Any], progress: Integers,
     scratch: Integers, tree: TreeArrays,
 ) -> None:  # fmt: skip
-    """Split a node, help other threads until stopped, or grow a tree, depending on the role."""
+    """Split a node, help other threads until stopped, or grow a tree, depending on the role.
+
+    Arrays of records: `SPLIT_JOB`, `CHILD` (2), `RULES`. `column` has the codes by column, `pool`
+    the histograms. `candidates`, `progress` and `scratch` are the result of `_workspace`.
+    """
     job, (codes, words, pull, weight_count), count_bits = jobs[0], row_data, rules[0].count_bits
     idle, tasks, helping = np.int64(0), np.int64(0), role == HELP
     while role != GROW_TREE or _choose_leaf(jobs, children, rules, goes_left, tree):

@@ -465,7 +465,7 @@ class _Writer:
                 values = self.spool.column(feature, order)
                 named = feature in self.categorical
                 bins = FeatureBins.choose(
-                    values, weight, self.max_bins, feature=feature, named=named
+                    values, weight, self.max_bins, feature=feature, categorical=named
                 )
                 bins.encode(values, codes[feature - first])
                 chunk.append(bins)

@@ -2,10 +2,8 @@
 
 A *weak ranker* maps a row to a number; a *family* is a searchable set of weak rankers. A search
 depends on the table and on the pull, not on the loss: for any weak ranker h the *edge*
-``sum_i pull_i h(x_i)`` is the slope of the risk along h (RS09 eq. 3).
-
-Ties are broken in favor of the lowest feature, then the lowest threshold, then missing values
-below (`precede.engine.exact`).
+``sum_i pull_i h(x_i)`` is minus the slope of the risk along h (Rudin and Schapire 2009, "RS09",
+eq. 3). Ties are broken as described in `precede.engine.exact`.
 """
 
 from __future__ import annotations
@@ -112,7 +110,7 @@ class WeakRanker:
         return getattr(self, "feature", None)
 
     def importances(self) -> dict[int, float]:
-        """Return how much each feature contributes to the scores, for a weight of 1."""
+        """Return the importance of each feature that is used, for a weight of 1."""
         return {} if self.only_feature is None else {self.only_feature: 1.0}
 
     def check_features(self, n_features: int) -> None:
@@ -213,7 +211,7 @@ class Search:
         """Set the number of completed rounds, which seeds the random draws of the next round."""
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
-        """Return the weak ranker of the largest absolute edge; None if every edge is 0.
+        """Return the weak ranker with the largest absolute edge; None if every edge is 0.
 
         `allowed` flags the features that may be used in this round.
         """
@@ -259,8 +257,7 @@ class Family:
     on_own_devices : bool
         Whether each machine of a cluster may search on its own GPU (``context.local_device``).
     codes_only : bool
-        Whether its weak rankers are evaluated on a table from the bins alone, so that the table
-        need not keep the raw features.
+        Whether its weak rankers need only the bin codes of a table, not the raw features.
     thresholds : str, optional
         Thresholds that are searched: "bins" or "all"; None for a family without thresholds.
     quadratic : bool
@@ -325,13 +322,13 @@ class Family:
         )
 
     def search(self, table: Table, pull: Floats) -> SearchResult | None:
-        """Return the weak ranker of the largest absolute edge; defaults to `start(table).best`."""
+        """Return the weak ranker with the largest absolute edge; by default `start(table).best`."""
         if type(self).start is Family.start:
             raise NotImplementedError(f"{type(self).__name__} must define search(table, pull)")
         return self.start(table).best(pull)
 
     def start(self, table: Table, context: Context | None = None) -> Search:  # noqa: ARG002
-        """Return a search of `table` that is reused in every round; `context` has the threads."""
+        """Return a search of `table`, used in every round, on the threads of `context`."""
         return _FamilySearch(self, table)
 
     def __or__(self, other: Family) -> Union:
@@ -394,17 +391,17 @@ class Union(Family):
 
     @property
     def exhaustive(self) -> bool:  # type: ignore[override]
-        """Whether every member is."""
+        """Whether every member is exhaustive."""
         return all(family.exhaustive for family in self.families)
 
     @property
     def distributable(self) -> bool:  # type: ignore[override]
-        """Whether every member is."""
+        """Whether every member is distributable."""
         return all(family.distributable for family in self.families)
 
     @property
     def codes_only(self) -> bool:  # type: ignore[override]
-        """Whether every member is."""
+        """Whether every member needs only bin codes."""
         return all(family.codes_only for family in self.families)
 
     def start(self, table: Table, context: Context | None = None) -> Search:

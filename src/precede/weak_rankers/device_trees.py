@@ -188,7 +188,7 @@ class DeviceTreeGrower(TreeGrower):
         smaller, larger = by_size
         search = further and self._may_split(smaller), further and self._may_split(larger)
         return NodeWork(
-            (node.low, node.high), (node.buffer, smaller.buffer),
+            (node.low, node.high), (node.source, smaller.source),
             node.split.feature, self._search.left_codes(node.split),
             (smaller.low, smaller.high) if any(search) else (0, 0),
             (self._take_slot(), self._slot_of.pop(node.key)), search, (smaller.sums, larger.sums),
@@ -309,14 +309,14 @@ class MachineTreeGrower(TreeGrower):
     def _sum_histogram(self, node: Node, out: Integers | None = None) -> Integers:
         assert out is None
         rows, search = self._device_rows, self._search
-        rows.fill(0, node.buffer, node.low, node.high)
+        rows.fill(0, node.source, node.low, node.high)
         sums = np.zeros((int(search.start[-1]), 2), np.int64)
         sums[self._sent_bins] = rows.bins(0, 0, 256 * rows.n_bins.size)[self._device_bins]
         return sums
 
     def _partition(self, node: Node) -> int:
         assert node.split is not None
-        lists, goes_left = (node.buffer, 1 - node.buffer), self._search.left_codes(node.split)
+        lists, goes_left = (node.source, 1 - node.source), self._search.left_codes(node.split)
         given = (node.low, node.high), lists, node.split.feature, goes_left
         return node.low + self._device_rows.partition(*given)
 

@@ -1,4 +1,4 @@
-"""Decision stumps, and a lazy exact search that skips features that cannot win."""
+"""Decision stumps (values 0 and 1), signed stumps (-1 and 1), and their exact search."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from precede.weak_rankers.base import (
 )
 from precede.weak_rankers.columns import Constants
 
-# Features whose histograms are sent in one message if the rows are distributed.
+# Number of features whose histograms are sent in one message if the rows are distributed.
 FEATURES_PER_MESSAGE = 64
 # Bounds on edges saturate at this value, which avoids integer overflow.
 MAX_BOUND = 1 << 62
@@ -397,9 +397,9 @@ class _AllThresholdsSearch(StumpSearch):
         features: list[int] = []
         for feature in range(table.n_features):
             values = table.column(feature)
-            cuts, ends = choose_cuts(values, None, values.size + 1)
+            cuts, value_range = choose_cuts(values, None, values.size + 1)
             for first in range(0, max(cuts.size, 1), MISSING - 1):
-                columns.append(FeatureBins(cuts[first : first + MISSING - 1], *ends))
+                columns.append(FeatureBins(cuts[first : first + MISSING - 1], *value_range))
                 features.append(feature)
         self._feature_of_column = np.array(features, np.int64)
         codes = np.empty((len(features), table.n_used_rows), np.uint8)
@@ -407,8 +407,8 @@ class _AllThresholdsSearch(StumpSearch):
             values = table.column(feature)
             for column in np.flatnonzero(self._feature_of_column == feature).tolist():
                 columns[column].encode(values, codes[column])
-        wide = Table(table.X, codes, Bins.of(columns), table.order)
-        super().__init__(wide, context, lazy=lazy, signs=signs[self._feature_of_column])
+        expanded = Table(table.X, codes, Bins.of(columns), table.order)
+        super().__init__(expanded, context, lazy=lazy, signs=signs[self._feature_of_column])
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
         """Return the stump with the largest absolute edge, or the largest edge if restricted."""
@@ -429,7 +429,7 @@ def _edge_bounds(drift: int, best: Integers, slack: Integers) -> Integers:
     # Clip before adding, to avoid overflow: a feature never evaluated has slack MAX_BOUND.
     np.minimum(slack, MAX_BOUND - drift, out=slack)
     slack += drift
-    # The stored edge may be the first that ties with the best: see `best_cuts`.
+    # The stored edge may be below the best by the tolerance of ties: see `best_cuts`.
     edge = np.abs(best[:, 0])
     edge += (edge >> 39) + 512
     return np.minimum(slack, MAX_BOUND - edge) + edge
@@ -468,7 +468,7 @@ def _best_with_signs(
     min_edge: int,
     histograms: Integers,
 ) -> Integers:
-    """Return the best stump of each feature among those whose edge has the sign of the feature."""
+    """Return the best stump of each feature whose edge has the sign required for the feature."""
     best = best_cuts(histograms, n_bins, missing, False, min_edge)
     constrained = np.flatnonzero(signs)
     if constrained.size:  # a negative edge is a positive edge for the negated pull
@@ -486,7 +486,7 @@ def _largest_decrease(
     signs: Integers | None,
     sums: Integers,
 ) -> tuple[tuple[int, int, int], float, float] | None:
-    """Return ((feature, first code above the threshold, side of missing), edge, decrease)."""
+    """Return (feature, first code above the threshold, side of missing values), edge, decrease."""
     if allowed is not None:
         sums = np.where(allowed[:, None, None, None], sums, 0)
     concordant, discordant = sums[:, :, 0] / SCALE, sums[:, :, 1] / SCALE
@@ -715,14 +715,14 @@ class SignedStump(WeakRanker):
 
     def __call__(self, X: Array) -> NDArray[np.int8]:
         """Return 1 or -1 for every row."""
-        return _signs(self.stump(X))
+        return _to_signs(self.stump(X))
 
     def on(self, table: Table) -> NDArray[np.int8]:
         """Return 1 or -1 for every row of a table."""
-        return _signs(self.stump.on(table))
+        return _to_signs(self.stump.on(table))
 
 
-def _signs(values: Bytes) -> NDArray[np.int8]:
+def _to_signs(values: Bytes) -> NDArray[np.int8]:
     return 2 * values.astype(np.int8) - 1
 
 
@@ -785,10 +785,10 @@ def signed_stumps(family: Family, *, constant: bool) -> Family:
         raise ValueError(
             f"weak_rankers={family!r}: votes have the thresholds of bins; use 'stumps'"
         )
-    votes = [SignedStumps() if isinstance(each, Stumps) else each for each in family.members]
+    members = [SignedStumps() if isinstance(each, Stumps) else each for each in family.members]
     if constant:
-        votes.append(Constants())
-    return votes[0] if len(votes) == 1 else Union(*votes)
+        members.append(Constants())
+    return members[0] if len(members) == 1 else Union(*members)
 
 
 def as_signed_stump(weak_ranker: WeakRanker, weight: float) -> tuple[WeakRanker, float]:
@@ -822,7 +822,7 @@ def as_stump(weak_ranker: WeakRanker, weight: float) -> tuple[WeakRanker, float,
 def _best_signed_stumps(
     histograms: Integers, n_bins: Integers, missing: Flags, total: int
 ) -> Integers:
-    """Return edge, first code above the threshold and side of missing of each feature's best stump.
+    """Return the best stump of each feature: edge, first code above the threshold, missing side.
 
     The edge of a signed stump is twice the pull where it is 1, minus the pull of all rows. The
     first pass finds the best edge, the second the first stump that ties with it.

@@ -1,7 +1,11 @@
 """Terms of a generalized additive model: shape functions of one or two features.
 
 A `Term` is a piecewise constant function of one feature (a *curve*) or of two (a *pair*), stored
-as a table of plain numbers with the number of training rows of each cell.
+as a table of plain numbers with the number of training rows of each cell. `TermTables` scores many
+rows. `tabulate` sums all weak rankers of the same features to one term of an `AdditiveModel`,
+`average_models` averages several models, and `purify` moves the main effects from the pairs to the
+curves: the functional ANOVA decomposition with respect to the distribution of the training rows
+(Hooker 2007; Lengerich et al. 2020).
 """
 
 from __future__ import annotations
@@ -317,7 +321,7 @@ def _starts(sizes: Sequence[int]) -> Integers:
 
 
 def _bin_map(cuts: Floats, categorical: bool, grid: Floats) -> Integers:
-    """Return the bin of a term for each interval (or category) of a finer grid, and missing."""
+    """Return the bin of a term for each interval (or category) of a finer grid, then missing."""
     if categorical:
         known = np.where(np.isin(grid, cuts), np.searchsorted(cuts, grid), cuts.size)
         return np.append(known, cuts.size).astype(np.int64)
@@ -373,13 +377,9 @@ def _score_rows(
 
 
 # -- Additive models from boosted weak rankers: tabulation, averaging and purification -----------
-#
-# `tabulate` sums all weak rankers of the same features to one term. `purify` moves the main effects
-# from the pair terms to the curves: the functional ANOVA decomposition with respect to the
-# distribution of the training rows (Hooker 2007; Lengerich et al. 2020).
 
 
-Key = tuple[int, ...]
+Key = tuple[int, ...]  # the features of a term
 
 
 @dataclass(frozen=True)
@@ -509,7 +509,7 @@ def average_models(
 
 
 def unequal_weights(weight: Floats | None, context: Context) -> Integers | None:
-    """Return row weights as integers; None if they are equal on all machines."""
+    """Return row weights as integers; None if all are equal, over all machines."""
     if weight is None:
         return None
     smallest = all_reduce_min(lambda: weight.min(initial=np.inf), context)

@@ -37,7 +37,7 @@ from precede.weak_rankers.tree_grower import (
 )
 from precede.weak_rankers.trees import Tree
 
-# Maximum number of samples of rows and features drawn in a round until one of them allows a split.
+# In a round, rows and features are sampled up to this many times until they allow a split.
 MAX_ATTEMPTS = 8
 # Tables with at most this many cells are summed in wide integers: two additions per cell, but
 # no packed sums to flush.
@@ -107,7 +107,7 @@ class Trees(Family):
     bin and leaf.
 
     Missing values go to the side with the larger gain. If no row of a node misses the feature, they
-    go to the child with more rows (to the left on a tie), in scoring and in every export.
+    go to the child with more rows (to the left on a tie), in prediction and in every export.
 
     Categories are sorted by ``sum pull / (sum weight + cat_smooth)`` in each node. Except for the
     smoothing, the best cut of this order is the best of all partitions in two (Fisher 1958). The
@@ -173,7 +173,7 @@ class Trees(Family):
         self.random_state = random_state
 
     def start(self, table: Table, context: Context | None = None) -> TreeSearch:
-        """Prepare to grow trees on a table: copy its codes in row-major order."""
+        """Return a search of `table` that is reused in every round."""
         check_tree_parameters(self, self.num_leaves)
         if context is not None and context.device is not None:
             from precede.weak_rankers.device_trees import DeviceTreeSearch  # noqa: PLC0415  (a subclass)
@@ -309,7 +309,7 @@ class TreeSearch(RegressionSearch):
     ) -> SearchResult | None:
         """Grow a tree for ``pull / weight``; return None if no split has a gain.
 
-        `rows` is the number of rows by which the mean weight is computed.
+        `rows` is the number of rows to compute the mean weight from; all rows by default.
         """
         self._prepare_sampling(None)
         quantized = None
@@ -518,17 +518,17 @@ def _query_keys(keys: Keys, pull: Pull) -> Keys:
 # -- kernels ---------------------------------------------------------------------------------
 
 
-# `leaves` are in the order of their rows; leaf k has the positions from the end of leaf k - 1 up to
-# ``ends[k]``, in the row list number ``source[k]`` (rows0 or rows1).
-
-
 @njit(cache=True, nogil=True)
 def _sum_leaves(
     low: int, high: int, leaves: Rows, ends: Integers, source: Integers, rows0: Rows, rows1: Rows,
     pull: Floats, weight: Floats, pull_one: float, pull_other: float, weight_one: float,
     weight_other: float, sums: Integers,
 ) -> None:  # fmt: skip
-    """Add pull and weight of the rows at positions low..high to the sums of their leaves."""
+    """Add pull and weight of the rows at positions low..high to the sums of their leaves.
+
+    ``leaves[k]`` has the positions from ``ends[k - 1]`` to ``ends[k]`` of the row list number
+    ``source[k]`` (`rows0` or `rows1`). For the factors see `power_factors`.
+    """
     start = low
     for k in range(leaves.size):
         rows = rows0 if source[k] == 0 else rows1
@@ -548,7 +548,7 @@ def _fill_leaf_values(
     low: int, high: int, leaves: Rows, ends: Integers, source: Integers, rows0: Rows, rows1: Rows,
     value: Floats, values: Floats,
 ) -> None:  # fmt: skip
-    """Write the leaf values of the rows at positions low..high."""
+    """Write the leaf values of the rows at positions low..high; see `_sum_leaves`."""
     start = low
     for k in range(leaves.size):
         rows, leaf_value = rows0 if source[k] == 0 else rows1, value[leaves[k]]

@@ -1,7 +1,10 @@
-"""Growing a tree best-first: the search for splits under constraints, and the order of the splits.
+"""Best-first growth of a tree, with constraints on its splits.
 
-The kernels, the formula of the gain and the order in which ties are broken are in
-`precede.engine.tree_histograms`.
+The rows of each node are a range of one of two lists of row numbers. How a node is split, the gain
+of a split and the order in which ties are broken are described in `precede.engine.tree_histograms`.
+Large nodes are parallelized over rows, smaller ones over features. On several machines each has the
+lists of its own rows; the machines' histograms of the smaller child are combined on one machine,
+which keeps the histograms of all leaves and returns the best splits.
 """
 
 from __future__ import annotations
@@ -75,7 +78,7 @@ class Rules:
         return self.pull_unit, self.weight_unit, self.count_bits
 
     def record(self, plain: bool) -> NDArray[Any]:
-        """Return the rules as a structured array for `precede.engine.tree_histograms`."""
+        """Return the rules, and the flag `plain`, as `precede.engine.tree_histograms.RULES`."""
         penalties = self.reg_lambda, self.reg_alpha, self.cat_smooth
         limits = self.min_count, self.min_weight, self.min_gain
         return np.array([(*self.units, *penalties, *limits, plain)], RULES)
@@ -118,7 +121,7 @@ class Node:
 
     Attributes
     ----------
-    low, high, buffer : its rows are ``low..high`` of the row list number `buffer`
+    low, high, source : its rows are ``low..high`` of the row list number `source`
     sums : quantized sums of pull, and of weight and count
     depth : number of splits above
     lower, upper : bounds of all leaf values below, from monotone constraints
@@ -130,7 +133,7 @@ class Node:
 
     low: int
     high: int
-    buffer: int
+    source: int
     sums: tuple[int, int]
     depth: int
     lower: float
@@ -213,7 +216,7 @@ class SplitSearch:
         return 0 if only_missing_right else int(self.monotone[split.feature])
 
     def node_value(self, sums: tuple[int, int], rules: Rules, lower: float, upper: float) -> float:
-        """Return the value of a leaf with these quantized sums."""
+        """Return the value of a node with these quantized sums, as a leaf."""
         pull = sums[0] * rules.pull_unit
         weight = (sums[1] >> rules.count_bits) * rules.weight_unit
         return leaf_value(pull, weight, rules, lower, upper)
@@ -240,13 +243,6 @@ def leaf_value(pull: float, weight: float, rules: Rules, lower: float, upper: fl
 
 
 # -- Growth of one tree, best leaf first ---------------------------------------------------------
-#
-# The rows of each node are a range of one of two lists of row numbers. How a node is split, and why
-# only its smaller child is summed, is described in `precede.engine.tree_histograms`. Large nodes
-# are parallelized over rows, smaller ones over features. On several machines each has the lists of
-# its own rows; the machines' histograms of the smaller child are combined on one machine, which
-# keeps the histograms of all leaves and returns the best splits.
-
 
 # Nodes with at least MIN_CELLS_ROW_PARALLEL cells (rows times features) are parallelized over rows;
 # smaller ones over features, by threads that start at the first node with MIN_CELLS_PARALLEL cells.
@@ -306,7 +302,7 @@ class PartialTree:
         splits["left"], splits["right"] = self.left, self.right
         for k, leaf in enumerate(self.leaves):
             leaves[k]["source"], leaves[k]["low"], leaves[k]["high"] = (
-                leaf.buffer, leaf.low, leaf.high
+                leaf.source, leaf.low, leaf.high
             )  # fmt: skip
             leaves[k]["pull"], leaves[k]["weight"] = leaf.sums
             leaves[k]["depth"] = leaf.depth
@@ -353,7 +349,7 @@ class TreeGrower:
         )
         self._packed_buffer: Integers | None = None
         self._packed_lists: list[Integers | None] = [None, None]
-        self._histogram_ids: dict[int, int] = {}  # by the keys of the leaves that have a split
+        self._histogram_slots: dict[int, int] = {}  # by the keys of the leaves that have a split
 
     def grow(
         self,
@@ -424,7 +420,7 @@ class TreeGrower:
         split = root.split
         assert split is not None
         leaf = (
-            root.buffer, root.low, root.high, *root.sums, 0, self._histogram_ids[root.key], -1, 0,
+            root.source, root.low, root.high, *root.sums, 0, self._histogram_slots[root.key], -1, 0,
             split.feature, split.cut, split.missing_above, *split.left_sums, split.gain,
         )  # fmt: skip
         leaves, splits = self._splitter.grow_tree(leaf, num_leaves, self._max_depth)
@@ -448,7 +444,7 @@ class TreeGrower:
         else:
             self._packed_lists = [None, None]
         self._next_key = 1
-        self._histogram_ids.clear()
+        self._histogram_slots.clear()
         if not self._context.is_distributed:
             # Only leaves large enough to be split keep their histograms, and leaves are disjoint.
             max_histograms = size // (2 * max(self._rules.min_count, 1)) + 3
@@ -472,8 +468,8 @@ class TreeGrower:
         node.sums = self._histograms.total(quantized, *lists, size)
         if not self._rules.may_split(node.sums):
             return node
-        histogram_id = self._histograms.take()
-        histogram = self._histograms.histogram(histogram_id)
+        slot = self._histograms.take()
+        histogram = self._histograms.histogram(slot)
         if self._is_row_parallel(node):
             self._sum_histogram(node, histogram)
             node.split = self._search.best(histogram, node, self._rules)
@@ -482,15 +478,15 @@ class TreeGrower:
             sum_mode = self._histograms.sum_mode(quantized, size)
             # No rows to partition; the root is passed as the smaller child.
             children = (
-                (histogram_id, True, node.sums, (node.lower, node.upper)),
+                (slot, True, node.sums, (node.lower, node.upper)),
                 (-1, False, (0, 0), (0.0, 0.0)),
             )
             allowed = self._search.all_features if features is None else features
-            task = 1, 0, 0, 0, sum_mode, 0, size
-            found, _ = self._splitter.split_node(task, children, 0, LEFT_CODES[0, 0], allowed)
+            job = 1, 0, 0, 0, sum_mode, 0, size
+            found, _ = self._splitter.split_node(job, children, 0, LEFT_CODES[0, 0], allowed)
             node.split = self._search.make_split(found, histogram, node, self._rules)
         if node.split is not None:
-            self._histogram_ids[node.key] = histogram_id
+            self._histogram_slots[node.key] = slot
         return node
 
     def _n_cells(self, node: Node) -> int:
@@ -510,7 +506,7 @@ class TreeGrower:
         self._splitter.stop_helpers()
 
     def _sum_histogram(self, node: Node, out: Integers | None = None) -> Integers:
-        lists = self.row_lists[node.buffer], self._packed_lists[node.buffer]
+        lists = self.row_lists[node.source], self._packed_lists[node.source]
         return self._histograms.sums(self._quantized, *lists, node.low, node.high, out)
 
     def _split_leaf(self, node: Node, number: int, more_splits: bool) -> tuple[Node, Node]:
@@ -539,7 +535,7 @@ class TreeGrower:
             features = self._allowed(number, path)
         bounds = self._child_bounds(node, split)
         middle = node.low + self._rules.count(split.left_sums)
-        target, depth, key = 1 - node.buffer, node.depth + 1, self._next_key
+        target, depth, key = 1 - node.source, node.depth + 1, self._next_key
         self._next_key += 2
         return (
             Node(node.low, middle, target, split.left_sums, depth, *bounds[0], features, path, key),
@@ -558,23 +554,23 @@ class TreeGrower:
         self._start_helpers(node)
         split, smaller, pool = node.split, by_size[0], self._histograms
         assert split is not None
-        ids = pool.take(), self._histogram_ids.pop(node.key)
+        slots = pool.take(), self._histogram_slots.pop(node.key)
         rows_to_sum, histograms = (SUM_NONE, 0, 0), (0, -1)
         if any(to_search):
             sum_mode = pool.sum_mode(self._quantized, smaller.high - smaller.low)
-            rows_to_sum, histograms = (sum_mode, smaller.low, smaller.high), ids
-        task = node.buffer, node.low, children[0].high, node.high, *rows_to_sum
-        child_tasks = [
+            rows_to_sum, histograms = (sum_mode, smaller.low, smaller.high), slots
+        job = node.source, node.low, children[0].high, node.high, *rows_to_sum
+        child_jobs = [
             (histogram, search, child.sums, (child.lower, child.upper))
             for histogram, search, child in zip(histograms, to_search, by_size, strict=True)
         ]
         allowed = self._search.all_features if smaller.features is None else smaller.features
         left_codes = self._search.left_codes(split)
-        found = self._splitter.split_node(task, child_tasks, split.feature, left_codes, allowed)
-        for child, histogram_id, best in zip(by_size, ids, found, strict=True):
-            histogram = pool.histogram(histogram_id)
+        found = self._splitter.split_node(job, child_jobs, split.feature, left_codes, allowed)
+        for child, slot, best in zip(by_size, slots, found, strict=True):
+            histogram = pool.histogram(slot)
             child.split = self._search.make_split(best, histogram, child, self._rules)
-            self._keep_or_release(child, histogram_id)
+            self._keep_or_release(child, slot)
 
     def _split_by_rows(
         self,
@@ -593,26 +589,26 @@ class TreeGrower:
                 smaller.split, larger.split = found
             return
         pool = self._histograms
-        ids = pool.take(), self._histogram_ids.pop(node.key)
+        slots = pool.take(), self._histogram_slots.pop(node.key)
         if any(to_search):
-            histograms = pool.histogram(ids[0]), pool.histogram(ids[1])
+            histograms = pool.histogram(slots[0]), pool.histogram(slots[1])
             self._sum_histogram(smaller, histograms[0])
             histograms[1].__isub__(histograms[0])
             search = _FindSplits(self._search, self._rules, by_size, to_search, histograms)
             smaller.split, larger.split = chain(*self._context.run(search, 2))
-        for child, histogram_id in zip(by_size, ids, strict=True):
-            self._keep_or_release(child, histogram_id)
+        for child, slot in zip(by_size, slots, strict=True):
+            self._keep_or_release(child, slot)
 
-    def _keep_or_release(self, leaf: Node, histogram_id: int) -> None:
+    def _keep_or_release(self, leaf: Node, slot: int) -> None:
         """Keep the histogram of a leaf that has a split; release that of any other leaf."""
         if leaf.split is None:
-            self._histograms.release(histogram_id)
+            self._histograms.release(slot)
         else:
-            self._histogram_ids[leaf.key] = histogram_id
+            self._histogram_slots[leaf.key] = slot
 
     def _source_and_target(self, node: Node) -> tuple[Rows, Integers | None, Rows, Integers | None]:
-        """Return row list and packed words of a node's buffer, then of the other one."""
-        lists, packed, source = self.row_lists, self._packed_lists, node.buffer
+        """Return the row list of a node and its packed words, then the other list and its words."""
+        lists, packed, source = self.row_lists, self._packed_lists, node.source
         return lists[source], packed[source], lists[1 - source], packed[1 - source]
 
     def _left_is_smaller(self, children: tuple[Node, Node]) -> bool:
@@ -682,7 +678,7 @@ class TreeGrower:
 
 @dataclass(frozen=True)
 class _CombineRoot:
-    """Task on the root machine: combine the root's histograms, return its sums and best split."""
+    """Sum the machines' histograms of the root node; return its sums and its best split."""
 
     search: SplitSearch
     rules: Rules
@@ -704,7 +700,7 @@ class _CombineRoot:
 
 @dataclass(frozen=True)
 class _FindSplits:
-    """Task: search the histograms of two new leaves, the smaller first."""
+    """Search the histograms of two new leaves, the smaller first."""
 
     search: SplitSearch
     rules: Rules
@@ -722,7 +718,7 @@ class _FindSplits:
 
 @dataclass(frozen=True)
 class _CombineChildren:
-    """Task on the root machine: combine the smaller child's histograms, return both best splits.
+    """Sum the machines' histograms of the smaller child; return the best splits of both children.
 
     The histograms of leaves that have a split are kept under the keys of the leaves.
     """

@@ -25,7 +25,7 @@ def fit_of(judgments, X, **options):
         pair_terms=lambda pairs, grid: PairTerms(pairs, grid=grid, min_child_samples=5,
                                                  reg_lambda=1.0),
         pair_bins=8, rounds=10, pair_rounds=10, learning_rate=0.3, cyclic=False,
-        heredity=None, held_out=0.2, bags=0, seed=0, unpaired=frozenset(),
+        heredity=None, held_out=0.2, bags=1, seed=0, unpaired=frozenset(),
     )  # fmt: skip
     return replace(made, **options)
 

@@ -101,7 +101,7 @@ class AdditiveFit:
         lets the trial decide (False without a trial)
     heredity : see `GlassBoxRanker`
     held_out : share of held-out rows in the trial
-    bags : number of bootstrap samples
+    bags : number of bootstrap samples; 1 is the fit to all rows
     seed : seed of all draws
     unpaired : features that may not be in a pair
     """
@@ -173,7 +173,7 @@ class AdditiveFit:
             )
         rounds = len(result.history) - main
         model = self._purify(model, curves)
-        if self.bags and result.reason != INTERRUPTED:
+        if self.bags > 1 and result.reason != INTERRUPTED:
             try:
                 model = self._average_bags(main, rounds, family, curves)
             except KeyboardInterrupt:

@@ -258,6 +258,10 @@ class BoostedRanker(BaggedTrees, BaseRanker):
     targets : {"sum", "average"}
         Whether the pairs of a row add up or are averaged. With averages the fit ends where the
         risk does not fall along the tree that fits them best.
+    n_estimators : int or "auto"
+        Number of rounds.
+    learning_rate : float in (0, 1]
+        Every step is multiplied by it.
     line_search : bool
         Search for the step >= 0 of the least true risk, which then never rises; otherwise the step
         is 1, which costs some four evaluations of the risk a round less.
@@ -267,10 +271,6 @@ class BoostedRanker(BaggedTrees, BaseRanker):
         normalized small steps for which theorem 1 of Zheng et al. bounds the risk
         (`precede.bounds.convergence_bound`, with ``hessian="bound"``, ``targets="sum"``, a linear
         price and a loss of bounded curvature).
-    n_estimators : int or "auto"
-        Number of rounds.
-    learning_rate : float in (0, 1]
-        Every step is multiplied by it.
     num_leaves : int or "auto"
         Number of leaves of a tree. "auto", here or for `n_estimators`, chooses on queries that are
         held out, among 2, 4, 8, 16 and 31 leaves and up to 2000 rounds, the smallest model within
@@ -281,12 +281,6 @@ class BoostedRanker(BaggedTrees, BaseRanker):
     max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
 min_split_gain
         The shape of a tree; see `Trees`.
-    subsample, max_features : float in (0, 1]
-        Shares of the rows and of the features redrawn for every tree.
-    subsample_by : {"row", "query"}
-        Whether `subsample` draws rows or whole queries.
-    max_features_by_split : float in (0, 1]
-        Share of the features redrawn for every split.
     categorical_features : list of column numbers or names, optional
         Columns that hold categories: whole numbers from 0, or text in a data frame. Columns of a
         categorical type (pandas "category", polars Categorical or Enum) need not be named. The
@@ -294,26 +288,31 @@ min_split_gain
         of later frames by their values; one that the fit has not seen counts as missing.
     cat_smooth : float
         Smoothing of the order of categories; see `Trees`.
+    subsample, max_features : float in (0, 1]
+        Shares of the rows and of the features redrawn for every tree.
+    subsample_by : {"row", "query"}
+        Whether `subsample` draws rows or whole queries.
+    max_features_by_split : float in (0, 1]
+        Share of the features redrawn for every split.
+    bags : int
+        Fit this many models, each to a bootstrap sample of the queries (of the rows of a single
+        list, of explicit pairs without grades), and average them. They are stored as one ensemble,
+        in every round one tree of each; time, memory and size of the model grow with their number.
     monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
         Scores must fall (-1) or rise (1) with a feature; columns by number or name.
     interaction_constraints : list of lists of columns, optional
         Groups of features, by number or name, that may occur together on a path of a tree; those
         in no group form one more group.
-    bags : int
-        Fit this many models, each to a bootstrap sample of the queries (of the rows of a single
-        list, of explicit pairs without grades), and average them. They are stored as one ensemble,
-        in every round one tree of each; time, memory and size of the model grow with their number.
-    max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
-        As for `RankBoost`. A warm start makes the same draws as one longer fit if
-        `random_state` is an integer.
     random_state : int or RandomState, optional
         For `subsample` and `max_features` below 1, for `bags`, and for the rows held out by "auto"
         (the same in every fit if None); everything else is deterministic.
-
     device : {"cpu", "cuda"}
         Device on which trees are grown; the model is the same to the bit. "cuda" needs an NVIDIA
         GPU and the extra ``precede[cuda13]`` or ``precede[cuda12]``. Large tables are binned and
         most pulls computed on the device too; docs/gpu.md has the exceptions.
+    max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
+        As for `RankBoost`. A warm start makes the same draws as one longer fit if
+        `random_state` is an integer.
 
     Notes
     -----
@@ -342,32 +341,32 @@ min_split_gain
         *,
         loss: str | PairLoss | ScoreRisk = "logistic",
         price: str | float | Price = "linear",
-        balance: str = "items",
+        balance: str = "items",  # no other was ahead in benchmarks/results/quality.md
         rank_weight: Weighting = None,
         weak_rankers: Any = "trees",
         hessian: str = "newton",
         targets: str = "sum",
-        line_search: bool = False,
-        step_length: float | None = None,
         n_estimators: int | Literal["auto"] = 200,
         learning_rate: float = 0.05,
+        line_search: bool = False,
+        step_length: float | None = None,
         num_leaves: int | Literal["auto"] = 31,
         max_depth: int = -1,
         min_child_samples: int = 20,
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 5.0,
+        reg_lambda: float = 5.0,  # none from 0 to 320 was ahead in benchmarks/results/quality.md
         reg_alpha: float = 0.0,
         min_split_gain: float = 0.0,
+        categorical_features: Sequence[int | str] | None = None,
+        cat_smooth: float = 10.0,
+        max_bins: int = 255,
         subsample: float = 1.0,
         subsample_by: str = "row",
         max_features: float = 1.0,
         max_features_by_split: float = 1.0,
-        categorical_features: Sequence[int | str] | None = None,
-        cat_smooth: float = 10.0,
+        bags: int = 1,
         monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         interaction_constraints: Sequence[Sequence[int | str]] | None = None,
-        max_bins: int = 255,
-        bags: int = 1,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -384,10 +383,10 @@ min_split_gain
         self.weak_rankers = weak_rankers
         self.hessian = hessian
         self.targets = targets
-        self.line_search = line_search
-        self.step_length = step_length
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
+        self.line_search = line_search
+        self.step_length = step_length
         self.num_leaves = num_leaves
         self.max_depth = max_depth
         self.min_child_samples = min_child_samples
@@ -395,16 +394,16 @@ min_split_gain
         self.reg_lambda = reg_lambda
         self.reg_alpha = reg_alpha
         self.min_split_gain = min_split_gain
+        self.categorical_features = categorical_features
+        self.cat_smooth = cat_smooth
+        self.max_bins = max_bins
         self.subsample = subsample
         self.subsample_by = subsample_by
         self.max_features = max_features
         self.max_features_by_split = max_features_by_split
-        self.categorical_features = categorical_features
-        self.cat_smooth = cat_smooth
+        self.bags = bags
         self.monotone_constraints = monotone_constraints
         self.interaction_constraints = interaction_constraints
-        self.max_bins = max_bins
-        self.bags = bags
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.callbacks = callbacks

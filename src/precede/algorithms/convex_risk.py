@@ -79,23 +79,23 @@ class ConvexRiskRanker(BaseRanker):
     radius : float, or "cv"
         Of the ball. "cv" chooses it from `radii` by the share of pairs out of order in
         cross-validation by queries (or by rows, without queries).
-    tol : float
-        Stop when the certified gap is below.
+    radii : increasing list of floats, optional
+        The path for ``radius="cv"``; each solution starts from the one before.
+    cv : int
+        Number of folds.
     weak_rankers : {"stumps", "features", "columns"} or Family
         The gap is certified only if the search never misses the best vertex, so families that
         are not `exhaustive` are refused. (Trees have no scale either: without a bound on their
         leaf values the radius would mean nothing. Use `BoostedRanker` for trees.)
     n_estimators : int
         Maximum number of rounds; a warning says if the tolerance was not reached.
-    radii : increasing list of floats, optional
-        The path for ``radius="cv"``; each solution starts from the one before.
-    cv : int
-        Number of folds.
-    balance, max_bins, callbacks, random_state, n_jobs, verbose
-        As for `RankBoost`; `random_state` shuffles the folds.
+    tol : float
+        Stop when the certified gap is below.
     eval_metric
         As for `RankBoost`; recorded in the history (there is no early stopping: the gap says
         when to stop).
+    balance, max_bins, callbacks, random_state, n_jobs, verbose
+        As for `RankBoost`; `random_state` shuffles the folds.
 
     Attributes
     ----------
@@ -141,13 +141,13 @@ class ConvexRiskRanker(BaseRanker):
         *,
         loss: str | PairLoss = "exponential",
         radius: float | str = 4.0,
-        tol: float = 1e-3,
-        weak_rankers: str | Family = "stumps",
-        n_estimators: int = 2000,
         radii: Sequence[float] | None = None,
         cv: int = 5,
-        balance: str = "pairs",
+        balance: str = "pairs",  # as printed
+        weak_rankers: str | Family = "stumps",
+        n_estimators: int = 2000,
         max_bins: int = 255,
+        tol: float = 1e-3,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         random_state: Any = None,
@@ -156,13 +156,13 @@ class ConvexRiskRanker(BaseRanker):
     ):
         self.loss = loss
         self.radius = radius
-        self.tol = tol
-        self.weak_rankers = weak_rankers
-        self.n_estimators = n_estimators
         self.radii = radii
         self.cv = cv
         self.balance = balance
+        self.weak_rankers = weak_rankers
+        self.n_estimators = n_estimators
         self.max_bins = max_bins
+        self.tol = tol
         self.eval_metric = eval_metric
         self.callbacks = callbacks
         self.random_state = random_state

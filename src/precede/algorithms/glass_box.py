@@ -82,15 +82,10 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     Parameters
     ----------
-    interactions : int or list of pairs
-        How many of the strongest pairs to try; or the pairs themselves, by number or name.
     loss, price, balance
         The risk; see `BoostedRanker`.
-    n_estimators, pair_estimators : int
-        Rounds of the curves, a tree of one feature each, and most rounds of the pairs, of which
-        held-out rows choose the best number.
-    learning_rate : float in (0, 1]
-        Every step is multiplied by it.
+    interactions : int or list of pairs
+        How many of the strongest pairs to try; or the pairs themselves, by number or name.
     selection : {"auto", "greedy", "cyclic"}
         Whether a round takes the feature that lowers the risk most, or features take turns. "auto"
         tries both if there are enough rounds for turns (`n_estimators` is at least
@@ -109,28 +104,33 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     max_terms : int, optional
         Keep only this many terms, the most important ones, and refit; `sparsity_cost_` has the
         cost.
-    bags : int
-        0, or a number of bootstrap samples (of queries, of rows, or of explicit pairs if there
-        are no grades and the pairs do not fall into groups). The tables are then means over models
-        of the samples, and have standard errors. The number of rounds of each sample, at most that
-        of the model, is the best for its out-of-bag rows, unless `validation_fraction` is 0. Each
-        sample takes another fit.
-    pair_bins : int
-        Maximum number of bins of a feature in pair terms, apart from missing values.
+    n_estimators, pair_estimators : int
+        Rounds of the curves, a tree of one feature each, and most rounds of the pairs, of which
+        held-out rows choose the best number.
+    learning_rate : float in (0, 1]
+        Every step is multiplied by it.
     num_leaves, min_child_samples, min_child_weight, reg_lambda, hessian, cat_smooth
         Trees and cells; see `BoostedRanker`.
     categorical_features : list of column numbers or names, optional
         See `BoostedRanker`.
+    pair_bins : int
+        Maximum number of bins of a feature in pair terms, apart from missing values.
+    bags : int
+        1 is one fit to all rows; a larger number is that of bootstrap samples (of queries, of rows,
+        or of explicit pairs if there are no grades and the pairs do not fall into groups). The
+        tables are then means over models of the samples, and have standard errors. The number of
+        rounds of each sample, at most that of the model, is the best for its out-of-bag rows,
+        unless `validation_fraction` is 0. Each sample takes another fit.
     monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
         Scores must fall (-1) or rise (1) with a feature. Such a feature has a curve, but takes no
         part in pairs.
-    max_bins, early_stopping_rounds, eval_metric, callbacks, n_jobs, verbose
-        As for `RankBoost`. Both stages stop early.
+    random_state : int or RandomState, optional
+        Chooses the rows that are held out and the bootstrap samples.
     device : {"cpu", "cuda"}
         Where curves are boosted and pairs are detected, as for `BoostedRanker`. Terms of pairs are
         fitted on the CPU.
-    random_state : int or RandomState, optional
-        Chooses the rows that are held out and the bootstrap samples.
+    max_bins, early_stopping_rounds, eval_metric, callbacks, n_jobs, verbose
+        As for `RankBoost`. Both stages stop early.
 
     Attributes
     ----------
@@ -190,28 +190,29 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     def __init__(
         self,
         *,
-        interactions: int | Sequence[Sequence[int | str]] = 50,
         loss: str | PairLoss | ScoreRisk = "logistic",
         price: str | float | Price = "linear",
-        balance: str = "items",
-        n_estimators: int = 300,
-        pair_estimators: int = 300,
-        learning_rate: float = 0.1,
+        balance: str = "items",  # as in BoostedRanker
+        hessian: str = "newton",
+        interactions: int | Sequence[Sequence[int | str]] = 50,
         selection: str = "auto",
         heredity: str | None = None,
         validation_fraction: float = 0.2,
         max_terms: int | None = None,
-        bags: int = 0,
-        pair_bins: int = 32,
+        n_estimators: int = 300,
+        pair_estimators: int = 300,
+        # With 300 rounds of two leaves, the setting of benchmarks/results/glassbox.md.
+        learning_rate: float = 0.1,
         num_leaves: int = 2,
         min_child_samples: int = 20,
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 5.0,
-        hessian: str = "newton",
+        reg_lambda: float = 5.0,  # as in BoostedRanker
         categorical_features: Sequence[int | str] | None = None,
         cat_smooth: float = 10.0,
-        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         max_bins: int = 255,
+        pair_bins: int = 32,
+        bags: int = 1,
+        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[..., Any]] | None = None,
@@ -220,28 +221,28 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         device: str = "cpu",
         verbose: int = 0,
     ):
-        self.interactions = interactions
         self.loss = loss
         self.price = price
         self.balance = balance
-        self.n_estimators = n_estimators
-        self.pair_estimators = pair_estimators
-        self.learning_rate = learning_rate
+        self.hessian = hessian
+        self.interactions = interactions
         self.selection = selection
         self.heredity = heredity
         self.validation_fraction = validation_fraction
         self.max_terms = max_terms
-        self.bags = bags
-        self.pair_bins = pair_bins
+        self.n_estimators = n_estimators
+        self.pair_estimators = pair_estimators
+        self.learning_rate = learning_rate
         self.num_leaves = num_leaves
         self.min_child_samples = min_child_samples
         self.min_child_weight = min_child_weight
         self.reg_lambda = reg_lambda
-        self.hessian = hessian
         self.categorical_features = categorical_features
         self.cat_smooth = cat_smooth
-        self.monotone_constraints = monotone_constraints
         self.max_bins = max_bins
+        self.pair_bins = pair_bins
+        self.bags = bags
+        self.monotone_constraints = monotone_constraints
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.callbacks = callbacks
@@ -259,9 +260,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             raise ValueError(f"heredity={self.heredity!r} is unknown; use one of {HEREDITIES}")
         check_integer("pair_estimators", self.pair_estimators, least=1)
         check_integer("pair_bins", self.pair_bins, least=2, most=64)
-        check_integer("bags", self.bags, least=0)
-        if self.bags == 1:
-            raise ValueError("bags=1 gives no standard errors; use 0, or 2 or more")
+        check_integer("bags", self.bags, least=1)
         if self.max_terms is not None:
             check_integer("max_terms", self.max_terms, least=1)
         if self.validation_fraction != 0:

@@ -123,7 +123,7 @@ class MultilabelRanker(BaseRanker):
         *,
         method: str = "MR",
         across: bool = False,
-        balance: str = "items",
+        balance: str = "items",  # as in Schapire & Singer
         n_estimators: int = 300,
         learning_rate: float = 1.0,
         max_bins: int = 255,

@@ -124,15 +124,11 @@ class PushRanker(BaseRanker):
 
     Parameters
     ----------
+    loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
     price : number p >= 1, "exp", Price or "cv"
         ``g(u) = u^p`` (1 is RankBoost, 4 to 16 pushes hard), ``g(u) = exp(u)``, or your own.
         "cv" chooses by cross-validation the smallest power within one standard error (of the
         difference over the folds) of the best; see `prices`, `cv` and `cv_metric`.
-    loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
-    weak_rankers : {"stumps", "features", "columns", "trees"} or Family
-        Weak rankers. The paper defines them with values in [0, 1] and scales the features to
-        [-1, 1] in its experiments; "features", scaled to [0, 1], has the same scores up to a
-        constant, because all slopes change by the same factor.
     scope : {"query", "global"}
         With queries, push to the top inside every query, or to the top of one list of all
         rows, in which a row ranks above any row of a lower grade, of whichever query.
@@ -146,9 +142,6 @@ class PushRanker(BaseRanker):
         Metric of "cv", such as "positives_above_first_negative" or "precision@10". None is
         "partial_auc@0.1" for one list, "ndcg@10" for queries, and "pairs_in_order" for explicit
         pairs alone.
-    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
-        `RankWeight`. For ``price=1`` only. `history_["risk"]` is that of each round's weights.
     balance : {"pairs", "queries", "items"}
         "pairs" is the sum above, over all queries. Otherwise an item is charged for the mean of its
         pair losses: ``sum_k v_k n_k g( sum_{i above k} l(f(x_i) - f(x_k)) / n_k )`` with n_k the
@@ -156,6 +149,13 @@ class PushRanker(BaseRanker):
         sums to 1 in it ("queries") or to its number of items ("items"). At scores 0 every query
         has this share of the pull, for every price; counts are sums of weights where there are
         weights. ``exp(u)`` of a mean is a weak push: take a power.
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
+        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
+        `RankWeight`. For ``price=1`` only. `history_["risk"]` is that of each round's weights.
+    weak_rankers : {"stumps", "features", "columns", "trees"} or Family
+        Weak rankers. The paper defines them with values in [0, 1] and scales the features to
+        [-1, 1] in its experiments; "features", scaled to [0, 1], has the same scores up to a
+        constant, because all slopes change by the same factor.
     monotone_constraints, n_estimators, learning_rate, max_bins, max_features, \
 early_stopping_rounds,
     eval_metric, callbacks, warm_start, random_state, n_jobs, device, verbose
@@ -216,20 +216,20 @@ early_stopping_rounds,
     def __init__(
         self,
         *,
-        price: float | str | Price = 4,
         loss: str | PairLoss = "exponential",
-        weak_rankers: str | Family = "stumps",
+        price: float | str | Price = 4,
         scope: str = "query",
-        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         prices: Sequence[float] = (1, 2, 4, 8, 16, 64),
         cv: int = 5,
         cv_metric: Any = None,
-        n_estimators: int | Literal["auto"] = 300,
-        learning_rate: float = 1.0,
-        balance: str = "pairs",
+        balance: str = "pairs",  # as printed
         rank_weight: Weighting = None,
+        weak_rankers: str | Family = "stumps",
+        n_estimators: int | Literal["auto"] = 300,
+        learning_rate: float = 1.0,  # as printed
         max_bins: int = 255,
         max_features: float = 1.0,
+        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -239,20 +239,20 @@ early_stopping_rounds,
         device: str = "cpu",
         verbose: int = 0,
     ):
-        self.price = price
         self.loss = loss
-        self.weak_rankers = weak_rankers
+        self.price = price
         self.scope = scope
-        self.monotone_constraints = monotone_constraints
         self.prices = prices
         self.cv = cv
         self.cv_metric = cv_metric
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
         self.balance = balance
         self.rank_weight = rank_weight
+        self.weak_rankers = weak_rankers
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
         self.max_bins = max_bins
         self.max_features = max_features
+        self.monotone_constraints = monotone_constraints
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.callbacks = callbacks

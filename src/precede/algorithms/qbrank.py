@@ -36,6 +36,14 @@ class QBRank(BaggedTrees, BaseRanker):
     margin : "gap" or number
         By how much a winner should lead: the difference of the grades, for explicit pairs their
         `pair_margin` (see `Judgments`) or 1 where they have none; or a number for all pairs.
+    balance : {"pairs", "queries", "items"}
+        Whether every pair weighs the same (the paper), or every query, or every item: a query then
+        weighs as much as it has items.
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
+        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
+        `RankWeight`. `history_["risk"]` is that of each round's weights.
+    weak_rankers : "trees", Family or regressor
+        The black box; see `BoostedRanker`.
     hessian : {"terms", "bound", "newton", "uniform"}
         Weights of the rows. "terms" is algorithm 2 as printed: every pair counts ``w``, so that
         a violated pair has targets ``±max(0, h(y) - h(x) + margin)``. "bound" counts ``2 w``, the
@@ -48,20 +56,12 @@ class QBRank(BaggedTrees, BaseRanker):
         Whether a row of many pairs gets the average of their gradients, as in the paper, or
         their sum, weighing as much as all of them. The fit ends where R does not fall along the
         tree that fits the averages best.
+    learning_rate : float in (0, 1]
+        The paper's shrinkage.
     line_search : bool
         Search for the step >= 0 of the least R, which then never rises; otherwise it is 1.
     step_length : float, optional
         Steps of this normalized length instead, without a learning rate; see `BoostedRanker`.
-    learning_rate : float in (0, 1]
-        The paper's shrinkage.
-    balance : {"pairs", "queries", "items"}
-        Whether every pair weighs the same (the paper), or every query, or every item: a query then
-        weighs as much as it has items.
-    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
-        `RankWeight`. `history_["risk"]` is that of each round's weights.
-    weak_rankers : "trees", Family or regressor
-        The black box; see `BoostedRanker`.
     num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
 min_split_gain, subsample, subsample_by, max_features, max_features_by_split, \
 categorical_features, cat_smooth, monotone_constraints, interaction_constraints
@@ -103,32 +103,32 @@ random_state, n_jobs, device, verbose
         *,
         weight: float = 0.5,
         margin: float | str = "gap",
-        hessian: str = "terms",
-        targets: str = "average",
-        line_search: bool = True,
-        step_length: float | None = None,
-        learning_rate: float = 0.05,
-        n_estimators: int | Literal["auto"] = 300,
-        balance: str = "pairs",
+        balance: str = "pairs",  # as printed
         rank_weight: Weighting = None,
         weak_rankers: Any = "trees",
+        hessian: str = "terms",
+        targets: str = "average",
+        n_estimators: int | Literal["auto"] = 300,
+        learning_rate: float = 0.05,  # as in BoostedRanker
+        line_search: bool = True,
+        step_length: float | None = None,
         num_leaves: int | Literal["auto"] = 20,
         max_depth: int = -1,
         min_child_samples: int = 20,
         min_child_weight: float = 1e-3,
-        reg_lambda: float = 0.0,
+        reg_lambda: float = 0.0,  # the paper's trees have no penalty
         reg_alpha: float = 0.0,
         min_split_gain: float = 0.0,
+        categorical_features: Sequence[int | str] | None = None,
+        cat_smooth: float = 10.0,
+        max_bins: int = 255,
         subsample: float = 1.0,
         subsample_by: str = "row",
         max_features: float = 1.0,
         max_features_by_split: float = 1.0,
-        categorical_features: Sequence[int | str] | None = None,
-        cat_smooth: float = 10.0,
+        bags: int = 1,
         monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         interaction_constraints: Sequence[Sequence[int | str]] | None = None,
-        max_bins: int = 255,
-        bags: int = 1,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -140,15 +140,15 @@ random_state, n_jobs, device, verbose
     ):
         self.weight = weight
         self.margin = margin
-        self.hessian = hessian
-        self.targets = targets
-        self.line_search = line_search
-        self.step_length = step_length
-        self.learning_rate = learning_rate
-        self.n_estimators = n_estimators
         self.balance = balance
         self.rank_weight = rank_weight
         self.weak_rankers = weak_rankers
+        self.hessian = hessian
+        self.targets = targets
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.line_search = line_search
+        self.step_length = step_length
         self.num_leaves = num_leaves
         self.max_depth = max_depth
         self.min_child_samples = min_child_samples
@@ -156,16 +156,16 @@ random_state, n_jobs, device, verbose
         self.reg_lambda = reg_lambda
         self.reg_alpha = reg_alpha
         self.min_split_gain = min_split_gain
+        self.categorical_features = categorical_features
+        self.cat_smooth = cat_smooth
+        self.max_bins = max_bins
         self.subsample = subsample
         self.subsample_by = subsample_by
         self.max_features = max_features
         self.max_features_by_split = max_features_by_split
-        self.categorical_features = categorical_features
-        self.cat_smooth = cat_smooth
+        self.bags = bags
         self.monotone_constraints = monotone_constraints
         self.interaction_constraints = interaction_constraints
-        self.max_bins = max_bins
-        self.bags = bags
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.callbacks = callbacks

@@ -39,24 +39,28 @@ class RankBoost(BaseRanker):
 
     Parameters
     ----------
+    balance : {"pairs", "queries", "items"}
+        Whether every pair weighs the same (the papers), or every query, or every item: a query then
+        weighs as much as it has items.
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
+        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
+        `RankWeight`. With ``select="slope"`` only. `history_["risk"]` is that of each round's
+        weights.
+    weak_rankers : {"stumps", "features", "columns"} or Family
+        Weak rankers: thresholds on features, features scaled to [0, 1], or columns of X as
+        they are. Families are joined by ``|``.
     select : {"slope", "decrease"}
         Choose the weak ranker along which the risk falls most steeply, or the one whose full step
         lowers it most.
     step : {"exact", "bound"}
         ``log(d+ / d-) / 2`` from the masses of the pairs in order and reversed, or
         ``log((1 + r) / (1 - r)) / 2`` from the edge ``r = d+ - d-``, which is more conservative.
-    weak_rankers : {"stumps", "features", "columns"} or Family
-        Weak rankers: thresholds on features, features scaled to [0, 1], or columns of X as
-        they are. Families are joined by ``|``.
     nonnegative : bool
         Only take forward steps, along weak rankers with a positive edge, as Rudin & Schapire do;
         the family is then not closed under complements unless it contains them. With stumps
         or features the score never falls when a feature grows; with stumps a missing value may
         count for or against a row. Such steps may stop short of the least risk, even of the least
         over non-negative weights (Connamacher et al., lemma 3).
-    monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
-        With stumps, the score must fall (-1) or rise (1) with a feature; columns by number or
-        name. A constraint orders present values only; missing ones may count either way.
     n_estimators : int or "auto"
         Number of rounds. "auto" chooses them on queries (rows of a single list) that are held out,
         the fewest within one standard error of the best, and then fits all rows; `selection_` has
@@ -64,17 +68,13 @@ class RankBoost(BaseRanker):
     learning_rate : float in (0, 1]
         Every step is multiplied by it. The algorithms of the papers take full steps, 1.0;
         smaller steps, such as 0.1, usually rank new data better, and need more rounds.
-    balance : {"pairs", "queries", "items"}
-        Whether every pair weighs the same (the papers), or every query, or every item: a query then
-        weighs as much as it has items.
-    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
-        `RankWeight`. With
-        ``select="slope"`` only. `history_["risk"]` is that of each round's weights.
     max_bins : int from 2 to 255
         Maximum number of bins of a feature; one with fewer distinct values is kept exact.
     max_features : float in (0, 1]
         Share of the features that may be used in a round, drawn again each time.
+    monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
+        With stumps, the score must fall (-1) or rise (1) with a feature; columns by number or
+        name. A constraint orders present values only; missing ones may count either way.
     early_stopping_rounds : int, optional
         Stop when the first metric of the first `eval_set` has not improved for this many
         rounds, and keep the best.
@@ -126,17 +126,17 @@ class RankBoost(BaseRanker):
     def __init__(
         self,
         *,
+        balance: str = "pairs",  # as printed
+        rank_weight: Weighting = None,
+        weak_rankers: str | Family = "stumps",
         select: str = "slope",
         step: str = "exact",
-        weak_rankers: str | Family = "stumps",
         nonnegative: bool = False,
-        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         n_estimators: int | Literal["auto"] = 300,
-        learning_rate: float = 1.0,
-        balance: str = "pairs",
-        rank_weight: Weighting = None,
+        learning_rate: float = 1.0,  # as printed
         max_bins: int = 255,
         max_features: float = 1.0,
+        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
@@ -146,17 +146,17 @@ class RankBoost(BaseRanker):
         device: str = "cpu",
         verbose: int = 0,
     ):
-        self.select = select
-        self.step = step
-        self.weak_rankers = weak_rankers
-        self.nonnegative = nonnegative
-        self.monotone_constraints = monotone_constraints
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
         self.balance = balance
         self.rank_weight = rank_weight
+        self.weak_rankers = weak_rankers
+        self.select = select
+        self.step = step
+        self.nonnegative = nonnegative
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
         self.max_bins = max_bins
         self.max_features = max_features
+        self.monotone_constraints = monotone_constraints
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.callbacks = callbacks

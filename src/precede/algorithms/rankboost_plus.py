@@ -57,34 +57,34 @@ class RankBoostPlus(BaseRanker):
 
     Parameters
     ----------
-    search : {"efficient", "optimal"}
-        "efficient" is the paper's Algorithm 2: a weak ranker that is a linear combination of
-        those in the model is never chosen. "optimal" also considers such combinations, which
-        costs much more and changes little; for small data.
+    balance : {"pairs", "queries", "items"}
+        Whether every pair weighs the same (the paper), or every query, or every item: a query then
+        weighs as much as it has items.
     weak_rankers : {"stumps", "columns"}
         Thresholds on features, with missing values below all others, or columns of X whose
         values are 0 and 1. Weak rankers that order the training pairs in the same way, or in the
         opposite way, count once.
+    search : {"efficient", "optimal"}
+        "efficient" is the paper's Algorithm 2: a weak ranker that is a linear combination of
+        those in the model is never chosen. "optimal" also considers such combinations, which
+        costs much more and changes little; for small data.
     n_estimators : int
         Number of rounds.
     learning_rate : float in (0, 1]
         Every step is multiplied by it; the paper takes full steps (1).
-    balance : {"pairs", "queries", "items"}
-        Whether every pair weighs the same (the paper), or every query, or every item: a query then
-        weighs as much as it has items.
     max_bins : int from 2 to 255
         Maximum number of bins of a feature.
     memory_limit : "auto", number of bytes, or None
         A fit keeps a weight for every pair, 8 bytes each. If it needs more than the limit
         ("auto": three quarters of the free memory; None: no limit), it raises ValueError before
         anything is allocated.
-    early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
-        As for `RankBoost`.
     device : {"cpu", "cuda"}
         Device of the weights of pairs; the model is the same to the bit. "cuda" needs an NVIDIA GPU
         and the extra ``precede[cuda13]`` or ``precede[cuda12]``, grades and
         ``search="efficient"``. Weights beyond `memory_limit` (of GPU memory) are recomputed in
         every round, which takes O(pairs · rounds).
+    early_stopping_rounds, eval_metric, callbacks, warm_start, n_jobs, verbose
+        As for `RankBoost`.
 
     Attributes
     ----------
@@ -129,32 +129,32 @@ class RankBoostPlus(BaseRanker):
     def __init__(
         self,
         *,
-        search: str = "efficient",
+        balance: str = "pairs",  # as printed
         weak_rankers: str | Family = "stumps",
+        search: str = "efficient",
         n_estimators: int = 300,
         learning_rate: float = 1.0,
-        balance: str = "pairs",
         max_bins: int = 255,
-        memory_limit: str | float | None = "auto",
         early_stopping_rounds: int | None = None,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
+        memory_limit: str | float | None = "auto",
         n_jobs: int | None = None,
         device: str = "cpu",
         verbose: int = 0,
     ):
-        self.search = search
+        self.balance = balance
         self.weak_rankers = weak_rankers
+        self.search = search
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
-        self.balance = balance
         self.max_bins = max_bins
-        self.memory_limit = memory_limit
         self.early_stopping_rounds = early_stopping_rounds
         self.eval_metric = eval_metric
         self.callbacks = callbacks
         self.warm_start = warm_start
+        self.memory_limit = memory_limit
         self.n_jobs = n_jobs
         self.device = device
         self.verbose = verbose

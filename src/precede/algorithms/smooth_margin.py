@@ -147,8 +147,8 @@ class SmoothMarginRanker(BaseRanker):
         step: str = "approximate",
         nonnegative: bool = False,
         n_estimators: int = 10_000,
-        tol: float = 0.01,
         max_bins: int = 255,
+        tol: float = 0.01,
         eval_metric: Any = None,
         callbacks: Sequence[Callable[[Progress], Any]] | None = None,
         warm_start: bool = False,
@@ -159,8 +159,8 @@ class SmoothMarginRanker(BaseRanker):
         self.step = step
         self.nonnegative = nonnegative
         self.n_estimators = n_estimators
-        self.tol = tol
         self.max_bins = max_bins
+        self.tol = tol
         self.eval_metric = eval_metric
         self.callbacks = callbacks
         self.warm_start = warm_start

@@ -18,7 +18,7 @@ from precede.weak_rankers.interactions import PairTerms
 def fit_of(judgments, X, **options):
     training = TrainingData.prepare(X, judgments, balance="items", max_bins=255, context=Context(1))
     made = AdditiveFit(
-        rows=Resampler.of(training, judgments, balance="items", queries=10),
+        rows=Resampler.of(training, judgments, balance="items", min_queries=10),
         risk=PairRisk("logistic", balance="items"),
         trees=Trees(interaction_constraints=[[j] for j in range(X.shape[1])], num_leaves=2,
                     min_child_samples=5, reg_lambda=1.0),

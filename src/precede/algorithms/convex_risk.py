@@ -403,7 +403,9 @@ class _ConditionalGradient(Trainer):
             "norm": math.fsum(map(abs, self._weights.values())),
             "active": len(self._weights),
         }
-        return Round(columns, last=NO_STEP if moved == 0.0 and self._smoothing is None else "")
+        return Round(
+            columns, stop_reason=NO_STEP if moved == 0.0 and self._smoothing is None else ""
+        )
 
     def _bind(self) -> None:
         smooth = None if self._smoothing is None else self._loss.smoothed(self._smoothing)

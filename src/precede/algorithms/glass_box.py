@@ -352,7 +352,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 task.judgments,
                 balance=self.balance,
                 seed=seed,
-                queries=MIN_QUERIES_AS_UNITS,
+                min_queries=MIN_QUERIES_AS_UNITS,
             ),
             risk=self._risk(),
             trees=trees,

@@ -447,7 +447,7 @@ class _E2Trainer(Trainer):
             "parts": len(self.ensemble),
             "perfect": perfect,
         }
-        return Round(columns, last=PERFECT if perfect else "")
+        return Round(columns, stop_reason=PERFECT if perfect else "")
 
     # -- choosing --------------------------------------------------------------------------
 

@@ -257,8 +257,8 @@ class CoordinateDescent(Trainer):
             "smoothed": step.smoothed,
             "perfect": step.perfect,
         }
-        more = self.risk.extra_history(self.state) | self.plan.step.record(self.risk, self.state)
-        return Round(columns, more, PERFECT if step.perfect else "")
+        extra = self.risk.extra_history(self.state) | self.plan.step.record(self.risk, self.state)
+        return Round(columns, extra, PERFECT if step.perfect else "")
 
     def _is_stalled(self, step: Step, found: SearchResult) -> bool:
         """Return whether all further rounds would repeat this one; warn once of short steps."""

@@ -106,11 +106,11 @@ def _loop(
         metrics: dict[str, float] = {}
         for monitor in trainer.monitors:
             metrics |= monitor.compute_metrics()
-        history.append(**done.columns, seconds=seconds, **done.more, **metrics)
+        history.append(**done.columns, seconds=seconds, **done.extra_columns, **metrics)
         if asked_to_stop(callbacks, history, trainer.ensemble):
             return "stopped by a callback"
-        if done.last:
-            return done.last
+        if done.stop_reason:
+            return done.stop_reason
     return trainer.finish(reason)
 
 

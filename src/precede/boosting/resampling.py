@@ -120,7 +120,7 @@ class Resampler:
     judgments : judgments of the rows, in the order of `training`; see `of`
     balance, labeled : as for `TrainingData.prepare`
     seed : int
-    queries : with fewer queries than this, rows are the units
+    min_queries : with fewer queries than this, rows are the units
 
     Attributes
     ----------
@@ -131,10 +131,15 @@ class Resampler:
 
     def __init__(
         self, training: TrainingData, judgments: Judgments, *, balance: str, labeled: bool = False,
-        seed: int = 0, queries: int = 2,
+        seed: int = 0, min_queries: int = 2,
     ):  # fmt: skip
         self.training, self.judgments = training, judgments
-        self._balance, self._labeled, self._seed, self._queries = balance, labeled, seed, queries
+        self._balance, self._labeled, self._seed, self._min_queries = (
+            balance,
+            labeled,
+            seed,
+            min_queries,
+        )
         self._cached_units: _Units | None = None
 
     @property
@@ -212,7 +217,7 @@ class Resampler:
             if not graded:
                 return "votes", every
         query = judgments._query()
-        if all_reduce_sum(lambda: int(query.max(initial=-1)) + 1, context) >= self._queries:
+        if all_reduce_sum(lambda: int(query.max(initial=-1)) + 1, context) >= self._min_queries:
             return "groups", query
         return "rows", every
 
@@ -306,7 +311,7 @@ class Resampler:
         )
         return Resampler.of(
             training, made, balance=self._balance, labeled=self._labeled, seed=self._seed,
-            queries=self._queries,
+            min_queries=self._min_queries,
         )  # fmt: skip
 
     def _copies(self, times: Array) -> tuple[Integers, Judgments]:

@@ -388,14 +388,14 @@ class HeldOutTrainer(Trainer):
         """Boost every split that can be improved, and evaluate the held-out rows."""
         for number in sorted(self._active):
             made = self._splits[number][0].boost_round()
-            if made is None or made.last:
+            if made is None or made.stop_reason:
                 self._active.discard(number)
         self._done += 1
         last = self._done == self._max_rounds or not self._active
         if last or (self._early_stopping and is_evaluated(self._done)):
             over = self._evaluate()
             last = last or (self._early_stopping and over)
-        return Round({}, last="the held-out curve has ended" if last else "")
+        return Round({}, stop_reason="the held-out curve has ended" if last else "")
 
     def _evaluate(self) -> bool:
         """Evaluate the held-out metric; return whether to stop."""

@@ -26,13 +26,13 @@ class Round:
     Attributes
     ----------
     columns : columns of the history that precede "seconds"
-    more : columns that follow it
-    last : reason why this is the last round; empty if others may follow
+    extra_columns : columns that follow it
+    stop_reason : reason why this is the last round; empty if others may follow
     """
 
     columns: dict[str, Any]
-    more: dict[str, Any] = field(default_factory=dict)
-    last: str = ""
+    extra_columns: dict[str, Any] = field(default_factory=dict)
+    stop_reason: str = ""
 
 
 class Trainer:
@@ -128,7 +128,7 @@ class Bagged(Trainer):
             if number in self._finished:
                 continue
             done = bag.boost_round()
-            if done is None or done.last:
+            if done is None or done.stop_reason:
                 self._finished.add(number)
             if done is not None:
                 self._last_rounds[number] = done
@@ -149,12 +149,12 @@ class Bagged(Trainer):
         return Round(*self._mean_columns())
 
     def _mean_columns(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return `Round.columns` and `Round.more`, averaged over the last rounds of the bags."""
+        """Return the two fields of a `Round` with columns, averaged over the last rounds."""
         rounds = [each for each in self._last_rounds if each is not None]
         columns = _means([each.columns for each in rounds])
         columns |= {"log_risk": float(np.log(columns["risk"])) if columns["risk"] > 0 else -np.inf}
         columns |= {"smoothed": any(each.columns["smoothed"] for each in rounds), "perfect": False}
-        return columns, _means([each.more for each in rounds])
+        return columns, _means([each.extra_columns for each in rounds])
 
     def interrupt(self, history: History) -> str:
         """Return to the last round that every bag has finished."""

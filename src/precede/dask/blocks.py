@@ -539,6 +539,7 @@ def _weight_total(
 
 
 def _words_of_weights(block: RowBlock, totals: GlobalTotals, exponent: int) -> Integers:
+    """Return the sum of the weights of a block as integer words; see `precede.engine.exact`."""
     return np.array(fixed_point_sum(block_layout(block, totals).weight, exponent), np.int64)
 
 

@@ -217,11 +217,11 @@ class SeparableRisk(BoundLossRisk):
 
     def max_over_chunks(self, by_chunk: Floats) -> Floats:
         """Return the maximum over the chunks of each level, on all machines."""
-        most = self.chunks.by_level(np.maximum, by_chunk, -np.inf)
+        maxima = self.chunks.by_level(np.maximum, by_chunk, -np.inf)
         return (
-            all_reduce_max(lambda: most, self.context)
+            all_reduce_max(lambda: maxima, self.context)
             if self.layout.queries_span_machines
-            else most
+            else maxima
         )
 
     def factors(self, state: State, *, bound: bool = False) -> SeparableFactors | None:
@@ -256,6 +256,7 @@ class SeparableRisk(BoundLossRisk):
         return correct, wrong
 
     def _compute_sums(self, scores: Floats) -> tuple[SeparableCache, float]:
+        """Return the cache and the logarithm of the risk at scores multiplied by the rate."""
         chunks, run, power = self.chunks, self.context.run, self.power
         chunk_extremes = np.zeros((chunks.count, 2))
         kernel, log_weight = (

@@ -207,12 +207,12 @@ class BoundListRisk(BoundRisk):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _softmax_cross_entropy(
-    low: int, high: int, first: Integers, scores: Floats, weight: Floats, target: Floats,
+    low: int, high: int, query_start: Integers, scores: Floats, weight: Floats, target: Floats,
     query_weight: Floats, values: Floats, pull: Floats, hessian: Floats, log_weight: Floats,
 ) -> None:  # fmt: skip
     """Compute the cross entropy of target and softmax of each query, with derivatives."""
     for query in range(low, high):
-        start, end = first[query], first[query + 1]
+        start, end = query_start[query], query_start[query + 1]
         terms, max_score = hessian[start:end], scores[start:end].max()
         for j in range(terms.size):
             terms[j] = scores[start + j] - max_score
@@ -234,12 +234,12 @@ def _softmax_cross_entropy(
 
 @njit(cache=True, nogil=True)
 def _squared_error(
-    low: int, high: int, first: Integers, scores: Floats, weight: Floats, target: Floats,
+    low: int, high: int, query_start: Integers, scores: Floats, weight: Floats, target: Floats,
     query_weight: Floats, values: Floats, pull: Floats, hessian: Floats,
 ) -> None:  # fmt: skip
     """Compute the variance of the errors of each query, with derivatives."""
     for query in range(low, high):
-        start, end = first[query], first[query + 1]
+        start, end = query_start[query], query_start[query + 1]
         total_weight, mean = 0.0, 0.0
         for row in range(start, end):
             total_weight += weight[row]
@@ -257,7 +257,7 @@ def _squared_error(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _log_loss(
-    low: int, high: int, first: Integers, scores: Floats, weight: Floats, target: Floats,
+    low: int, high: int, query_start: Integers, scores: Floats, weight: Floats, target: Floats,
     query_weight: Floats, values: Floats, pull: Floats, hessian: Floats,
 ) -> None:  # fmt: skip
     """Compute the mean log loss of each query after its best shift, with derivatives.
@@ -265,7 +265,7 @@ def _log_loss(
     At its optimum the shift has no effect on the gradient, but it does on the curvature.
     """
     for query in range(low, high):
-        start, end = first[query], first[query + 1]
+        start, end = query_start[query], query_start[query + 1]
         total_weight, target_sum = 0.0, 0.0
         for row in range(start, end):
             total_weight += weight[row]

@@ -249,6 +249,7 @@ class GeneralRisk(BoundLossRisk):
 def _weight_rows(
     low: int, high: int, price_slope: Floats, slope: Floats, loss_sum: Floats, priced_sum: Floats
 ) -> None:
+    """Multiply `slope` by the price slopes in place, and `loss_sum` into `priced_sum`."""
     for row in range(low, high):
         slope[row] *= price_slope[row]
         priced_sum[row] = price_slope[row] * loss_sum[row]
@@ -259,5 +260,6 @@ def _pull_of_rows(
     begin: int, end: int, winners: Floats, relative_weight: Floats, losers: Floats,
     gradient_sum: float,
 ) -> None:  # fmt: skip
+    """Replace the unweighted gradients of the rows as `winners` by their pulls."""
     for row in range(begin, end):
         winners[row] = (winners[row] * relative_weight[row] - losers[row]) / gradient_sum

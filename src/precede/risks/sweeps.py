@@ -385,7 +385,7 @@ class _SmoothSums(_SplitSums):
         sources, targets = (
             ((middle, high), (low, middle)) if winners else ((low, middle), (middle, high))
         )
-        origin, density = grid
+        origin, inverse_width = grid
         nodes = matrices.shape[-1]
         cells = (matrices.shape[1] + 1) // 2
         # The chunk size is fixed, so that the bits do not depend on the number of threads.
@@ -394,12 +394,12 @@ class _SmoothSums(_SplitSums):
         moments = np.zeros((n_chunks, cells, nodes))
         self.context.run(
             _rows_to_moments, n_chunks, 1 << 15, scores[sources[0] : sources[1]],
-            source[sources[0] : sources[1]], origin, density, moments,
+            source[sources[0] : sources[1]], origin, inverse_width, moments,
         )  # fmt: skip
         local = _moments_to_local(moments.sum(axis=0), matrices, winners)
         self.context.run(
             _local_to_rows, targets[1] - targets[0], scores[targets[0] : targets[1]], origin,
-            density, local, totals[:, targets[0] : targets[1]],
+            inverse_width, local, totals[:, targets[0] : targets[1]],
         )  # fmt: skip
 
 
@@ -733,13 +733,13 @@ def _enumerate_splits(
 @njit(cache=True, nogil=True)
 def _rows_to_moments(
     begin: int, end: int, chunk_rows: int, scores: Floats, source: Floats, origin: float,
-    density: float, moments: Floats,
+    inverse_width: float, moments: Floats,
 ) -> None:  # fmt: skip
     """Compute the Chebyshev moments of chunks of rows."""
     nodes = moments.shape[2]
     for chunk in range(begin, end):
         for row in range(chunk * chunk_rows, min((chunk + 1) * chunk_rows, scores.size)):
-            position = (scores[row] - origin) * density
+            position = (scores[row] - origin) * inverse_width
             cell = int(position)
             x = 2.0 * (position - cell) - 1.0
             previous, current = source[row], source[row] * x
@@ -752,13 +752,13 @@ def _rows_to_moments(
 
 @njit(cache=True, nogil=True)
 def _local_to_rows(
-    begin: int, end: int, scores: Floats, origin: float, density: float, local: Floats,
+    begin: int, end: int, scores: Floats, origin: float, inverse_width: float, local: Floats,
     totals: Floats,
 ) -> None:  # fmt: skip
     """Evaluate the local polynomials at every row (Clenshaw)."""
     kernels, _, nodes = local.shape
     for row in range(begin, end):
-        position = (scores[row] - origin) * density
+        position = (scores[row] - origin) * inverse_width
         cell = int(position)
         x = 2.0 * (position - cell) - 1.0
         twice = 2.0 * x

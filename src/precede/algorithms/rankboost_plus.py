@@ -342,7 +342,7 @@ class _E2Trainer(Trainer):
         self.monitors = [monitor for monitor, _ in task.monitors]
         layout, table, context = training.layout, training.table, training.context
         device = context.device
-        if device is not None and layout.any_listed:
+        if device is not None and layout.has_explicit_pairs:
             raise ValueError(
                 "device='cuda' is for grades; listed pairs are weighed on the CPU: use device='cpu'"
             )

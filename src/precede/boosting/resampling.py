@@ -201,7 +201,7 @@ class Resampler:
         queries = all_reduce_sum(lambda: rows.query_start.size - 1, training.context)
         has_several_queries = kind == "rows" and queries > 1 and not rows.queries_span_machines
         return splitmix64(
-            rows.keys_by_pairs(keys) if rows.any_listed or has_several_queries else keys
+            rows.keys_by_pairs(keys) if rows.has_explicit_pairs or has_several_queries else keys
         )
 
     def _kind_and_unit(self) -> tuple[str, Integers]:
@@ -209,7 +209,7 @@ class Resampler:
         judgments, layout = self.judgments, self.training.layout
         context, every = self.training.context, np.arange(len(self.judgments))
         graded = bool(all_reduce_max(lambda: layout.n_graded > 0, context))
-        if layout.any_listed and (judgments.qid is not None or not graded):
+        if layout.has_explicit_pairs and (judgments.qid is not None or not graded):
             group = components(judgments)
             sizes = np.concatenate(all_gather(lambda: np.bincount(group), context))
             if np.count_nonzero(sizes) >= MIN_GROUPS and sizes.max() <= sizes.sum() / 2:
@@ -336,7 +336,7 @@ class Resampler:
         total, pair_count = merge_query_totals([each for each, _ in parts], self._balance)
         return replace(
             layout, total=total, pair_count=pair_count, n_rows=sum(size for _, size in parts),
-            listed_elsewhere=self.training.layout.listed_elsewhere,
+            has_remote_explicit_pairs=self.training.layout.has_remote_explicit_pairs,
         )  # fmt: skip
 
 

@@ -555,7 +555,7 @@ def block_layout(block: RowBlock, totals: GlobalTotals) -> QueryLayout:
         pair_count=totals.pair_count,
         n_rows=totals.rows,
         level_weight=totals.level_weight,
-        listed_elsewhere=totals.has_explicit_pairs,
+        has_remote_explicit_pairs=totals.has_explicit_pairs,
     )
 
 

@@ -101,9 +101,7 @@ def count_jobs(n_jobs: int | None) -> int:
 
 
 def is_small(kind: str, amount: int) -> bool:
-    """Return whether there is too little work of a kind for several threads.
-
-    See `MIN_PARALLEL_WORK`.
+    """Return whether work of a kind is too little for threads, see `MIN_PARALLEL_WORK`.
 
     >>> is_small("rows", 100), is_small("rows", 10**6)
     (True, False)

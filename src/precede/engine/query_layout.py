@@ -58,7 +58,7 @@ class QueryLayout:
     label : one number per row, NaN if missing; None unless requested and given
     level_weight : total weight of each level over all machines; None unless levels are
         distributed over several machines
-    listed_elsewhere : whether other machines have explicit pairs
+    has_remote_explicit_pairs : whether other machines have explicit pairs
     """
 
     order: Integers
@@ -76,12 +76,12 @@ class QueryLayout:
     label: Floats | None = None
     level_weight: Floats | None = None
     pair_margin: Floats | None = None
-    listed_elsewhere: bool = False
+    has_remote_explicit_pairs: bool = False
 
     @property
-    def any_listed(self) -> bool:
+    def has_explicit_pairs(self) -> bool:
         """Whether any machine has explicit pairs."""
-        return self.listed_elsewhere or self.winner.size > 0
+        return self.has_remote_explicit_pairs or self.winner.size > 0
 
     @property
     def queries_span_machines(self) -> bool:
@@ -98,7 +98,7 @@ class QueryLayout:
         """Number of rows in levels; the remaining rows occur in explicit pairs only."""
         return int(self.level_start[-1])
 
-    def listed_margin(self, scores: Floats, *, gap: bool) -> Floats:
+    def explicit_pair_margins(self, scores: Floats, *, gap: bool) -> Floats:
         """Return the margins of the explicit pairs; with `gap`, less the required margin (1)."""
         margin = scores[self.winner] - scores[self.loser]
         if not gap:
@@ -119,10 +119,7 @@ class QueryLayout:
         return above + sums_at(self.loser, explicit, self.n_used_rows)
 
     def weights_of_levels(self) -> Floats:
-        """Return the total weight of each level over all machines.
-
-        Independent of row order. O(n).
-        """
+        """Return the total weight of each level over all machines, for any row order. O(n)."""
         if self.level_weight is not None:
             return self.level_weight
         return _segment_sums(self.weight, self.level_start)
@@ -190,7 +187,7 @@ class QueryLayout:
         Sums over a query then do not depend on the order of the user's rows. The sort runs on
         `device` if given.
         """
-        if self.any_listed:
+        if self.has_explicit_pairs:
             key = self.keys_by_pairs(key)
         level = np.repeat(np.arange(self.level_start.size - 1), np.diff(self.level_start))
         level = np.concatenate([level, np.full(self.n_used_rows - self.n_graded, level.size)])

@@ -224,10 +224,10 @@ class RowHistograms:
     >>> from precede.engine.table import Table
     >>> table, context = Table.build(np.array([[1.0], [3.0], [3.0], [np.nan]])), Context(1)
     >>> histograms = RowHistograms(table, np.array([0]), context)
-    >>> numbers = quantize_rows(np.array([0.5, 0.25, -0.25, -0.5]), np.ones(4), context)
+    >>> quantized = quantize_rows(np.array([0.5, 0.25, -0.25, -0.5]), np.ones(4), context)
     >>> rows = np.arange(4, dtype=np.int32)
-    >>> sums = histograms.sums(numbers, rows, numbers.packed, 0, 4)
-    >>> sums[:3, 0] * numbers.pull_unit, sums[:3, 1] & 7
+    >>> sums = histograms.sums(quantized, rows, quantized.packed, 0, 4)
+    >>> sums[:3, 0] * quantized.pull_unit, sums[:3, 1] & 7
     (array([ 0.5,  0. , -0.5]), array([1, 2, 1]))
     """
 
@@ -282,7 +282,7 @@ class RowHistograms:
 
     def sums(
         self,
-        numbers: QuantizedRows,
+        quantized: QuantizedRows,
         rows: Rows,
         packed: Integers | None,
         low: int,
@@ -300,14 +300,16 @@ class RowHistograms:
             sums = total
             if first:
                 sums = self._spare_sums.pop() if self._spare_sums else np.empty_like(total)
-            reuse = self._spare_blocks and numbers.packed is not None
-            block = self._spare_blocks.pop() if reuse else self.new_blocks(numbers, 1)
+            reuse = self._spare_blocks and quantized.packed is not None
+            block = self._spare_blocks.pop() if reuse else self.new_blocks(quantized, 1)
             jobs, rules = np.zeros(1, SPLIT_JOB), np.zeros(1, RULES)
             children = np.zeros(2, CHILD)
-            rules["count_bits"] = numbers.count_bits
-            jobs["sum_mode"], children["histogram"] = self.sum_mode(numbers, last - first), (0, -1)
+            rules["count_bits"] = quantized.count_bits
+            jobs["sum_mode"], children["histogram"] = (
+                self.sum_mode(quantized, last - first), (0, -1)
+            )  # fmt: skip
             jobs["sum_low"], jobs["sum_high"], jobs["phase"] = low + first, low + last, NOT_STARTED
-            lists, row_data = (rows, packed, rows, packed), self.row_data(numbers)
+            lists, row_data = (rows, packed, rows, packed), self.row_data(quantized)
             arguments = lists, row_data, block, sums, self.layout, NO_FLAGS, None
             _run_on_one_thread(jobs, children, rules, *arguments)
             if block is not None:
@@ -321,37 +323,37 @@ class RowHistograms:
         return total
 
     def total(
-        self, numbers: QuantizedRows, rows: Rows, packed: Integers | None, count: int
+        self, quantized: QuantizedRows, rows: Rows, packed: Integers | None, count: int
     ) -> tuple[int, int]:
         """Return the two words of the sums of the first `count` rows of a list."""
         if packed is not None:
-            return _sum_packed(count, packed, numbers.count_bits)
-        assert numbers.pull is not None
-        assert numbers.weight_count is not None
+            return _sum_packed(count, packed, quantized.count_bits)
+        assert quantized.pull is not None
+        assert quantized.weight_count is not None
         # A list holds every row at most once.
         index = slice(None) if count == self.n_rows else rows[:count]
-        return int(numbers.pull[index].sum()), int(numbers.weight_count[index].sum())
+        return int(quantized.pull[index].sum()), int(quantized.weight_count[index].sum())
 
     @property
     def layout(self) -> tuple[Integers, Integers]:
         """First bin and number of bins of each feature."""
         return self.start, self.n_bins
 
-    def sum_mode(self, numbers: QuantizedRows, count: int) -> int:
+    def sum_mode(self, quantized: QuantizedRows, count: int) -> int:
         """Return the fastest way to sum `count` rows, one of `SUM_WIDE` to `SUM_SCATTERED`."""
-        if numbers.packed is None:
+        if quantized.packed is None:
             return SUM_WIDE
         if count < MIN_BLOCK_ROWS:
             return SUM_UNPACKED
         return SUM_DENSE if 2 * count > self.n_rows else SUM_SCATTERED
 
-    def row_data(self, numbers: QuantizedRows) -> RowData:
+    def row_data(self, quantized: QuantizedRows) -> RowData:
         """Return the arrays that the kernel reads to sum rows."""
-        return self.codes, self.words, numbers.pull, numbers.weight_count
+        return self.codes, self.words, quantized.pull, quantized.weight_count
 
-    def new_blocks(self, numbers: QuantizedRows, count: int) -> Integers | None:
-        """Allocate blocks of packed sums, which are 0 between calls; None for wide numbers."""
-        return None if numbers.packed is None else np.zeros((count, self._block_size), np.int64)
+    def new_blocks(self, quantized: QuantizedRows, count: int) -> Integers | None:
+        """Allocate blocks of packed sums, which are 0 between calls; None if rows are wide."""
+        return None if quantized.packed is None else np.zeros((count, self._block_size), np.int64)
 
 
 class NodeSplitter:
@@ -389,12 +391,12 @@ class NodeSplitter:
         self._helpers: list[Future[Any]] = []
 
     def begin_tree(
-        self, numbers: QuantizedRows, packed: list[Integers | None], rules: NDArray[Any]
+        self, quantized: QuantizedRows, packed: list[Integers | None], rules: NDArray[Any]
     ) -> None:
         """Begin a tree; `packed` holds the packed words of the two lists, `rules` one `RULES`."""
-        if (self._blocks is None) != (numbers.packed is None):
-            self._blocks = self._histograms.new_blocks(numbers, self._context.jobs)
-        self._numbers, self._packed, self._rules = numbers, packed, rules
+        if (self._blocks is None) != (quantized.packed is None):
+            self._blocks = self._histograms.new_blocks(quantized, self._context.jobs)
+        self._quantized, self._packed, self._rules = quantized, packed, rules
         self._arguments = self._kernel_arguments(1)
 
     def _kernel_arguments(self, threads: int) -> tuple[Any, ...]:
@@ -404,7 +406,7 @@ class NodeSplitter:
         return (
             tiles, self._control, self._jobs, self._children, self._rules, self._column,
             self._goes_left, (one, packed_one, other, packed_other),
-            self._histograms.row_data(self._numbers),
+            self._histograms.row_data(self._quantized),
             None if self._blocks is None else self._blocks[:threads], self._histograms.pool,
             self._histograms.layout, self._allowed,
             _feature_types(self._rules, self._directions, self._categorical),
@@ -653,17 +655,17 @@ def _add_scattered_to_block(
 
     A loop that only copies lets the processor fetch several rows at once.
     """
-    near, numbers = np.empty((32, words.shape[1]), np.uint32), np.empty(32, np.int32)
+    copied, copied_rows = np.empty((32, words.shape[1]), np.uint32), np.empty(32, np.int32)
     zero = first - first  # (a constant has another type, for which all would be compiled again)
     for i in range(32):
-        numbers[i] = i
+        copied_rows[i] = i
     for at in range(first, last, 32):
         count = 32 if at + 32 < last else last - at
         for i in range(count):
             row = np.uint64(rows[at + i])
             for word in range(np.uint64(words.shape[1])):
-                near[i, word] = words[row, word]
-        _add_to_block(near, numbers, zero, count, packed[at : at + count], block)
+                copied[i, word] = words[row, word]
+        _add_to_block(copied, copied_rows, zero, count, packed[at : at + count], block)
 
 
 @njit(**INNER)

@@ -53,7 +53,7 @@ class DeviceSeparableRisk(SeparableRisk):
         levels = np.diff(layout.query_start)
         self.on_device = bool(
             not self.context.is_distributed
-            and not layout.any_listed
+            and not layout.has_explicit_pairs
             and not layout.queries_span_machines
             and levels.max(initial=0) <= MAX_LEVELS_PER_QUERY
         )

@@ -99,7 +99,9 @@ class PairRisk(Risk):
         if isinstance(judgments, Judgments):
             judgments = judgments.to_layout(self.balance)
         loss, cost = pair_loss(self.loss), price(self.price)
-        power_of_sum = cost.power == 1 or (cost.power is not None and not judgments.any_listed)
+        power_of_sum = cost.power == 1 or (
+            cost.power is not None and not judgments.has_explicit_pairs
+        )
         separable = loss.form is not None and loss.form.kind == "separable"
         mean = self.balance != "pairs"
         on_device = context is not None and context.device is not None

@@ -118,7 +118,7 @@ class EnumeratedRisk(BoundLossRisk):
         winner, loser, weight = self.layout.winner, self.layout.loser, self._pair_weight
         if not winner.size:
             return np.zeros(0), np.zeros(0)
-        margin = self.layout.listed_margin(scores, gap=self.loss.gap)
+        margin = self.layout.explicit_pair_margins(scores, gap=self.loss.gap)
         value, gradient, curvature = np.empty((3, winner.size))
         self.context.run(
             _explicit_pairs, winner.size, self._degree, self._knot, margin, weight, value, gradient,

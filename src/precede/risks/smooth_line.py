@@ -96,7 +96,7 @@ class ChebyshevLineSearch:
         layout, form = risk.layout, risk.loss.form
         if form is None or form.kind != "smooth":
             return False
-        if risk.price.power is None or layout.any_listed:
+        if risk.price.power is None or layout.has_explicit_pairs:
             return False
         levels = layout.level_start.size - 1
         if risk.n_queries != 1 or layout.n_graded < MIN_ROWS_PER_LEVEL * levels:

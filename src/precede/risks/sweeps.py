@@ -77,7 +77,7 @@ class PairSums:
     @property
     def has_plain_sums(self) -> bool:
         """Whether `plain_sums` is available: no explicit pair and no separable loss."""
-        return not self.layout.any_listed and isinstance(self._graded, _SplitSums)
+        return not self.layout.has_explicit_pairs and isinstance(self._graded, _SplitSums)
 
     def plain_sums(
         self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
@@ -157,7 +157,7 @@ class PairSums:
         return self.layout.winner, self.layout.loser, self.layout.pair_weight
 
     def _explicit_margin(self, scores: Floats) -> Floats:
-        return self.layout.listed_margin(scores, gap=self.loss.gap)
+        return self.layout.explicit_pair_margins(scores, gap=self.loss.gap)
 
     def _graded_margin(self, scores: Floats, winner: Integers, loser: Integers) -> Floats:
         grade = self.layout.grade

@@ -160,11 +160,8 @@ class AdaBoostRanker(BaseRanker):
         if ensemble is None or checkpoint is not None or SignedStumps() not in votes.members:
             return ensemble, history
         parts = [as_signed_stump(*part) for part in ensemble.parts()]
-        weak_rankers, weights = (
-            [weak_ranker for weak_ranker, _ in parts],
-            [weight for _, weight in parts],
-        )
-        return Ensemble(weak_rankers, weights, ensemble.n_features), history
+        signed, weights = [vote for vote, _ in parts], [weight for _, weight in parts]
+        return Ensemble(signed, weights, ensemble.n_features), history
 
     def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
         self._votes = result.ensemble
@@ -194,11 +191,8 @@ class AdaBoostRanker(BaseRanker):
 def _as_stumps(votes: Ensemble) -> Ensemble:
     """Replace the votes ``a (2 h - 1)`` by ``2 a`` times the stump h."""
     parts = [as_stump(*part) for part in votes.parts()]
-    weak_rankers, weights = (
-        [weak_ranker for weak_ranker, _, _ in parts],
-        [weight for _, weight, _ in parts],
-    )
-    return Ensemble(weak_rankers, weights, votes.n_features)
+    stumps, weights = [stump for stump, _, _ in parts], [weight for _, weight, _ in parts]
+    return Ensemble(stumps, weights, votes.n_features)
 
 
 def _skew(task: FitContext) -> float:

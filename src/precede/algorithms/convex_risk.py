@@ -184,6 +184,7 @@ class ConvexRiskRanker(BaseRanker):
         trainer = _ConditionalGradient(self, task.training, self.radius_, monitors)
         result = self._follow_radii(trainer, task, radii)
         self.gap_ = trainer.gap
+        self._warn_of_no_rounds(result, task.training.context)
         self._warn_if_not_converged(result, task.training.context)
         return result
 
@@ -202,7 +203,8 @@ class ConvexRiskRanker(BaseRanker):
             result = run_rounds(trainer.set_ball(radius, self.tol))
             if result.reason == INTERRUPTED:
                 return result
-        return self._run_rounds(trainer.set_ball(radii[-1], self.tol), task, History())
+        with task.callbacks(self) as callbacks:
+            return run_rounds(trainer.set_ball(radii[-1], self.tol), callbacks=callbacks)
 
     def _warn_if_not_converged(self, result: Result, context: Context) -> None:
         """Warn if the tolerance was not reached."""

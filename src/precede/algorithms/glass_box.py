@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from precede.algorithms.additive_fit import AdditiveFit, FittedAdditiveModel, Pair, scores_of
@@ -316,7 +315,10 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         def run_stage(trainer: CoordinateDescent, history: History) -> Result:
             if len(history):  # the second stage
                 return run_rounds(trainer, history, list(self.callbacks or ()))
-            return self._run_rounds(trainer, task, history)
+            with task.callbacks(self) as callbacks:
+                result = run_rounds(trainer, history, callbacks)
+            self._warn_of_no_rounds(result, task.training.context)
+            return result
 
         found = fit.run(self._pairs(), run_stage, early_stopping, monitors)
         self.pair_strengths_ = dict([*found.strengths.items()][:MAX_STRENGTHS])
@@ -333,9 +335,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     def _additive_fit(self, task: FitContext) -> AdditiveFit:
         trees = self._trees()
         trees.interaction_constraints = [[j] for j in range(self.n_features_in_)]
-        seed = 0
-        if self.random_state is not None:
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self._seed()
 
         def pair_terms(pairs: list[Pair], grid: Grid) -> PairTerms:
             return PairTerms(

@@ -198,12 +198,10 @@ class RankBoostPlus(BaseRanker):
     def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
         super()._set_fitted_attributes(result, task)
         # A round along a combination adds several weak rankers.
-        history, early_stopping = result.history, self._early_stopping(task)
-        self.best_iteration_ = (
-            early_stopping.best_round(history) if early_stopping and len(history) else len(history)
-        )
-        stopped_early = early_stopping is not None and self.early_stopping_rounds is not None
-        self.n_estimators_ = self.best_iteration_ if stopped_early else len(history)
+        history, stops_early = result.history, self.early_stopping_rounds is not None
+        if not task.monitors:
+            self.best_iteration_ = len(history)
+        self.n_estimators_ = self.best_iteration_ if stops_early else len(history)
         parts = int(history[self.n_estimators_ - 1]["parts"]) if self.n_estimators_ else 0
         self.ensemble_ = result.ensemble.first(parts)
         if self.intercept_ is not None:

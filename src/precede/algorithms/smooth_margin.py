@@ -138,7 +138,6 @@ class SmoothMarginRanker(BaseRanker):
 
     resumes_from = ("log_risk", "margin", "lower", "upper")
     takes_init_score = False  # the margin is that of the weak rankers alone
-    _warns_of_no_rounds = False  # `_warn_if_not_converged` does
 
     def __init__(
         self,
@@ -221,6 +220,9 @@ class SmoothMarginRanker(BaseRanker):
             high = 0.0
         self.margin_interval_ = (low, high)
         self._warn_if_not_converged(low, high, result.reason, task.training.context)
+
+    def _warn_of_no_rounds(self, result: Result, context: Context) -> None:
+        """Leave the warning to `_warn_if_not_converged`."""
 
     def _warn_if_not_converged(
         self, low: float, high: float, reason: str, context: Context

@@ -14,6 +14,7 @@ still be more than two standard errors behind at the maximum number of rounds.
 from __future__ import annotations
 
 import copy
+import sys
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -509,9 +510,12 @@ def select(estimator: BaseRanker, task: FitContext, seed: int) -> Selection:
     """Choose the parameters of an estimator that are "auto"."""
     auto_parameters = find_auto_parameters(estimator)
     try:
-        return _select(estimator, task, seed, auto_parameters)
+        selection = _select(estimator, task, seed, auto_parameters)
     except TooFewError as error:
         raise TooFewError(f"{error}, or {' and '.join(auto_parameters)} as a number") from error
+    if estimator.verbose > 0:
+        print(selection.summary(), file=sys.stderr)
+    return selection
 
 
 def _select(

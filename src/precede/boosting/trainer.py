@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from precede.engine.execution import Context
 from precede.model import Ensemble
 from precede.risks.base import State
 from precede.weak_rankers.columns import Constant
+
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker, FitContext
 
 # Reason to stop after a round marked "perfect" in the history.
 PERFECT = "one ranker puts every pair in order"
@@ -162,6 +166,25 @@ class Bagged(Trainer):
             bag.interrupt(history)
         self.ensemble = self.ensemble.first(len(history) * len(self._bags))
         return super().interrupt(history)
+
+
+def bagged_trainer(estimator: BaseRanker, task: FitContext, stop: Stop) -> Bagged:
+    """Return a trainer of `_n_bags` models, each on a bootstrap sample of the queries."""
+    from precede.boosting.resampling import Resampler  # noqa: PLC0415  (not in every fit)
+
+    seeds = np.random.RandomState(estimator._seed()).randint(2**31 - 1, size=(estimator._n_bags, 2))
+    judgments = estimator.judgments_to_learn(task.judgments)
+    sample = Resampler.of(
+        task.training, judgments, balance=estimator.balance, labeled=estimator.learns_labels
+    )
+    bags = []
+    for draw, seed in seeds.tolist():
+        single = copy.copy(estimator)
+        single._n_bags, single.random_state = 1, seed
+        drawn = sample.bootstrap(draw)[0].training
+        bag_task = replace(task, training=drawn, monitors=[], checkpoint=None)
+        bags.append(single._trainer(bag_task, stop, None, History()))
+    return Bagged(bags, stop, [monitor for monitor, _ in task.monitors])
 
 
 def _means(rounds: Sequence[dict[str, Any]]) -> dict[str, float]:

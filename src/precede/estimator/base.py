@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import copy
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
 from itertools import islice
@@ -22,12 +22,13 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import RegressorTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from precede import explain as explanations  # whose modules are loaded when used
+from precede import explain as explanations  # modules of both are loaded when used
+from precede import plots
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.history import EarlyStopping, History, Monitor, Progress, Rounds, Stop
 from precede.boosting.loop import INTERRUPTED, CallbackBridge, ProgressBar, Result, run_rounds
 from precede.boosting.monitors import pairs_in_order
-from precede.boosting.trainer import Trainer
+from precede.boosting.trainer import Trainer, bagged_trainer
 from precede.engine.arrays import Array, Floats
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
 from precede.engine.cuda import on_gpu, open_device
@@ -115,9 +116,20 @@ class FitContext:
     checkpoint: Checkpoint | None = None
     callback_bridge: CallbackBridge | None = None
 
-    def round_callbacks(self) -> list[Callable[[Progress], Any]]:
-        """Return functions that forward a round to scikit-learn's callbacks."""
-        return [] if self.callback_bridge is None else self.callback_bridge.rounds(self)
+    @contextmanager
+    def callbacks(
+        self, estimator: BaseRanker, done: int = 0
+    ) -> Iterator[list[Callable[[Progress], Any]]]:
+        """Yield callbacks of a loop that continues from `done` rounds; close bar and checkpoint."""
+        saved = [] if self.checkpoint is None else [self.checkpoint]
+        bridged = [] if self.callback_bridge is None else self.callback_bridge.rounds(self)
+        name, rounds, verbose = type(estimator).__name__, estimator.n_estimators, estimator.verbose
+        try:
+            with ProgressBar(name, rounds=rounds, done=done, verbose=verbose) as bar:
+                yield [*bar.callbacks(estimator.callbacks), *saved, *bridged]
+        finally:
+            for checkpoint in saved:
+                checkpoint.finish()
 
 
 def _two_classes(estimator: BaseRanker) -> bool:
@@ -228,7 +240,6 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     learns_labels: bool = False  # whether `Judgments.label` is used
     takes_init_score: bool = True
     _n_bags: Any = 1  # number of models to average
-    _warns_of_no_rounds: bool = True
 
     # Fitted attributes.
     ensemble_: Ensemble
@@ -463,19 +474,32 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         )  # fmt: skip
 
     def _boost(self, task: FitContext) -> Result:
-        """Choose the parameters that are "auto", then boost."""
+        """Choose the parameters that are "auto", build the trainer and run the boosting loop."""
         self.selection_ = None
-        if not find_auto_parameters(self):
-            return self._boost_once(task)
-        from precede.boosting.selection import select  # noqa: PLC0415  (not in every fit)
+        if find_auto_parameters(self):
+            from precede.boosting.selection import select  # noqa: PLC0415  (not in every fit)
 
-        self.selection_ = select(self, task, self._seed())
-        if self.verbose > 0:
-            print(self.selection_.summary(), file=sys.stderr)
+            self.selection_ = select(self, task, self._seed())
+        chosen = self._with_selection()
+        stop: Stop = Rounds(chosen.n_estimators)
+        early_stopping = self._early_stopping(task)
+        if early_stopping is not None and self.early_stopping_rounds is not None:
+            stop = stop | early_stopping
+        ensemble, history = chosen._initial_model(task.checkpoint)
+        trainer = chosen._trainer(task, stop, ensemble, history)
+        with task.callbacks(chosen, len(history)) as callbacks:
+            result = run_rounds(trainer, history, callbacks)
+        self._warn_of_no_rounds(result, task.training.context)
+        return result
+
+    def _with_selection(self) -> Self:
+        """Return the estimator with chosen numbers instead of "auto"; itself if it has none."""
+        if not (names := find_auto_parameters(self)):
+            return self
         chosen = copy.copy(self)
-        for name in find_auto_parameters(self):
-            setattr(chosen, name, self.selection_.parameters[name])
-        return chosen._boost_once(task)
+        for name in names:
+            setattr(chosen, name, cast("Selection", self.selection_).parameters[name])
+        return chosen
 
     def _seed(self) -> int:
         """Return the seed for drawing queries; 0 without a random_state."""
@@ -483,21 +507,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             return 0
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _boost_once(self, task: FitContext) -> Result:
-        """Boost, continuing from a checkpoint or the last fit if there is one."""
-        stop: Stop = Rounds(self.n_estimators)
-        early_stopping = self._early_stopping(task)
-        if early_stopping is not None and self.early_stopping_rounds is not None:
-            stop = stop | early_stopping
-        ensemble, history = self._initial_model(task.checkpoint)
-        return self._run_rounds(self._trainer(task, stop, ensemble, history), task, history)
-
     def _trainer(
         self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
     ) -> Trainer:
         """Return the trainer: by default coordinate descent on `plan`, bagged if asked for."""
         if self._n_bags > 1:
-            return self._bagged_trainer(task, stop)
+            return bagged_trainer(self, task, stop)
         plan = self.plan(stop)
         for _ in range(len(history)):  # advance the random draws to the end of the last fit
             plan.draw()
@@ -507,51 +522,20 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             trainer.check_history(history)
         return trainer
 
-    def _bagged_trainer(self, task: FitContext, stop: Stop) -> Trainer:
-        """Return a trainer of `_n_bags` models, each on a bootstrap sample of the queries."""
-        from precede.boosting.resampling import Resampler  # noqa: PLC0415  (not in every fit)
-        from precede.boosting.trainer import Bagged  # noqa: PLC0415
-
-        seeds = np.random.RandomState(self._seed()).randint(2**31 - 1, size=(self._n_bags, 2))
-        judgments = self.judgments_to_learn(task.judgments)
-        sample = Resampler.of(
-            task.training, judgments, balance=self.balance, labeled=self.learns_labels
+    def _warn_of_no_rounds(self, result: Result, context: Context) -> None:
+        """Warn if the loop ended without rounds."""
+        if len(result.ensemble) or result.reason == INTERRUPTED:
+            return
+        weighing = getattr(self, "rank_weight", None)
+        more = "" if weighing is None else (
+            f", and whether rank_weight={weighing!r} gives any pair a weight: its gain must "
+            "differ between grades ('precision@k' asks which are at least 1)"
+        )  # fmt: skip
+        context.warn(
+            f"the model has no rounds and scores every row alike ({result.reason}): check "
+            "whether the features are constant, or constant within every query, and with trees "
+            f"whether min_child_samples leaves them a split{more}"
         )
-        bags = []
-        for draw, seed in seeds.tolist():
-            single = copy.copy(self)
-            single._n_bags, single.random_state = 1, seed
-            drawn = sample.bootstrap(draw)[0].training
-            bag_task = replace(task, training=drawn, monitors=[], checkpoint=None)
-            bags.append(single._trainer(bag_task, stop, None, History()))
-        return Bagged(bags, stop, [monitor for monitor, _ in task.monitors])
-
-    def _run_rounds(self, trainer: Trainer, task: FitContext, history: History) -> Result:
-        """Run the loop with callbacks, progress bar and checkpoint."""
-        name, done = type(self).__name__, len(history)
-        saved = [] if task.checkpoint is None else [task.checkpoint]
-        try:
-            with ProgressBar(
-                name, rounds=self.n_estimators, done=done, verbose=self.verbose
-            ) as bar:
-                callbacks: list[Callable[[Progress], Any]]
-                callbacks = [*bar.callbacks(self.callbacks), *saved, *task.round_callbacks()]
-                result = run_rounds(trainer, history, callbacks)
-        finally:
-            for checkpoint in saved:
-                checkpoint.finish()
-        if self._warns_of_no_rounds and not len(result.ensemble) and result.reason != INTERRUPTED:
-            weighing = getattr(self, "rank_weight", None)
-            more = "" if weighing is None else (
-                f", and whether rank_weight={weighing!r} gives any pair a weight: its gain must "
-                "differ between grades ('precision@k' asks which are at least 1)"
-            )  # fmt: skip
-            task.training.context.warn(
-                f"the model has no rounds and scores every row alike ({result.reason}): check "
-                "whether the features are constant, or constant within every query, and with trees "
-                f"whether min_child_samples leaves them a split{more}"
-            )
-        return result
 
     @property
     def can_resume(self) -> bool:
@@ -617,24 +601,18 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         """Set the fitted attributes; no data are stored."""
         history, early_stopping = result.history, self._early_stopping(task)
         self.n_bags_ = int(self._n_bags)
-        rounds = len(result.ensemble) // self.n_bags_
-        best = (
-            early_stopping.best_round(history)
-            if early_stopping is not None and len(history)
-            else rounds
-        )
-        stopped_early = self.early_stopping_rounds is not None and early_stopping is not None
-        kept = best * self.n_bags_ if stopped_early else len(result.ensemble)
+        best = rounds = len(result.ensemble) // self.n_bags_
+        kept, self.best_score_ = len(result.ensemble), None
+        if early_stopping is not None:
+            best = early_stopping.best_round(history) if len(history) else rounds
+            if rounds > 0 and early_stopping.column in history.columns:
+                self.best_score_ = float(history[early_stopping.column][best - 1])
+            if self.early_stopping_rounds is not None:
+                kept = best * self.n_bags_
         self.ensemble_ = result.ensemble.first(kept)
         self.history_ = history
         self.n_estimators_ = len(self.ensemble_) // self.n_bags_
         self.best_iteration_ = best
-        seen = (
-            early_stopping is not None and rounds > 0 and early_stopping.column in history.columns
-        )
-        self.best_score_ = (
-            float(history[early_stopping.column][best - 1]) if early_stopping and seen else None
-        )
         self.evals_result_ = evals_result(history)
         self.stop_reason_ = result.reason
         self.has_queries_ = has_queries(task.training)
@@ -648,10 +626,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def _link(self) -> Link | None:
         """Return the link of the minimized risk."""
-        planned = copy.copy(self)
+        planned = copy.copy(self._with_selection())
         planned.random_state = 0  # do not advance the user's generator
-        for name in find_auto_parameters(self):
-            setattr(planned, name, cast("Selection", self.selection_).parameters[name])
         return planned.plan(Rounds(1)).risk.link
 
     def _intercept(self, link: Link, training: TrainingData, scores: Floats | None = None) -> float:
@@ -832,8 +808,6 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         >>> len(model.plot_shapes(sample.X, top=2).axes)
         2
         """
-        from precede import plots  # noqa: PLC0415  (slow)
-
         check_is_fitted(self)
         check_integer("top", top, least=1)
         if features is None:
@@ -847,15 +821,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
         For axes of an existing figure, ``layout="constrained"`` makes room for long names.
         """
-        from precede import plots  # noqa: PLC0415  (slow)
-
         check_is_fitted(self)
         return plots.draw_importances(plots.importance_info(self, X, top=top), ax)
 
     def plot_history(self, columns: Sequence[str] | None = None, *, ax: Axes | None = None) -> Axes:
         """Plot the evaluation metrics, or else the training risk, round by round."""
-        from precede import plots  # noqa: PLC0415  (slow)
-
         check_is_fitted(self)
         return plots.draw_learning(plots.learning_info(self, columns), ax)
 

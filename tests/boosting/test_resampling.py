@@ -128,7 +128,7 @@ def test_a_glass_box_of_bags_learns_from_votes():
 
 
 def glass_sample(judgments, X, seed=0):
-    return sample_of(X, judgments, seed, queries=10)
+    return sample_of(X, judgments, seed, min_queries=10)
 
 
 def some_queries(count=30, seed=0):

@@ -295,16 +295,16 @@ class _Study:
         assert self._judgments.grade is not None
         held = held[~np.isnan(self._judgments.grade[held])]  # rows with a label only have no grade
         inside, outside = self._judgments[learn], self._judgments[held]
-        inner, loser_weight = (take_rows(self._X, rows) for rows in (learn, held))
+        training_rows, held_rows = (take_rows(self._X, rows) for rows in (learn, held))
         if not _chooses_rounds(model, candidate):
-            scores = model.fit(inner, inside).predict(loser_weight)
+            scores = model.fit(training_rows, inside).predict(held_rows)
             curve = [metrics.Evaluator(outside, metrics=self.metric).value(scores)]
         else:
             rounds = 1000 if model.n_estimators == "auto" else model.n_estimators
             model.set_params(
                 eval_metric=self.metric, early_stopping_rounds=PATIENCE, n_estimators=rounds
             )
-            model.fit(inner, inside, eval_set=(loser_weight, outside))
+            model.fit(training_rows, inside, eval_set=(held_rows, outside))
             curve = model.evals_result_["valid_0"][self.metric]
         if model.stop_reason_ == INTERRUPTED:
             raise KeyboardInterrupt
@@ -374,6 +374,8 @@ def _check_record(record: dict[str, Any]) -> None:
     if not isinstance(curve, list) or not curve:
         raise ValueError(f"the curve {shown(curve)} is not a list of numbers")
     record["curve"] = [spelled(value, "a value of a curve") for value in curve]
+    if "seconds" in record:
+        record["seconds"] = spelled(record["seconds"], "the seconds of a fit")
 
 
 def _chooses_rounds(estimator: BaseRanker, candidate: Mapping[str, Any]) -> bool:

@@ -171,7 +171,7 @@ class Rising:
         self.rounds += 1
         return None if self.rounds >= self._ends else self
 
-    last = False
+    stop_reason = None
 
     def values(self, scores):
         self.looks.append(self.rounds)

@@ -130,7 +130,9 @@ def test_a_session_in_processes_of_its_own(folder, tmp_path):
         )  # fmt: skip
 
     train = (folder / "train.txt").read_bytes()
-    fitted = precede_("fit", "-", "-s", "n_estimators=20", "-o", "a.json", input=train)
+    fitted = precede_(
+        "fit", "-", "-a", "RankBoost", "-s", "n_estimators=20", "-o", "a.json", input=train
+    )
     assert fitted.returncode == 0, fitted.stderr
     assert fitted.stdout == b""
     assert b"written to a.json" in fitted.stderr

@@ -227,7 +227,15 @@ def test_the_command_line_goes_on_from_a_checkpoint(tmp_path):
     left = tmp_path / ".m.json.out-of-core"  # by a command that was killed
     left.mkdir()
     (left / "table").write_bytes(b"half a table")
-    words = ["fit", str(tmp_path / "t.csv"), "-s", "n_estimators=9", "--out-of-core"]
+    words = [
+        "fit",
+        str(tmp_path / "t.csv"),
+        "-a",
+        "RankBoost",
+        "-s",
+        "n_estimators=9",
+        "--out-of-core",
+    ]
     done = CliRunner().invoke(app, [*words, "-o", str(output)])
     assert done.exit_code == 0, done.output
     weights = json.loads(output.read_text())["model"]["weights"]

@@ -192,9 +192,9 @@ def tune(
     >>> from precede import RankBoost, tune
     >>> from precede.datasets import search_results
     >>> sample = search_results(30, features=4, informative=2, random_state=0)
-    >>> found = tune(RankBoost(n_estimators=10, learning_rate=0.1), sample.X, sample.y,
-    ...              qid=sample.qid, cv=3, space={"learning_rate": [0.01, 1.0]}, trials=2)
-    >>> found.settings["learning_rate"]
+    >>> found = tune(RankBoost(n_estimators=10), sample.X, sample.y, qid=sample.qid, cv=3,
+    ...              space={"learning_rate": [0.01, 1.0]}, trials=2)
+    >>> found.best_parameters["learning_rate"]
     1.0
     """
     check_integer("trials", trials, least=1)

@@ -14,7 +14,7 @@ def exp_array(values: Floats) -> None:
         values[row] = portable_exp(values[row])
 
 
-@njit(**INNER)
+@njit(cache=True, nogil=True)
 def add_to_fenwick_tree(tree: Array, node: Integer, amount: float) -> None:
     """Add an amount to a node, counted from 1, of a Fenwick tree."""
     while node < tree.size:

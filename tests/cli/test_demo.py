@@ -1,6 +1,8 @@
 """The demonstration."""
 
+import importlib.util
 import re
+from pathlib import Path
 
 from cli.session import objects, run
 
@@ -15,7 +17,7 @@ def test_the_demo(tmp_path):
 
 def test_the_demo_reads_well_on_80_columns(tmp_path, monkeypatch, capsys):
     """No line is broken twice, and what is shown at the end are defaults."""
-    from precede.cli.warmup import main
+    from precede.cli.demo import main
 
     monkeypatch.setenv("COLUMNS", "80")
     main(tmp_path / "demo", rounds=2)
@@ -28,7 +30,7 @@ def test_the_demo_reads_well_on_80_columns(tmp_path, monkeypatch, capsys):
 
 def test_the_demo_tells_and_saves(tmp_path, capsys):
     from precede import load
-    from precede.cli.warmup import main
+    from precede.cli.demo import main
 
     path = main(tmp_path / "demo", rounds=5)
     out = capsys.readouterr().out
@@ -36,3 +38,9 @@ def test_the_demo_tells_and_saves(tmp_path, capsys):
     assert "AUC" in out
     assert "the same to the bit" in re.sub(r"\s+", " ", out)
     assert load(path).n_estimators_ == 5
+
+
+def test_make_demo_runs_a_module_that_exists():
+    makefile = Path(__file__).parents[2] / "Makefile"
+    (module,) = re.findall(r"python -m (precede\S+)", makefile.read_text(encoding="utf-8"))
+    assert importlib.util.find_spec(module) is not None

@@ -121,7 +121,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Run a short demonstration on data that come with scikit-learn."""
-    from precede.cli.warmup import main as tour  # noqa: PLC0415
+    from precede.cli.demo import main as tour  # noqa: PLC0415
 
     if not as_json:
         tour(folder, rounds)

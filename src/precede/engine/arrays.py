@@ -1,4 +1,4 @@
-"""Type aliases of arrays, used in annotations throughout the package.
+"""Type aliases, used in annotations throughout the package.
 
 Kernels are annotated too: numba ignores the annotations, mypy checks them. A scalar argument of a
 kernel is an `int`, `float` or `bool`, or an `Integer` if callers pass both `int` and `np.int64`.
@@ -22,3 +22,11 @@ Rows = NDArray[np.int32]  # row indices
 Signs = NDArray[np.int8]  # -1, 0 or 1
 
 Integer = Any  # int or np.int64: equivalent for numba, different types for mypy
+BackendArray = Any  # an array of the backend of the fit: NumPy's, or CuPy's on a GPU
+
+# Input of users, checked and converted where it enters the package.
+MatrixLike = Any  # features: an array, a sparse matrix, a data frame, or an array on a GPU
+VectorLike = Any  # one value per row, query or pair: an array, a list, a series
+RandomState = int | np.random.RandomState | np.random.Generator | None
+
+Json = dict[str, Any]  # an object as it is read from or written to JSON

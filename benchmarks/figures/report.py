@@ -1,9 +1,11 @@
 """Photograph the page of a report for docs/report.md, in a real browser.
 
-Run from the root: python benchmarks/figures/report.py. It needs playwright and Chromium (or Chrome,
-or Edge; the environment variable CHROMIUM names one that is not on the path).
+Run from the root: python benchmarks/figures/report.py. It needs playwright and Chromium; the
+environment variable CHROMIUM names another browser.
 """
 
+import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,16 +16,15 @@ from playwright.sync_api import Browser, sync_playwright
 
 from precede import BoostedRanker, RankBoost, Report
 from precede.datasets import search_results
-from precede.report.report import find_chromium
 
 FOLDER = Path(__file__).parents[2] / "docs" / "figures"
 SCREEN, PHONE = {"width": 1180, "height": 800}, {"width": 390, "height": 844}
 
 
 def main() -> None:
-    path = find_chromium()
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
     if path is None:
-        raise SystemExit("no Chromium, Chrome or Edge was found; set CHROMIUM to its path")
+        raise SystemExit("Chromium was not found; set CHROMIUM to the path of a browser")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         search, credit = Path(folder) / "search.html", Path(folder) / "credit.html"

@@ -10,7 +10,6 @@ from precede import RankBoost, Report
 from precede.cli.commands import app
 from precede.datasets import search_results
 from precede.files.tables import Data, write
-from precede.report import report as report_module
 
 
 def test_the_command_writes_what_the_class_writes(tmp_path):
@@ -37,15 +36,15 @@ def test_the_command_writes_what_the_class_writes(tmp_path):
         assert "Held out" in text
     run = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "r.doc")])
     assert run.exit_code == 1
-    assert "r.doc: reports are written as .html, .pdf, .md or .json" in run.stderr
+    assert "r.doc: reports are written as .html, .md or .json" in run.stderr
     assert not (tmp_path / "r.doc").exists()
     run = CliRunner().invoke(app, [*arguments, "--as", "docx"])
     assert run.exit_code == 1
-    assert "use html, pdf, markdown or json" in run.stderr
-    run = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "x.pdf"), "--as", "html"])
+    assert "use html, markdown or json" in run.stderr
+    run = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "x.json"), "--as", "html"])
     assert run.exit_code == 1
-    assert "--as html does not go with .pdf; leave --as out, or name another file" in run.stderr
-    assert not (tmp_path / "x.pdf").exists()
+    assert "--as html does not go with .json; leave --as out, or name another file" in run.stderr
+    assert not (tmp_path / "x.json").exists()
 
 
 @pytest.fixture
@@ -138,14 +137,3 @@ def test_data_alone_is_not_enough(files):
     run = CliRunner().invoke(app, ["report", str(files / "test.csv")])
     assert run.exit_code == 1
     assert "needs a model and data" in run.stderr
-
-
-def test_without_a_browser_the_remedy_is_named(files, monkeypatch):
-    monkeypatch.setattr(report_module, "find_chromium", lambda: None)
-    arguments = ["report", str(files / "a.json"), str(files / "test.csv")]
-    run = CliRunner().invoke(app, [*arguments, "-o", str(files / "r.pdf")])
-    assert run.exit_code == 4
-    assert "set CHROMIUM to its path" in run.stderr
-    run = CliRunner().invoke(app, [*arguments, "-o", "-", "--as", "pdf"])
-    assert run.exit_code == 1
-    assert "name a file with -o" in run.stderr

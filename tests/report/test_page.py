@@ -241,9 +241,8 @@ def test_the_page_is_written(ranked, tmp_path):
 @pytest.mark.parametrize(
     ("method", "name", "told"),
     [
-        ("to_html", "r.pdf", r"r.pdf: to_html writes HTML, not .pdf; .* .html, or call to_pdf"),
+        ("to_html", "r.pdf", r"r.pdf: to_html writes HTML, not .pdf; .* .html, or print"),
         ("to_html", "r.JSON", r"not .json; name the file .html, or call to_json\(\)"),
-        ("to_pdf", "r.html", r"to_pdf writes PDF, not .html; .* .pdf, or call to_html"),
     ],
 )
 def test_a_file_is_not_named_for_what_is_not_in_it(ranked, tmp_path, method, name, told):

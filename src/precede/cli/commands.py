@@ -433,7 +433,7 @@ def report(
     output: Output = "report.html",
     style: Annotated[
         str | None,
-        typer.Option("--as", help="html, pdf, markdown or json; default: detected from FILE."),
+        typer.Option("--as", help="html, markdown or json; default: detected from FILE."),
     ] = None,
     train: Annotated[
         str | None,
@@ -462,7 +462,7 @@ def report(
 
     precede report model.json test.txt -o report.html
 
-    precede report new.json old.json test.txt --train train.txt -o report.pdf
+    precede report new.json old.json test.txt --train train.txt -o report.md
     """
     from precede.cli import evaluation  # noqa: PLC0415
     from precede.files.streams import require_folder  # noqa: PLC0415

@@ -408,7 +408,7 @@ def _row_of(data: Data, name: str) -> int:
     return int(name)
 
 
-# -- Reports, written as pages, PDF, Markdown or JSON --------------------------------------------
+# -- Reports, written as pages, Markdown or JSON -------------------------------------------------
 
 
 def report_format(output: str, style: str | None) -> str:
@@ -420,19 +420,16 @@ def report_format(output: str, style: str | None) -> str:
     suffix = suffix_of(output)
     if style is None and suffix and suffix not in STYLES:
         raise ValueError(
-            f"{output}: reports are written as .html, .pdf, .md or .json; name such a file, or "
-            "give --as"
+            f"{output}: reports are written as .html, .md or .json; name such a file, or give --as"
         )
     chosen = style or STYLES.get(suffix, "html")
     if chosen not in STYLES.values():
-        raise ValueError(f"{chosen!r} is not a format of reports; use html, pdf, markdown or json")
+        raise ValueError(f"{chosen!r} is not a format of reports; use html, markdown or json")
     if STYLES.get(suffix, chosen) != chosen:
         raise ValueError(
             f"{output}: --as {chosen} does not go with {suffix}; leave --as out, or name another "
             "file"
         )
-    if chosen == "pdf" and output == "-":
-        raise ValueError("a PDF is not written to standard output; name a file with -o")
     return chosen
 
 
@@ -457,9 +454,6 @@ def make_report(sources: list[str], path: str, train: str | None, reading: Readi
 
 def write_report(report: Report, output: str, style: str) -> None:
     """Write a report to a file or to standard output."""
-    if style == "pdf":
-        report.to_pdf(output)
-        return
     made: dict[str, Callable[[], str | None]] = {
         "html": report.to_html,
         "json": report.to_json,

@@ -1,4 +1,4 @@
-"""`Report`: facts computed once and written as an HTML page, PDF, Markdown or JSON."""
+"""`Report`: facts computed once and written as an HTML page, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import base64
 import hashlib
 import json
 import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from html import escape
 from importlib import resources
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jinja2 import Environment, StrictUndefined, Template
@@ -51,12 +47,9 @@ from precede.report.subject import Subject, named_models
 from precede.report.summary import summary_facts
 from precede.report.wording import Words
 
-if TYPE_CHECKING:
-    pass
-
 
 # Formats by file suffix.
-STYLES = {".htm": "html", ".html": "html", ".json": "json", ".md": "markdown", ".pdf": "pdf"}
+STYLES = {".htm": "html", ".html": "html", ".json": "json", ".md": "markdown"}
 
 
 class Report:
@@ -192,35 +185,26 @@ class Report:
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Write a self-contained page to `path`, atomically.
 
-        Without a path the text is returned. Names of other formats (.pdf, .md, .json) are refused.
+        Without a path the text is returned. Names of other formats (.md, .json, .pdf) are refused.
         """
         if path is None:
             return _page(self.facts)
-        _check_suffix(path, "html")
+        _check_suffix(path)
         text = _page(self.facts)
         write_file(path, text.encode("utf-8"))
         return None
 
-    def to_pdf(self, path: str | os.PathLike[str]) -> None:
-        """Print the page to a PDF by Chromium, Chrome or Edge; ImportError if none is found.
 
-        The environment variable CHROMIUM names one that is not on the path.
-        """
-        _check_suffix(path, "pdf")
-        write_pdf(_page(self.facts), path)
-
-
-def _check_suffix(path: str | os.PathLike[str], style: str) -> None:
+def _check_suffix(path: str | os.PathLike[str]) -> None:
     """Raise ValueError if the suffix is that of another format."""
     suffix = suffix_of(path)
-    if STYLES.get(suffix, style) == style:
-        return
-    made = {"html": "to_html(path)", "pdf": "to_pdf(path)", "json": "to_json()",
-            "markdown": "to_markdown()"}  # fmt: skip
-    raise ValueError(
-        f"{os.fspath(path)}: to_{style} writes {style.upper()}, not {suffix}; name the file "
-        f".{style}, or call {made[STYLES[suffix]]}"
-    )
+    methods = {".json": "call to_json()", ".md": "call to_markdown()",
+               ".pdf": "print the page from a browser"}  # fmt: skip
+    if suffix in methods:
+        raise ValueError(
+            f"{os.fspath(path)}: to_html writes HTML, not {suffix}; name the file .html, or "
+            f"{methods[suffix]}"
+        )
 
 
 # -- the page --------------------------------------------------------------------------------
@@ -339,65 +323,3 @@ def _tied(subject: Subject, scores: Floats) -> float | None:
     tied = within(number, scores[rows])
     tied = np.unique(tied, return_inverse=True)[1]  # consecutive numbers again
     return (pairs(tied) - pairs(within(tied, grade))) / every if every else None
-
-
-# -- PDF, printed by Chromium --------------------------------------------------------------------
-
-
-_BROWSER_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
-          "microsoft-edge", "msedge")  # fmt: skip
-_BROWSER_PATHS = (
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-    r"C:\Program Files\Google\Chrome\Application\chrome.exe",
-    r"C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe",
-)
-_TIMEOUT_SECONDS = 120
-
-
-def find_chromium() -> str | None:
-    """Return the browser that CHROMIUM names, or one at a usual path; None if none is found."""
-    given = os.environ.get("CHROMIUM")
-    if given:
-        return shutil.which(given)
-    found = (shutil.which(name) for name in _BROWSER_NAMES)
-    return next(
-        filter(None, found), next((path for path in _BROWSER_PATHS if Path(path).exists()), None)
-    )
-
-
-def write_pdf(page: str, path: str | os.PathLike[str]) -> None:
-    """Print a page to a PDF file, atomically; ImportError if no browser is found."""
-    browser = find_chromium()
-    if browser is None:
-        given = os.environ.get("CHROMIUM")
-        found = f"CHROMIUM={given!r} is not a program" if given else "none was found"
-        raise ImportError(
-            f"a PDF file needs Chromium, Chrome or Edge, and {found}; install one, set "
-            "CHROMIUM to its path, or write the report as .html and print it from a browser"
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        source, made = Path(folder) / "report.html", Path(folder) / "report.pdf"
-        source.write_text(page, encoding="utf-8")
-        command = [
-            browser, "--headless", "--disable-gpu", "--no-first-run", "--no-pdf-header-footer",
-            f"--user-data-dir={Path(folder) / 'profile'}", f"--print-to-pdf={made}",
-            *(["--no-sandbox"] if _is_root() else []), source.as_uri(),
-        ]  # fmt: skip
-        try:
-            done = subprocess.run(
-                command, capture_output=True, timeout=_TIMEOUT_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ValueError(
-                f"{browser} did not print within {_TIMEOUT_SECONDS} s; try .html"
-            ) from error
-        if not made.exists() or not made.stat().st_size:
-            message = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-            raise ValueError(f"{browser} wrote no PDF: {' '.join(message) or 'no message'}")
-        write_file(path, made.read_bytes())
-
-
-def _is_root() -> bool:
-    """Return whether the user is root, for whom Chromium has no sandbox; the page loads nothing."""
-    return hasattr(os, "geteuid") and os.geteuid() == 0

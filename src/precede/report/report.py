@@ -47,7 +47,6 @@ from precede.report.subject import Subject, named_models
 from precede.report.summary import summary_facts
 from precede.report.wording import Words
 
-
 # Formats by file suffix.
 STYLES = {".htm": "html", ".html": "html", ".json": "json", ".md": "markdown"}
 

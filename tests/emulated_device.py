@@ -113,7 +113,7 @@ def error_report(kernels):
     return f"{message} ({', '.join(re.findall(r'kernels.cu:[0-9]+', lines))})"
 
 
-class EmulatedDevice(cuda.Device):
+class EmulatedDevice(cuda.CudaBackend):
     """A device whose launches run synchronously, blocks and threads in random order.
 
     Attributes
@@ -127,7 +127,7 @@ class EmulatedDevice(cuda.Device):
 
     def __init__(self, free=10**12, seed=0, kernels=None):
         self._text = SOURCE.read_text(encoding="utf-8") if kernels is None else kernels
-        self.arrays = SimpleNamespace(
+        self.xp = SimpleNamespace(
             ndarray=DeviceArray,
             zeros=lambda *given: np.zeros(*given).view(DeviceArray),
             empty=self._empty,
@@ -201,7 +201,7 @@ def memory_range(kind, given):
     return given.ctypes.data, given.nbytes, int("const" not in kind)
 
 
-# Accepted types of numbers: CuPy passes their bytes unchanged, and `Device.launch` converts Python
+# Accepted types of numbers: CuPy passes their bytes unchanged; `CudaBackend.launch` converts Python
 # integers to 32 bits.
 NUMBERS = {
     "int": (ctypes.c_int32, (int, np.int32)), "i64": (ctypes.c_int64, (np.int64,)),

@@ -30,7 +30,7 @@ from precede.weak_rankers.terms import Term, TermTables
 from precede.weak_rankers.trees import MAX_FEATURES, Forest, Tree
 
 if TYPE_CHECKING:
-    from precede.engine.cuda import Device
+    from precede.engine.backend import Backend
     from precede.weak_rankers.device_trees import DeviceForest
 
 __all__ = [
@@ -143,7 +143,7 @@ class Ensemble:
             scores += weight * weak_ranker(X)
         return scores
 
-    def predict_on_device(self, X: Any, device: Device) -> Any:
+    def predict_on_device(self, X: Any, device: Backend) -> Any:
         """Score the rows of a device array; the scores stay on the device. Trees only."""
         self.check_width(X)
         from precede.weak_rankers.device_trees import DeviceForest  # noqa: PLC0415  (only on a GPU)

@@ -18,7 +18,7 @@ from precede.dask.estimators import (
     DaskQBRank,
     DaskRankBoost,
 )
-from precede.engine import cuda
+from precede.engine import backend
 from precede.weak_rankers import tree_family
 from samples import splits_on_categories, with_categories
 
@@ -29,12 +29,8 @@ ROUNDS = {"n_estimators": 3, **SMALL}
 @pytest.fixture
 def device(monkeypatch):
     """One device for all workers; the GIL serializes their launches."""
-    device, known = EmulatedDevice(), cuda.open_device
-
-    def opened(name, number=None):
-        return device if name == "cuda" else known(name, number)
-
-    monkeypatch.setattr(cuda, "open_device", opened)
+    device = EmulatedDevice()
+    monkeypatch.setitem(backend.BACKENDS, "cuda", lambda _: device)
     return device
 
 
@@ -104,21 +100,21 @@ def test_going_on_after_a_fit(clients):
 def test_machines_of_one_process_take_its_gpus_in_turn(monkeypatch):
     opened = []
 
-    def open_device(name, number=None):
+    def open_device(number):
         opened.append(number)
         return device
 
     device = EmulatedDevice()
     device.count = 2
-    monkeypatch.setattr(cuda, "open_device", open_device)
-    assert all(cuda.device_of_machine("cuda", rank) is device for rank in range(3))
+    monkeypatch.setitem(backend.BACKENDS, "cuda", open_device)
+    assert all(backend.open_backend_of_worker("cuda", rank) is device for rank in range(3))
     assert device.used == [0, 1, 0]
     assert opened == [None, 0, None, 1, None, 0]
 
 
 def test_without_cupy_a_worker_says_what_to_install(clients, monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    cuda.open_device.cache_clear()
+    backend.BACKENDS["cuda"].cache_clear()
     arrays = chunked(UNEVEN, X, Y, QID)
     with pytest.raises(ImportError, match="precede\\[cuda13\\]"):
         DaskBoostedRanker(device="cuda").fit(*arrays[:2], qid=arrays[2], client=clients[2])

@@ -16,19 +16,19 @@ from sklearn.base import clone
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, GlassBoxRanker, PushRanker, QBRank, RankBoost, RankBoostPlus
 from precede.engine import cuda, portable_kernels
-from precede.engine.cuda import open_device, tiles
+from precede.engine.backend import BACKENDS
+from precede.engine.cuda import tiles
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.execution import Context
 from precede.engine.quantization import QuantizedRows, quantize_rows
 from precede.engine.table import Table
-from precede.estimator import base
 
 X, Y = np.arange(40.0)[:, None], np.arange(40) % 2
 
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    open_device.cache_clear()
+    BACKENDS["cuda"].cache_clear()
     with pytest.raises(ImportError, match=r"precede\[cuda13\]"):
         BoostedRanker(device="cuda").fit(X, Y)
 
@@ -43,7 +43,7 @@ def test_without_a_gpu_the_error_says_so(monkeypatch):
 
     fake = type("cupy", (), {"cuda": type("cuda", (), {"runtime": Runtime})})
     monkeypatch.setitem(sys.modules, "cupy", fake)
-    open_device.cache_clear()
+    BACKENDS["cuda"].cache_clear()
     with pytest.raises(RuntimeError, match=r"finds no GPU.*no CUDA-capable device"):
         BoostedRanker(device="cuda").fit(X, Y)
 
@@ -191,8 +191,8 @@ def test_copies_wait_for_the_stream_of_the_thread(pointer):
     def there(array, stream):
         done.append((stream, array.nbytes))
 
-    device = object.__new__(cuda.Device)
-    device.arrays = SimpleNamespace(
+    device = object.__new__(cuda.CudaBackend)
+    device.xp = SimpleNamespace(
         ndarray=SimpleNamespace, cuda=SimpleNamespace(get_current_stream=lambda: stream),
         empty=lambda *_: SimpleNamespace(data=data, set=there),
     )  # fmt: skip
@@ -204,8 +204,7 @@ def test_copies_wait_for_the_stream_of_the_thread(pointer):
 
 
 def fitted_on_device(monkeypatch, device, model, given):
-    known = base.open_device
-    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     return model.set_params(device="cuda").fit(**given)
 
 
@@ -328,7 +327,7 @@ def test_a_kernel_keeps_the_shared_memory_it_was_allowed():
     """Another thread may have allowed more in the meantime."""
     asked = []
     kernel = SimpleNamespace(max_dynamic_shared_size_bytes=0)
-    device = cuda.Device.__new__(cuda.Device)
+    device = cuda.Device.__new__(cuda.CudaBackend)
     device._kernels, device._lock = {}, threading.Lock()
     device._module = SimpleNamespace(get_function=lambda name: asked.append(name) or kernel)
     for shared, allowed in ((100, 100), (50, 100), (200, 200), (0, 200)):

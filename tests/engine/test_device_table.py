@@ -28,7 +28,7 @@ def assert_same(X, *, order=None, max_bins=255, weight=None):
     weight = np.ones(order.size) if weight is None else weight
     given = {"order": order, "weight": weight, "max_bins": max_bins}
     context = Context(1, EmulatedDevice())
-    assert DeviceTable.takes(X, order, context.device)
+    assert DeviceTable.takes(X, order, context.backend)
     here = Table.build(X, **given)
     there = DeviceTable.build(X, **given, context=context)
     for one, other in zip(here.bins.cuts, there.bins.cuts, strict=True):

@@ -146,7 +146,7 @@ def test_arrays_of_the_cpu_do_not_mix(device):
 
 
 def test_fresh_memory_is_not_zero(device):
-    assert not any((device.get(device.arrays.empty(9, np.float64)) == 0).any() for _ in range(9))
+    assert not any((device.get(device.xp.empty(9, np.float64)) == 0).any() for _ in range(9))
 
 
 def test_copies_are_counted(device):

@@ -27,7 +27,8 @@ from precede import (
     write_table,
 )
 from precede.engine import device_table
-from precede.estimator import base, inputs
+from precede.engine.backend import BACKENDS
+from precede.estimator import inputs
 from precede.inference import ranking_risk
 from samples import Q6, X6, Y6, data, halves, same_model
 
@@ -383,10 +384,7 @@ def test_prediction_refuses_other_tables():
 def on_device(monkeypatch):
     """Arrays on an emulated device."""
     device = EmulatedDevice()
-    for module in (inputs, base):
-        known = module.open_device
-        found = lambda name, known=known: device if name == "cuda" else known(name)  # noqa: E731
-        monkeypatch.setattr(module, "open_device", found)
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     monkeypatch.setattr(inputs, "on_gpu", device.holds)
     monkeypatch.setattr(device_table, "LARGE_COLUMN_ROWS", 1)
     return lambda array: np.asarray(array).view(DeviceArray)

@@ -6,9 +6,9 @@ import pytest
 def why_not():
     """Why there is no GPU to test on; empty if there is one."""
     try:
-        from precede.engine.cuda import open_device
+        from precede.engine.backend import open_backend
 
-        open_device("cuda")
+        open_backend("cuda")
     except (ImportError, RuntimeError) as error:
         return str(error)
     return ""
@@ -25,6 +25,6 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def device():
-    from precede.engine.cuda import open_device
+    from precede.engine.backend import open_backend
 
-    return open_device("cuda")
+    return open_backend("cuda")

@@ -6,7 +6,7 @@ import pytest
 from clusters import PATIENT, chunked
 from precede import BoostedRanker, QBRank, Trees
 from precede.dask.driver import ClusterContext, InProcessSession, SpmdDriver, WorkerSession
-from precede.engine.cuda import device_of_machine
+from precede.engine.backend import open_backend_of_worker
 from precede.engine.table import Table
 
 
@@ -29,7 +29,7 @@ def test_a_tree_of_several_machines(rows, ends):
     alone = trees.search(table, pull)
 
     def work(block, spec, context):
-        context.local_device = device_of_machine("cuda", context.rank)
+        context.tree_backend = open_backend_of_worker("cuda", context.rank)
         return trees.start(table.block(block), context).best(pull[block])
 
     blocks = np.split(np.arange(rows), ends)

@@ -127,7 +127,7 @@ def test_automatic_choice():
 
 def test_what_does_not_fit_is_refused_before_it_starts(device, monkeypatch):
     nothing = -(10**13)  # whatever CuPy keeps for later is less
-    monkeypatch.setattr(device.arrays.cuda.runtime, "memGetInfo", lambda: (nothing, 0))
+    monkeypatch.setattr(device.xp.cuda.runtime, "memGetInfo", lambda: (nothing, 0))
     X, y, qid = problem(9)
     with pytest.raises(ValueError, match="GB"):
         BoostedRanker(device="cuda").fit(X, y, qid=qid)

@@ -5,8 +5,8 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, PairRisk
+from precede.engine.backend import BACKENDS
 from precede.engine.execution import Context
-from precede.estimator import base
 
 pytestmark = needs_compiler
 
@@ -80,8 +80,8 @@ def test_one_list_of_several_blocks():
 
 @pytest.mark.parametrize("given", [{}, {"line_search": True}, {"hessian": "bound"}])
 def test_fits_of_one_list(monkeypatch, given):
-    device, known = EmulatedDevice(), base.open_device
-    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    device = EmulatedDevice()
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(1500, 4))
     y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=1500) > 0

@@ -6,8 +6,8 @@ from sklearn.base import clone
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, QBRank
+from precede.engine.backend import BACKENDS
 from precede.engine.execution import Context
-from precede.estimator import base
 from precede.risks import device_mixture
 from precede.risks.mixture import QuadraticMixture
 
@@ -87,8 +87,8 @@ def test_models_are_equal_to_the_bit(monkeypatch, model, kind):
     X = np.random.default_rng(1).normal(size=(ROWS, 4))
     if kind == "labels":
         model = clone(model).set_params(weight=0.0)
-    device, known = EmulatedDevice(), base.open_device
-    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    device = EmulatedDevice()
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     small = {"n_estimators": 3, "num_leaves": 4, "min_child_samples": 5}
     models = [
         clone(model).set_params(**small, device=name).fit(X, judgments(kind))

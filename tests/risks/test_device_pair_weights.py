@@ -5,8 +5,8 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import Judgments, RankBoostPlus
+from precede.engine.backend import BACKENDS
 from precede.engine.execution import Context
-from precede.estimator import base
 from precede.risks import pair_weights
 from precede.risks.device_pair_weights import DevicePairWeights
 from precede.risks.pair_weights import PairWeights
@@ -62,8 +62,7 @@ def test_what_does_not_fit_is_refused():
 @pytest.fixture
 def device(monkeypatch):
     device = EmulatedDevice()
-    known = base.open_device
-    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     return device
 
 

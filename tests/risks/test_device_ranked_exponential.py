@@ -5,8 +5,8 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, PairRisk, PushRanker, RankBoost, RankWeight
+from precede.engine.backend import BACKENDS
 from precede.engine.execution import Context
-from precede.estimator import base
 from precede.risks import device_ranks
 from precede.risks.device_ranked_exponential import (
     DeviceRankedExponentialRisk,
@@ -163,8 +163,8 @@ FITS = [
 @pytest.mark.parametrize(("estimator", "given"), FITS, ids=str)
 @pytest.mark.parametrize("rule", ["ndcg@10", "ndcg", {"k": 5, "blend": 0.5}], ids=str)
 def test_fits(monkeypatch, estimator, given, rule):
-    device, known = EmulatedDevice(), base.open_device
-    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    device = EmulatedDevice()
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(500, 4))
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=500), [0, 1, 2])

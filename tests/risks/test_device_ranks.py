@@ -5,8 +5,8 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, PairRisk, RankWeight
+from precede.engine.backend import BACKENDS
 from precede.engine.execution import Context
-from precede.estimator import base
 from precede.risks import device_ranks, ranked_pairs
 
 pytestmark = needs_compiler
@@ -96,8 +96,8 @@ def test_what_stays_on_the_cpu(monkeypatch):
 
 @pytest.mark.parametrize("given", [{}, {"line_search": True}, {"hessian": "bound"}])
 def test_fits(monkeypatch, given):
-    device, known = EmulatedDevice(), base.open_device
-    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    device = EmulatedDevice()
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(500, 4))
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=500), [0, 1, 2])

@@ -5,8 +5,8 @@ import pytest
 
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Hinge, Judgments, PairRisk, SquaredHinge
+from precede.engine.backend import BACKENDS
 from precede.engine.execution import Context
-from precede.estimator import base
 from precede.risks import hinge_sweeps
 
 pytestmark = needs_compiler
@@ -91,8 +91,8 @@ def test_explicit_pairs_beside_a_long_list(loss):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("given", [{}, {"line_search": True}, {"hessian": "bound"}], ids=str)
 def test_fits_of_one_list(monkeypatch, loss, given):
-    device, known = EmulatedDevice(), base.open_device
-    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    device = EmulatedDevice()
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(1500, 4))
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=1500), [-1, 1])

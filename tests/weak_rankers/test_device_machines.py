@@ -49,7 +49,7 @@ def test_workers_with_few_or_no_rows_and_lost_workers(ends, lost, subsample):
     alone = trees.search(table, pull)
 
     def work(block, spec, context):
-        context.local_device = device
+        context.tree_backend = device
         return trees.start(table.block(block), context).best(pull[block])
 
     blocks = np.split(np.arange(150), ends)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import PushRanker, RankBoost, Stumps
 from precede.engine import device_histograms
+from precede.engine.backend import BACKENDS
 from precede.engine.execution import Context
 from precede.engine.table import Table
-from precede.estimator import base
 
 pytestmark = needs_compiler
 
@@ -18,8 +18,7 @@ pytestmark = needs_compiler
 @pytest.fixture
 def device(monkeypatch):
     device = EmulatedDevice()
-    known = base.open_device
-    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     return device
 
 

@@ -6,7 +6,7 @@ import pytest
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, QBRank
 from precede.engine import cuda, exact
-from precede.estimator import base
+from precede.engine.backend import BACKENDS
 from precede.weak_rankers import device_trees
 
 pytestmark = needs_compiler
@@ -15,8 +15,7 @@ pytestmark = needs_compiler
 @pytest.fixture
 def device(monkeypatch):
     device = EmulatedDevice()
-    known = base.open_device
-    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     return device
 
 

@@ -23,6 +23,7 @@ from precede.boosting.monitors import share_in_order
 from precede.boosting.resampling import Resampler
 from precede.boosting.steps import QuadraticStep
 from precede.engine.arrays import Flags, Floats, Integers
+from precede.engine.backend import CPU
 from precede.engine.portable import exp, exp_of
 from precede.engine.training_data import TrainingData
 from precede.risks.base import BoundRisk, Risk
@@ -516,7 +517,7 @@ class _StageTrainer(CoordinateDescent):
         super().__init__(plan, training)
         self._within, self.n_earlier_rounds = within, 0
         if scores is not None:
-            self.scores = scores.copy()
+            self.backend, self.scores = CPU, scores.copy()
             self.state = self.risk.state(self.scores)
 
     def _check_device(self) -> None:

@@ -356,9 +356,8 @@ early_stopping_rounds,
 
     def _count_losers(self, result: Result, training: TrainingData) -> None:
         """Count the losers that carry the push; warn if they are too few."""
-        context, pull = training.context, result.state.pull
-        if context.device is not None:
-            pull = context.device.get(pull)
+        context = training.context
+        pull = context.backend.get(result.state.pull)
         share = np.maximum(-pull, 0.0)
         total, squares = exact_sums([share, share**2], context)
         self.effective_losers_ = total**2 / squares if total > 0 else 0.0

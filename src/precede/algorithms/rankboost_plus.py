@@ -12,7 +12,7 @@ import scipy.linalg
 import scipy.optimize
 
 from precede.boosting.checkpoint import Checkpoint
-from precede.boosting.coordinate_descent import NOTHING_LEFT, add_to_scores
+from precede.boosting.coordinate_descent import NOTHING_LEFT
 from precede.boosting.history import History, Progress, Stop
 from precede.boosting.loop import Result
 from precede.boosting.trainer import PERFECT, Round, Trainer
@@ -370,8 +370,7 @@ class _E2Trainer(Trainer):
 
     def _initial_scores(self) -> Any:
         """Return the scores before the first round."""
-        scores, device = np.zeros(self._training.table.n_used_rows), self.context.device
-        return scores if device is None or not self._e1.on_device else device.put(scores)
+        return self._e1.backend.put(np.zeros(self._training.table.n_used_rows))
 
     def _make_weights(self, settings: RankBoostPlus) -> PairWeights:
         training = self._training
@@ -574,13 +573,10 @@ class _E2Trainer(Trainer):
         self.ensemble.append(weak_ranker, step)
 
     def _add_to_scores(self, values: Any, step: float) -> None:
-        """Add a weak ranker to the scores, on the device or on the CPU."""
-        device = self.context.device
-        if device is not None and device.holds(self._scores):
-            device.advance(self._scores, values, step)
-            return
-        values = values if device is None else device.get(values)
-        add_to_scores(0, self._scores.size, self._scores, values, step)
+        """Add a weak ranker to the scores, on the backend of the risk."""
+        if not self._e1.backend.is_gpu:
+            values = self.context.backend.get(values)
+        self._e1.backend.advance(self._scores, values, step, self.context)
 
     def _update_tie_bounds(self, index: int, edge: float, before: float, step: float) -> None:
         """Update the bounds on the tie masses of the weak rankers of the model.

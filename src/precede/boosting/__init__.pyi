@@ -1,7 +1,6 @@
 from .checkpoint import Checkpoint as Checkpoint
 from .coordinate_descent import CoordinateDescent as CoordinateDescent
 from .coordinate_descent import Plan as Plan
-from .coordinate_descent import add_to_scores as add_to_scores
 from .history import EarlyStopping as EarlyStopping
 from .history import History as History
 from .history import Monitor as Monitor

@@ -18,7 +18,6 @@ from precede.boosting.steps import SmoothedStepWarning, Step, StepRule
 from precede.boosting.trainer import PERFECT, Round, Trainer
 from precede.engine.arrays import Array, Flags, Floats
 from precede.engine.exact import all_reduce_all
-from precede.engine.execution import is_small
 from precede.engine.training_data import TrainingData
 from precede.model import Ensemble
 from precede.risks.base import Risk, State
@@ -31,8 +30,6 @@ NOTHING_FOUND = "the search found no weak ranker that improves the risk"
 STALLED = "stalled at a kink of the loss"
 # Maximum log gradient sum; a larger logarithm is rounded too coarsely to tell pairs apart.
 MAX_LOG_SUM = 1e12
-# Rows updated at a time, so that the temporary products stay in the CPU cache.
-ROWS_PER_CHUNK = 1 << 14
 # Coordinate descent has stalled at a kink of the loss if a step is at most SHORT_STEP times the
 # longest so far although the edge is at least LARGE_EDGE times the largest.
 SHORT_STEP, LARGE_EDGE = 0.01, 0.1
@@ -77,6 +74,7 @@ class CoordinateDescent(Trainer):
         self.plan, self.training, self.monitors = plan, training, monitors
         self.stop, self.context = plan.stop, training.context
         self.risk = plan.risk.bind(training.layout, training.context)
+        self.backend = plan.step.backend(self.risk)  # of the scores
         self.search: Search = plan.weak_rankers.start(training.table, training.context)
         self._check_device()
         if plan.nonnegative:
@@ -138,8 +136,7 @@ class CoordinateDescent(Trainer):
 
     def last_scores(self) -> Floats:
         """Return the scores of the training rows, including `init_score`."""
-        device = self.context.device
-        return self.scores if device is None else device.get(self.scores)
+        return self.backend.get(self.scores)
 
     def interrupt(self, history: History) -> str:
         """Remove the weak ranker of an unfinished round."""
@@ -153,17 +150,15 @@ class CoordinateDescent(Trainer):
         return super().interrupt(history)
 
     def _initial_scores(self) -> Floats:
-        """Return the scores before the first round, on the device if risk and step use it."""
+        """Return the scores before the first round, on the backend of the trainer."""
         given = self.training.init_score
         scores = np.zeros(self.training.table.n_used_rows) if given is None else given.copy()
-        device = self.context.device
-        steps_on_device = self.plan.step.on_device or self.risk.steps_on_device
-        on_device = device is not None and self.risk.on_device and steps_on_device
-        return device.put(scores) if device is not None and on_device else scores
+        scores_on_backend: Floats = self.backend.put(scores)
+        return scores_on_backend
 
     def _check_device(self) -> None:
-        """Raise ValueError if the search would not use the device."""
-        if self.context.device is not None and not self.search.on_device:
+        """Raise ValueError if the search would not use the GPU of the context."""
+        if self.context.backend.is_gpu and not self.search.backend.is_gpu:
             raise ValueError(
                 f"device='cuda' is for trees and stumps, and {self.plan.weak_rankers!r} would be "
                 "searched on the CPU; use device='cpu'"
@@ -228,18 +223,7 @@ class CoordinateDescent(Trainer):
         return self.search.best_for(self.risk.pull_of(self.state), allowed)
 
     def _add_to_scores(self, values: Array, weight: float) -> None:
-        device = self.context.device
-        if device is not None and device.holds(self.scores):
-            device.advance(self.scores, values, weight)
-            return
-        self.context.run(
-            add_to_scores,
-            self.scores.size,
-            self.scores,
-            values,
-            weight,
-            small=is_small("rows", self.scores.size),
-        )
+        self.backend.advance(self.scores, values, weight, self.context)
 
     def _append(self, weak_ranker: WeakRanker, weight: float, values: Array) -> None:
         self._add_to_scores(values, weight)
@@ -310,10 +294,3 @@ def _check_nonnegative(ensemble: Ensemble | None) -> None:
 
 def _rankers_and_weights(ensemble: Ensemble | None) -> tuple[list[WeakRanker], list[float]]:
     return ([], []) if ensemble is None else (ensemble.weak_rankers, ensemble.weights)
-
-
-def add_to_scores(low: int, high: int, scores: Floats, values: Array, weight: float) -> None:
-    """Add ``weight * values`` to the scores of the rows low:high."""
-    for first in range(low, high, ROWS_PER_CHUNK):
-        chunk = slice(first, min(first + ROWS_PER_CHUNK, high))
-        scores[chunk] += np.multiply(values[chunk], weight, dtype=np.float64)

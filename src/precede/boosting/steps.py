@@ -9,6 +9,7 @@ import numpy as np
 
 from precede.boosting.history import History
 from precede.engine.arrays import Array, Floats
+from precede.engine.backend import CPU, Backend
 from precede.engine.exact import all_reduce_sum, exact_sum
 from precede.engine.portable import exp_of, expm1_of
 from precede.model import Ensemble
@@ -51,8 +52,10 @@ class StepRule:
     is_line_minimum: ClassVar[bool] = False
     # Whether the step is `bound_step` of the edge, which select="decrease" then uses as well.
     from_edge: ClassVar[bool] = False
-    # Whether `step` accepts states and values on a device, for any risk.
-    on_device: ClassVar[bool] = False
+
+    def backend(self, risk: BoundRisk) -> Backend:  # noqa: ARG002
+        """Return the backend of the scores and values that `step` accepts; by default the CPU."""
+        return CPU
 
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
         """Prepare for a fit, which continues an earlier one if `history` is not empty."""
@@ -83,6 +86,10 @@ class ExactStep(StepRule):
 
     is_line_minimum = True
 
+    def backend(self, risk: BoundRisk) -> Backend:
+        """Return the backend of the line searches of the risk."""
+        return risk.line_search_backend
+
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
         """Return the step that minimizes the risk."""
         size, smoothed = risk.exact_step(state, values)
@@ -97,7 +104,10 @@ class BoundStep(StepRule):
     """
 
     from_edge = True
-    on_device = True
+
+    def backend(self, risk: BoundRisk) -> Backend:
+        """Return the backend of the risk."""
+        return risk.backend
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Compute the step from the edge."""
@@ -115,6 +125,10 @@ class LineSearch(StepRule):
     """The step that minimizes the risk, by a line search; for any risk and any values."""
 
     is_line_minimum = True
+
+    def backend(self, risk: BoundRisk) -> Backend:
+        """Return the backend of the line searches of the risk."""
+        return risk.line_search_backend
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
         """Return the result of the line search of the risk."""
@@ -140,7 +154,9 @@ class NormalizedStep(StepRule):
     NormalizedStep(0.1, hessian='bound')
     """
 
-    on_device = True
+    def backend(self, risk: BoundRisk) -> Backend:
+        """Return the backend of the risk."""
+        return risk.backend
 
     def __init__(self, length: float, *, hessian: str = "bound"):
         if not isinstance(length, int | float | np.number) or not 0 < length < np.inf:
@@ -172,7 +188,10 @@ class QuadraticStep(StepRule):
     """The step 1, for weak rankers fitted to a quadratic model of the risk."""
 
     needs_value = False
-    on_device = True
+
+    def backend(self, risk: BoundRisk) -> Backend:
+        """Return the backend of the risk."""
+        return risk.backend
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
         """Return the step 1."""
@@ -194,7 +213,10 @@ class SecantStep(StepRule):
 
     # A tree that reverses no pair does not indicate that a feature leaks the target.
     warns_if_smoothed = False
-    on_device = True
+
+    def backend(self, risk: BoundRisk) -> Backend:
+        """Return the backend of the risk."""
+        return risk.backend
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Iterate cubic interpolation and bisection."""
@@ -268,10 +290,7 @@ def _next_step(
 
 def _has_no_minimum(risk: BoundRisk, values: Array) -> bool:
     """Whether the risk has no minimum along the values."""
-    device = risk.context.device
-    if device is not None and device.holds(values):
-        values = device.get(values)
-    return risk.has_infinite_minimizer(values)
+    return risk.has_infinite_minimizer(risk.backend.get(values))
 
 
 def _smoothed_step(risk: BoundRisk, state: State, edge: float, values: Array) -> Step:

@@ -43,7 +43,7 @@ from precede.dask.blocks import (
 )
 from precede.dask.driver import ClusterContext, SpmdDriver, WorkerSession
 from precede.engine.arrays import Array, Floats
-from precede.engine.cuda import DEVICES, device_of_machine
+from precede.engine.backend import check_device, open_backend_of_worker
 from precede.engine.execution import Context, count_jobs
 from precede.engine.parameters import find_auto_parameters
 from precede.engine.table import Bins, Table
@@ -59,6 +59,7 @@ from precede.risks.pair_risk import PairRisk
 from precede.risks.score_risk import risk_of
 from precede.weak_rankers.base import Family, WeakRanker
 from precede.weak_rankers.regressors import learner
+from precede.weak_rankers.tree_family import Trees
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -166,9 +167,8 @@ class _DaskRanker(BaseRanker):
 
     def _check_device(self) -> None:
         """Raise ValueError if the device is unknown or would not be used."""
-        if self.device not in DEVICES:
-            raise ValueError(f"device={self.device!r} is unknown; use one of {DEVICES}")
-        used = self._searches_only_family and learner(self.weak_rankers).on_own_devices
+        check_device(self.device)
+        used = self._searches_only_family and isinstance(learner(self.weak_rankers), Trees)
         if self.device != "cpu" and not used:
             raise ValueError(
                 f"device={self.device!r} on a cluster is for trees; use device='cpu', or "
@@ -649,7 +649,7 @@ def _fit_block(block: RowBlock, spec: _FitSpec, context: ClusterContext) -> dict
         model.feature_names_in_ = spec.names
     model.callbacks = [_Reporter(context)] if spec.report_rounds else None
     model.n_jobs = context.jobs
-    context.local_device = device_of_machine(model.device, context.rank)
+    context.tree_backend = open_backend_of_worker(model.device, context.rank)
     training = _training_data(block, spec, context)
     monitors = [
         (cast(Monitor, _RemoteMonitor(context, number, name, metrics)), better)

@@ -1,9 +1,9 @@
 """The engine on a GPU: arrays, exact sums and the rows of trees, with the same bits as on the CPU.
 
-Devices are opened by `open_device`, the only code that imports CuPy. The kernels, in `kernels.cu`,
-are compiled at the first use on a machine; CuPy caches them on disk.
+This is the only module that imports CuPy; `precede.engine.backend.open_backend` opens it. The
+kernels, in `kernels.cu`, are compiled at the first use on a machine; CuPy caches them on disk.
 
-`Device` offers arrays and sums. `DeviceRows` is the counterpart of
+`CudaBackend` offers arrays and sums. `DeviceRows` is the counterpart of
 `precede.engine.tree_histograms`: it partitions the rows of nodes, sums histograms and searches
 them, for many nodes at a time. The codes of a table are copied to the device once; in each round
 only the best splits, the sums of the leaves and a few totals are copied back.
@@ -15,7 +15,6 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from precede.engine.arrays import Array, Flags, Floats, Integers, Keys, Rows, Signs
+from precede.engine.backend import Backend, Grid
 from precede.engine.exact import from_fixed_point
+from precede.engine.execution import Context
 from precede.engine.quantization import (
     Quantization,
     QuantizedRows,
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from precede.engine.table import Table
 
 
-DEVICES = ("cpu", "cuda")
-# The code of CUDA in `__dlpack_device__`.
-DLPACK_CUDA = 2
 # Rows of a tile, which one thread block partitions, sums into histograms (at most), or sums in
 # leaves; as in `kernels.cu`.
 PARTITION_TILE, MAX_FILL_TILE, LEAF_TILE = 2048, 4000, 4096
@@ -61,52 +59,10 @@ TARGET_FILL_BLOCKS, MIN_FILL_TILE = 1188, 250
 MAX_BLOCKS = 1056
 
 
-@lru_cache
-def open_device(name: Any, number: int | None = None) -> Device | None:  # noqa: ARG001  (the key)
-    """Return the device of this name; None for the CPU.
+class CudaBackend(Backend):
+    """A GPU, its memory and its kernels."""
 
-    A process that uses several GPUs opens each by its number, since kernels are loaded per GPU.
-
-    >>> open_device("cpu") is None
-    True
-    """
-    if name not in DEVICES:
-        raise ValueError(f"device={name!r} is unknown; use one of {DEVICES}")
-    return None if name == "cpu" else Device()
-
-
-def device_of_machine(name: Any, rank: int) -> Device | None:
-    """Return the device of one of several workers and make it current for this thread.
-
-    If a process sees several GPUs, they are assigned to workers round-robin by rank.
-
-    >>> device_of_machine("cpu", 3) is None
-    True
-    """
-    device = open_device(name)
-    if device is None:
-        return None
-    number = rank % device.count
-    device.use(number)
-    return open_device(name, number)
-
-
-def on_gpu(value: Any) -> bool:
-    """Return whether an array is in GPU memory: CuPy, PyTorch or any other library's.
-
-    >>> on_gpu(np.zeros(3))
-    False
-    """
-    if isinstance(value, np.ndarray):
-        return False
-    if hasattr(value, "__cuda_array_interface__"):
-        return True
-    device = getattr(value, "__dlpack_device__", None)
-    return device is not None and device()[0] == DLPACK_CUDA
-
-
-class Device:
-    """A GPU, its memory and its kernels; see `open_device`."""
+    is_gpu = True
 
     def __init__(self) -> None:
         try:
@@ -116,7 +72,7 @@ class Device:
                 "device='cuda' needs CuPy, which is not installed: pip install 'precede[cuda13]', "
                 "or 'precede[cuda12]' where the driver is of CUDA 12; or use device='cpu'"
             ) from error
-        self.arrays = cupy
+        self.xp = cupy
         try:
             count = cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -129,28 +85,30 @@ class Device:
         self._lock = threading.Lock()
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """Name of the GPU."""
-        runtime = self.arrays.cuda.runtime
+        runtime = self.xp.cuda.runtime
         return str(runtime.getDeviceProperties(runtime.getDevice())["name"].decode())
 
     @property
-    def count(self) -> int:
+    def count(self) -> int:  # type: ignore[override]
         """Number of GPUs visible to this process."""
-        return int(self.arrays.cuda.runtime.getDeviceCount())
+        return int(self.xp.cuda.runtime.getDeviceCount())
 
     def use(self, number: int) -> None:
         """Make GPU `number` current for this thread."""
-        self.arrays.cuda.Device(number).use()
+        self.xp.cuda.Device(number).use()
 
-    def launch(self, kernel: str, grid: Any, block: Any, *arguments: Any, shared: int = 0) -> None:
+    def launch(
+        self, kernel: str, grid: Grid, block: Grid, *arguments: Any, shared: int = 0
+    ) -> None:
         """Launch a kernel; Python integers are passed as 32 bits, NumPy's with their own size."""
         function, allowed = self._kernels.get(kernel, (None, 0))
         if function is None or shared > allowed:
             function = self._allow_shared(kernel, shared)
         given = tuple([np.int32(each) if type(each) is int else each for each in arguments])
-        grid, block = (each if type(each) is tuple else (each,) for each in (grid, block))
-        function(grid, block, given, shared_mem=shared)
+        sizes = [each if type(each) is tuple else (each,) for each in (grid, block)]
+        function(*sizes, given, shared_mem=shared)
 
     def _allow_shared(self, kernel: str, shared: int) -> Any:
         """Return the kernel after allowing it, in all threads, `shared` bytes of shared memory."""
@@ -170,17 +128,13 @@ class Device:
 
     # -- arrays ----------------------------------------------------------------------------
 
-    def holds(self, array: Any) -> bool:
-        """Return whether an array is on the device."""
-        return isinstance(array, self.arrays.ndarray)
-
     def put(self, array: Any) -> Any:
         """Copy an array to the device, unless it is on the device."""
         if self.holds(array):
             return array
         array = np.ascontiguousarray(array)
-        copy = self.arrays.empty(array.shape, array.dtype)
-        stream = self.arrays.cuda.get_current_stream()
+        copy = self.xp.empty(array.shape, array.dtype)
+        stream = self.xp.cuda.get_current_stream()
         if stream.ptr:  # a copy on the default stream would not wait for this stream
             copy.set(array, stream=stream)
             stream.synchronize()
@@ -191,26 +145,12 @@ class Device:
     def adopt(self, value: Any) -> Any:
         """Wrap a foreign GPU array (CUDA array interface or DLPack) without copying."""
         if hasattr(value, "__cuda_array_interface__") or self.holds(value):
-            return self.arrays.asarray(value)
-        return self.arrays.from_dlpack(value)
-
-    def adopt_matrix(self, array: Any) -> Any:
-        """Wrap a foreign GPU array; raise ValueError if it is not a matrix of numbers."""
-        found = self.adopt(array)
-        if found.ndim != 2 or found.dtype.kind not in "fiub":
-            raise ValueError(
-                f"X is an array of shape {found.shape} and type {found.dtype} on a GPU; give a "
-                "matrix of numbers"
-            )
-        return found
+            return self.xp.asarray(value)
+        return self.xp.from_dlpack(value)
 
     def get(self, array: Any) -> Array:
         """Return a NumPy array, copied from the device if need be."""
         return array.get() if self.holds(array) else array
-
-    def zeros(self, *shape: int, dtype: Any = np.float64) -> Any:
-        """Return an array of zeros on the device."""
-        return self.arrays.zeros(shape, dtype)
 
     def check_room(self, needed: int, what: str) -> None:
         """Raise ValueError if `needed` bytes of memory are not free."""
@@ -226,13 +166,13 @@ class Device:
 
     def free(self) -> int:
         """Return the free memory in bytes."""
-        free = self.arrays.cuda.runtime.memGetInfo()[0]
-        return int(free + self.arrays.get_default_memory_pool().free_bytes())
+        free = self.xp.cuda.runtime.memGetInfo()[0]
+        return int(free + self.xp.get_default_memory_pool().free_bytes())
 
     def lexsort(self, key: Array, run: Integers) -> Integers:
         """Return a stable sort of the rows by `run`, then by `key`."""
-        by_key = self.arrays.argsort(self.put(key))
-        by_run = self.arrays.argsort(self.put(run.astype(np.uint32))[by_key])
+        by_key = self.xp.argsort(self.put(key))
+        by_run = self.xp.argsort(self.put(run.astype(np.uint32))[by_key])
         return self.get(by_key[by_run])
 
     # -- sums ------------------------------------------------------------------------------
@@ -265,7 +205,7 @@ class Device:
             sums.append((total, largest))
         return sums
 
-    def advance(self, scores: Any, values: Any, weight: float) -> None:
+    def advance(self, scores: Any, values: Any, weight: float, context: Context) -> None:  # noqa: ARG002
         """Add ``weight * values`` to the scores in place."""
         values = self.put(values)
         if values.dtype == np.uint8:
@@ -283,7 +223,7 @@ class Device:
         counts, rows = self.zeros(n_tiles, dtype=np.int64), self.zeros(1, dtype=np.int32)
         self.launch("draw", n_tiles, 32, *given, 0, counts, rows)
         ends = np.cumsum(self.get(counts))
-        rows = self.arrays.empty(int(ends[-1]), np.int32)
+        rows = self.xp.empty(int(ends[-1]), np.int32)
         if rows.size:
             self.launch("draw", n_tiles, 32, *given, 1, self.put(np.r_[0, ends[:-1]]), rows)
         return rows
@@ -295,6 +235,13 @@ class Device:
         self.over_rows("functions", values.size, which, values, out)
         return out
 
+    @property
+    def arrays(self) -> Any:
+        """The array namespace, under its former name."""
+        return self.xp
+
+
+Device = CudaBackend
 
 _NO_GPU = (
     "device='cuda': CuPy finds no GPU ({}); check whether nvidia-smi shows one and whether the "
@@ -400,7 +347,7 @@ class Batch:
     fill_tile : rows of a tile to sum; each of `groups` of features has its own thread block
     """
 
-    def __init__(self, device: Device, nodes: Sequence[NodeWork], groups: int):
+    def __init__(self, device: Backend, nodes: Sequence[NodeWork], groups: int):
         self.count = count = len(nodes)
         moved = [0 if each.goes_left is None else each.rows[-1] - each.rows[0] for each in nodes]
         to_move, self.tiles_to_move = tiles(moved, PARTITION_TILE)
@@ -436,7 +383,7 @@ class DeviceRows:
 
     Parameters
     ----------
-    device : Device
+    device : Backend
     table : Table whose codes are copied
     features : numbers of the features to use
     monotone, categorical : of these features; see `precede.weak_rankers.tree_grower.SplitSearch`
@@ -449,7 +396,12 @@ class DeviceRows:
     """
 
     def __init__(
-        self, device: Device, table: Table, features: Integers, monotone: Signs, categorical: Flags
+        self,
+        device: Backend,
+        table: Table,
+        features: Integers,
+        monotone: Signs,
+        categorical: Flags,
     ):
         self._device, self.n_rows = device, table.n_used_rows
         self.n_bins = table.bins.n_bins[features]
@@ -489,8 +441,8 @@ class DeviceRows:
 
     def quantize_by(self, plan: Quantization, pull: Floats, weight: Floats) -> QuantizedRows:
         """Quantize pulls and weights by a given plan."""
-        first = self._device.arrays.empty(pull.size, np.int64)
-        second = self._device.arrays.empty(pull.size if plan.wide else 0, np.int64)
+        first = self._device.xp.empty(pull.size, np.int64)
+        second = self._device.xp.empty(pull.size if plan.wide else 0, np.int64)
         self._device.over_rows(
             "pack", pull.size, int(plan.wide), plan.count_bits, pull, weight,
             *power_factors(plan.pull_bits), *power_factors(plan.weight_bits), first, second,
@@ -584,7 +536,7 @@ class DeviceRows:
         if slot >= have:
             size = max(2 * have, slot + 1, MIN_SLOTS)
             self._device.check_room(size * self._slot_bytes, f"the histograms of {size} leaves")
-            pool = self._device.arrays.empty((size, self.width, 256, 2), np.int64)
+            pool = self._device.xp.empty((size, self.width, 256, 2), np.int64)
             pool[:have] = self.histograms
             self.histograms = pool
 
@@ -610,8 +562,8 @@ class DeviceRows:
         """Subtract the smaller children from the nodes and search both children of each."""
         features, children = self.n_bins.size, 2 * batch.count
         n_bins, monotone, categorical, every = self._feature_data
-        found = self._device.arrays.empty((children * features, 6), np.int64)
-        best = self._device.arrays.empty((children, 6), np.int64)
+        found = self._device.xp.empty((children * features, 6), np.int64)
+        best = self._device.xp.empty((children, 6), np.int64)
         allowed, step = (every, 0) if batch.allowed is None else (batch.allowed, features)
         self._device.launch(
             "search", (features, batch.count, 2), 256, batch.work, self.width, n_bins, allowed,
@@ -641,7 +593,7 @@ class DeviceRows:
     def leaf_values(self, leaves: Integers, value: Floats) -> Any:
         """Return the values of all rows from the ranges of the leaves, see `leaf_sums`."""
         start, count = tiles((leaves[:, 1] - leaves[:, 0]).tolist(), LEAF_TILE)
-        values = self._device.arrays.empty(self.n_rows, np.float64)
+        values = self._device.xp.empty(self.n_rows, np.float64)
         if count:
             self._device.launch(
                 "leaf_values", count, 256, self._device.put(leaves),
@@ -652,7 +604,7 @@ class DeviceRows:
 
     def walk(self, feature: Integers, goes_left: Flags, child: Integers, value: Floats) -> Any:
         """Return the values of all rows, including those the tree was not grown on."""
-        values = self._device.arrays.empty(self.n_rows, np.float64)
+        values = self._device.xp.empty(self.n_rows, np.float64)
         put = self._device.put
         self._device.over_rows(
             "walk", self.n_rows, self.width, self.codes, put(feature),

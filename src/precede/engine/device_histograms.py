@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from precede.engine.arrays import Bytes, Floats, Integers
-from precede.engine.cuda import GROUP, Device, DeviceRows
+from precede.engine.backend import Backend
+from precede.engine.cuda import GROUP, DeviceRows
 from precede.engine.histograms import SIDE
 from precede.engine.table import Table
 
@@ -21,7 +22,7 @@ TARGET_BLOCKS, MIN_BLOCK_ROWS = 1056, 500
 class DeviceColumns:
     """The codes of all features of a table on a device, for summing pulls over bins."""
 
-    def __init__(self, device: Device, table: Table):
+    def __init__(self, device: Backend, table: Table):
         monotone = np.zeros(table.n_features, np.int8)
         features = np.arange(table.n_features)
         self._device, self._features = device, table.n_features
@@ -43,7 +44,7 @@ class DeviceColumns:
 
         `stump` holds feature, edge, first code above the threshold and value of missing values.
         """
-        rows, values = self._rows, self._device.arrays.empty(self._rows.n_rows, np.uint8)
+        rows, values = self._rows, self._device.xp.empty(self._rows.n_rows, np.uint8)
         self._device.over_rows("stump_values", rows.n_rows, rows.width, rows.codes, stump, values)
         return values
 
@@ -61,12 +62,12 @@ class DeviceTriples:
 
     Parameters
     ----------
-    device : Device
+    device : Backend
     codes : array (features, rows) of codes below 16
     words : one integer for each row; see `precede.engine.histograms.PairWords`
     """
 
-    def __init__(self, device: Device, codes: Bytes, words: Integers):
+    def __init__(self, device: Backend, codes: Bytes, words: Integers):
         triples = min(codes.shape[0] * (codes.shape[0] + 6) // 6, MAX_TRIPLES)
         needed = codes.size + 8 * words.size + 24 * SIDE * SIDE * triples
         device.check_room(needed, "the codes of all pairs of features")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Bytes, Floats, Integers
-from precede.engine.cuda import Device
+from precede.engine.backend import Backend
 from precede.engine.execution import Context
 from precede.engine.table import (
     LARGE_COLUMN_ROWS,
@@ -40,13 +40,13 @@ KEY_TYPES = {
 class DeviceTable(Table):
     """A table whose codes are on a device; `codes` copies them to the CPU on first access."""
 
-    def __init__(self, device: Device, X: Any, codes: Any, bins: Bins, order: Integers) -> None:
+    def __init__(self, device: Backend, X: Any, codes: Any, bins: Bins, order: Integers) -> None:
         self._device, self._device_codes = device, codes
         self.X, self.bins, self.order = X, bins, order
         self._host_codes: Bytes | None = None
 
     @staticmethod
-    def takes(X: Any, order: Integers, device: Device) -> bool:
+    def takes(X: Any, order: Integers, device: Backend) -> bool:
         """Return whether the rows `order` of X can be binned on the device and are worth it."""
         dense = isinstance(X, np.ndarray) or device.holds(X)
         if not dense or X.dtype not in KEY_TYPES or order.size < LARGE_COLUMN_ROWS:
@@ -74,23 +74,22 @@ class DeviceTable(Table):
         check_max_bins(max_bins)
         assert context is not None
         assert order is not None
-        device = context.device
-        assert device is not None
+        device = context.backend
         kind, key_type = KEY_TYPES[X.dtype]
         by_columns = X.flags.f_contiguous and not X.flags.c_contiguous
         values, rows = device.put(X.T if by_columns else X), order.size
         if not values.flags.c_contiguous:
-            values = device.arrays.ascontiguousarray(values, values.dtype)
+            values = device.xp.ascontiguousarray(values, values.dtype)
         steps = (1, X.shape[0]) if by_columns else (X.shape[1], 1)
         order_on_device = device.put(order)
-        codes = device.arrays.empty((X.shape[1], rows), np.uint8)
+        codes = device.xp.empty((X.shape[1], rows), np.uint8)
         integers = integer_weights(weight)
         weights = None if integers is None else device.put(integers)
         group = max(1, min(X.shape[1], MAX_SORTED_BYTES // (rows * (X.itemsize + 8))))
         features = []
         for first in range(0, X.shape[1], group):
             count = min(group, X.shape[1] - first)
-            keys = device.arrays.empty((count, rows), key_type)
+            keys = device.xp.empty((count, rows), key_type)
             device.launch(
                 f"keys_of_{kind}", (-(-rows // 32), -(-count // 32)), (32, 32), np.int64(rows),
                 count, values.ravel()[first * steps[1] :], *map(np.int64, steps), order_on_device,
@@ -137,7 +136,7 @@ class DeviceTable(Table):
         """Number of features."""
         return int(self._device_codes.shape[0])
 
-    def codes_on(self, device: Device, features: Integers) -> Any:  # noqa: ARG002
+    def codes_on(self, device: Backend, features: Integers) -> Any:  # noqa: ARG002
         """Return the codes of some features on the device, without a copy if they are adjacent."""
         adjacent = features[-1] - features[0] + 1 == features.size
         if adjacent:
@@ -155,23 +154,23 @@ class DeviceTable(Table):
     def reorder(self, old: Integers) -> Table:
         """Reorder the rows: new row p was row ``old[p]``."""
         old_rows = self._device.put(old)
-        self._device_codes = self._device.arrays.take(self._device_codes, old_rows, axis=1)
+        self._device_codes = self._device.xp.take(self._device_codes, old_rows, axis=1)
         self._host_codes = None
         self.order = self.order[old]
         return self
 
 
-def _choose_cuts(device: Device, kind: str, keys: Any, weight: Any, max_bins: int) -> Any:
+def _choose_cuts(device: Backend, kind: str, keys: Any, weight: Any, max_bins: int) -> Any:
     """Return an array (columns, `CUT_FLOATS`) of cut points and statistics of columns of keys."""
     ordered, (count, rows) = keys.copy(), keys.shape
-    weights = device.arrays.empty((count if weight is not None else 0, rows), np.int64)
+    weights = device.xp.empty((count if weight is not None else 0, rows), np.int64)
     for number, column in enumerate(ordered):
         if weight is None:
             column.sort()
         else:
-            by_value = device.arrays.argsort(column)
+            by_value = device.xp.argsort(column)
             ordered[number], weights[number] = column[by_value], weight[by_value]
-    cuts = device.arrays.empty((count, CUT_FLOATS), np.float64)
+    cuts = device.xp.empty((count, CUT_FLOATS), np.float64)
     device.launch(
         f"cuts_of_{kind}", count, 1, np.int64(rows), count, max_bins, ordered,
         int(weight is not None), weights, cuts,

@@ -84,8 +84,8 @@ def exact_sums(
     which is cheaper than a message to agree on one. `largest` is the result of
     `all_reduce_abs_max`, if known.
     """
-    if context is not None and context.device is not None and context.device.holds(arrays[0]):
-        return context.device.exact_sums(arrays)
+    if context is not None and context.backend.is_gpu and context.backend.holds(arrays[0]):
+        return context.backend.exact_sums(arrays)
     if context is None or not context.is_distributed:
         known = [None] * len(arrays) if largest is None else largest
         return [
@@ -470,6 +470,11 @@ def hash_seeds(*numbers: int) -> Keys:
 
 def hash_keys(keys: Keys, *numbers: int) -> Keys:
     """Hash keys together with numbers such as a seed and a round. O(n) for each number."""
-    for increment in hash_seeds(*numbers):
+    return hash_with_seeds(keys, hash_seeds(*numbers))
+
+
+def hash_with_seeds(keys: Keys, seeds: Keys) -> Keys:
+    """Hash keys together with the `hash_seeds` of numbers."""
+    for increment in seeds:
         keys = splitmix64(keys + increment)
     return keys

@@ -53,7 +53,7 @@ import precede.engine.compiling  # noqa: F401  (announces the first compilation)
 from precede.engine.arrays import Integers
 
 if TYPE_CHECKING:
-    from precede.engine.cuda import Device
+    from precede.engine.backend import Backend
 
 
 Result = TypeVar("Result")
@@ -130,7 +130,9 @@ def _openmp_libraries(modules: int) -> ThreadpoolController:
 class Context:
     """Threads, GPU and machines of one fit or prediction, used as a context manager.
 
-    `n_jobs` is as in `count_jobs`; `device` is the GPU that the fit uses, if any.
+    `n_jobs` is as in `count_jobs`; `backend` is where arrays are and kernels run, by default the
+    CPU. `tree_backend` is where trees are grown: the same, unless each machine of a cluster grows
+    its part of the trees on its own GPU and does everything else on the CPU.
 
     In a distributed fit each machine holds some of the rows. All machines run the same program and
     exchange numbers by all-reduce. This class is a single machine; `precede.dask` derives others.
@@ -142,14 +144,19 @@ class Context:
 
     is_distributed: ClassVar[bool] = False  # whether other machines hold some of the rows
     rank: int = 0  # number of this machine in the cluster
-    # GPU of this machine of a cluster; it only grows trees, everything else runs on the CPU.
-    local_device: Device | None = None
 
-    def __init__(self, n_jobs: int | None = None, device: Device | None = None):
+    def __init__(self, n_jobs: int | None = None, backend: Backend | None = None):
+        from precede.engine.backend import CPU  # noqa: PLC0415  (a cycle: its loops use threads)
+
         self.jobs = count_jobs(n_jobs)
-        self.device = device
+        self.backend = self.tree_backend = backend or CPU
         self._pool: ThreadPoolExecutor | None = None
         self._root_state: dict[Any, Any] = {}
+
+    @property
+    def device(self) -> Any:
+        """The backend if it is a GPU, otherwise None."""
+        return self.backend if self.backend.is_gpu else None
 
     def __enter__(self) -> Context:
         return self

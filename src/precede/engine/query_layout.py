@@ -12,11 +12,11 @@ import scipy.sparse
 import scipy.sparse.csgraph
 
 from precede.engine.arrays import Array, Floats, Integers, Keys
+from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import njit
 from precede.engine.exact import HIGH, splitmix64, sums_at
 
 if TYPE_CHECKING:
-    from precede.engine.cuda import Device
     from precede.judgments import Judgments
 
 
@@ -181,17 +181,17 @@ class QueryLayout:
             keys = mixed
         return keys
 
-    def reorder(self, key: Keys, device: Device | None = None) -> tuple[QueryLayout, Integers]:
+    def reorder(self, key: Keys, backend: Backend = CPU) -> tuple[QueryLayout, Integers]:
         """Sort the rows of each level by `key`; return the layout and each row's old position.
 
         Sums over a query then do not depend on the order of the user's rows. The sort runs on
-        `device` if given.
+        `backend`.
         """
         if self.has_explicit_pairs:
             key = self.keys_by_pairs(key)
         level = np.repeat(np.arange(self.level_start.size - 1), np.diff(self.level_start))
         level = np.concatenate([level, np.full(self.n_used_rows - self.n_graded, level.size)])
-        old = np.lexsort((key, level)) if device is None else device.lexsort(key, level)
+        old = backend.lexsort(key, level)
         winner, loser = self.winner, self.loser
         if winner.size:
             new = np.empty_like(old)

@@ -24,7 +24,7 @@ from precede.engine.histograms import Histograms
 from precede.engine.portable_kernels import fmin
 
 if TYPE_CHECKING:
-    from precede.engine.cuda import Device
+    from precede.engine.backend import Backend
 
 
 # Minimum and maximum of a column, and whether it has missing values.
@@ -226,7 +226,7 @@ class Table:
         """Sum integers over each bin of each feature. O(n) for each feature."""
         return Histograms(self).sums(integers)
 
-    def codes_on(self, device: Device, features: Integers) -> Any:
+    def codes_on(self, device: Backend, features: Integers) -> Any:
         """Copy the codes of some features to the device."""
         adjacent = features[-1] - features[0] + 1 == features.size  # a slice avoids a copy
         return device.put(

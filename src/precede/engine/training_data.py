@@ -51,12 +51,12 @@ class TrainingData:
             raise ValueError(why_no_pair(judgments))
         order, weight = layout.order, layout.weight
         kind: type[Table] = Table
-        if context.device is not None:
+        if context.backend.is_gpu:
             from precede.engine.device_table import DeviceTable  # noqa: PLC0415  (only on a GPU)
 
-            kind = DeviceTable if DeviceTable.takes(X, order, context.device) else Table
-        if context.device is not None and kind is Table:
-            X = context.device.get(X)
+            kind = DeviceTable if DeviceTable.takes(X, order, context.backend) else Table
+        if kind is Table:
+            X = context.backend.get(X)
         table = kind.build(
             X, order=order, weight=weight, max_bins=max_bins, categorical=categorical,
             context=context,
@@ -83,7 +83,7 @@ class TrainingData:
             keys ^= np.nan_to_num(layout.label, nan=0.5).view(np.uint64) * np.uint64(3)
         if init_score is not None:
             keys ^= (init_score + 0.0).view(np.uint64) * np.uint64(5)
-        layout, old = layout.reorder(keys, context.device)
+        layout, old = layout.reorder(keys, context.backend)
         start = None if init_score is None else init_score[old]
         return cls(table.reorder(old), layout, context, start, by_value)
 

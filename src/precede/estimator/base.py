@@ -30,8 +30,8 @@ from precede.boosting.loop import INTERRUPTED, CallbackBridge, ProgressBar, Resu
 from precede.boosting.monitors import pairs_in_order
 from precede.boosting.trainer import Trainer, bagged_trainer
 from precede.engine.arrays import Array, Floats
+from precede.engine.backend import on_gpu, open_backend
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
-from precede.engine.cuda import on_gpu, open_device
 from precede.engine.execution import Context, count_jobs
 from precede.engine.frames import row_labels
 from precede.engine.parameters import AUTO, check_integer, check_range, find_auto_parameters
@@ -431,7 +431,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             offset = initial_scores(init_score, X.shape[0], "init_score")
         self.check_parameters()
         saved = self._checkpoint(checkpoint)
-        with Context(self.n_jobs, open_device(self.device)) as context:
+        with Context(self.n_jobs, open_backend(self.device)) as context:
             training = self._prepare(X, judgments, offset, context)
             monitors = evaluation_monitors(
                 self, eval_set, training.table.bins, context,
@@ -658,8 +658,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             check_integer("num_iteration", num_iteration, least=1, most=self.n_estimators_)
             model = self._truncated(num_iteration)
         if device_input:
-            device = open_device("cuda")
-            assert device is not None
+            device = open_backend("cuda")
             return model.predict_on_device(device.adopt_matrix(X), device)
         with Context(self.n_jobs) as context:
             return model.predict(X, context)

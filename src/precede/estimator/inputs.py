@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from precede.boosting.history import Monitor
 from precede.boosting.monitors import check_metric_names, monitored_metrics
 from precede.engine.arrays import Array, Floats
-from precede.engine.cuda import on_gpu, open_device
+from precede.engine.backend import on_gpu, open_backend
 from precede.engine.execution import Context, warn_caller
 from precede.engine.frames import refuse_text
 from precede.engine.parameters import AUTO, find_auto_parameters
@@ -61,8 +61,7 @@ def validate_rows(estimator: BaseRanker, X: Any, *, reset: bool, to_fit: bool = 
 
 def _validate_on_device(estimator: BaseRanker, X: Any, *, reset: bool) -> Any:
     """Validate rows on a GPU without copying them to the CPU."""
-    device = open_device("cuda")
-    assert device is not None
+    device = open_backend("cuda")
     found = device.adopt_matrix(X)
     if found.dtype not in (np.float32, np.float64):
         found = found.astype(np.float64)
@@ -71,7 +70,7 @@ def _validate_on_device(estimator: BaseRanker, X: Any, *, reset: bool) -> Any:
             f"X has {found.shape[0]} sample(s) and {found.shape[1]} feature(s); a fit needs at "
             "least 2 and 1"
         )
-    if bool(device.arrays.isinf(found).any()):
+    if bool(device.xp.isinf(found).any()):
         raise ValueError("Input X contains infinity; replace it, or use NaN for missing values")
     validate_data(estimator, found, reset=reset, skip_check_array=True)
     return found
@@ -308,8 +307,7 @@ def copied_to_host(values: Any) -> Any:
     """Return a GPU array as a NumPy array; other values unchanged."""
     if not on_gpu(values):
         return values
-    device = open_device("cuda")
-    assert device is not None
+    device = open_backend("cuda")
     return device.get(device.adopt(values))
 
 

@@ -28,6 +28,7 @@ import numpy as np
 import scipy.optimize
 
 from precede.engine.arrays import Array, Bytes, Floats, Integers
+from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import njit
 from precede.engine.exact import (
     all_reduce_max,
@@ -145,6 +146,16 @@ class BoundRisk:
         if not layout.queries_span_machines:
             self.n_queries = all_reduce_sum(lambda: queries, self.context)
         self._item_weight_total: float | None = None
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of the scores that the risk accepts, and of its pulls."""
+        return self.context.backend if self.on_device else CPU
+
+    @property
+    def line_search_backend(self) -> Backend:
+        """The backend of the scores that `exact_step` and `line_search` accept."""
+        return self.backend if self.steps_on_device else CPU
 
     def begin_round(self, scores: Floats) -> bool:  # noqa: ARG002
         """Fix the weights that depend on the scores at the start of a round, such as rank weights.

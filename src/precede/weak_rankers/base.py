@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Flags, Floats
+from precede.engine.backend import CPU, Backend
 from precede.engine.exact import TIE, TIE_OF_DECREASES, first_tied
 from precede.engine.execution import Context
 from precede.engine.pull import Factors, Pull
@@ -201,11 +202,11 @@ class SearchResult:
 class Search:
     """Search of one family over one table, once per round.
 
-    A search with ``on_device = True`` runs on the GPU of the context. It accepts pulls and returns
-    values on the GPU as well as on the CPU.
+    `backend` is where it runs: `CPU`, or ``context.backend`` if the search has kernels for it. A
+    search on a GPU accepts pulls, and returns values, on the GPU as well as on the CPU.
     """
 
-    on_device: bool = False
+    backend: Backend = CPU
 
     def begin(self, rounds: int) -> None:
         """Set the number of completed rounds, which seeds the random draws of the next round."""
@@ -242,8 +243,8 @@ class Family:
     """Base class of families of weak rankers. Subclasses define `search`, or `start` to keep state.
 
     A subclass with a `name` can be selected by that name. The attributes `exhaustive`,
-    `distributable`, `on_own_devices` and `codes_only` are not inherited by a class that defines
-    its own `search` or `start`.
+    `distributable` and `codes_only` are not inherited by a class that defines its own `search` or
+    `start`.
 
     Attributes
     ----------
@@ -254,8 +255,6 @@ class Family:
         Whether the search may run on a cluster. Such a family defines `start` and sums over the
         rows of all machines with the `context` it receives (``exact_sums(..., context)`` of
         `precede.engine.exact`), so that every machine finds the same weak ranker.
-    on_own_devices : bool
-        Whether each machine of a cluster may search on its own GPU (``context.local_device``).
     codes_only : bool
         Whether its weak rankers need only the bin codes of a table, not the raw features.
     thresholds : str, optional
@@ -288,7 +287,6 @@ class Family:
     name: ClassVar[str] = ""
     exhaustive: bool = False
     distributable: bool = False
-    on_own_devices: bool = False
     codes_only: bool = False
     thresholds: str | None = None
     quadratic: ClassVar[bool] = False
@@ -301,8 +299,7 @@ class Family:
             _register(_FAMILY_CLASSES, cls)
         own = vars(cls)
         if "search" in own or "start" in own:
-            not_inherited = {"exhaustive", "distributable", "on_own_devices", "codes_only"}
-            for attribute in not_inherited - set(own):
+            for attribute in {"exhaustive", "distributable", "codes_only"} - set(own):
                 setattr(cls, attribute, False)
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from precede.engine.arrays import Flags, Floats, Integers, Signs
-from precede.engine.cuda import Device
+from precede.engine.backend import Backend
 from precede.engine.device_histograms import DeviceColumns
 from precede.engine.exact import SCALE
 from precede.engine.execution import Context
@@ -27,12 +27,9 @@ class DeviceStumpSearch(StumpSearch):
     skipped: summing all of them is faster than finding out which ones could win.
     """
 
-    on_device = True
-
     def __init__(self, table: Table, context: Context, *, signs: Signs | None = None):
         super().__init__(table, context, lazy=False, signs=signs)
-        assert context.device is not None
-        device = self._device = context.device
+        device = self._device = self.backend = context.backend
         self._device_columns = DeviceColumns(device, table)
         self._feature_data = [
             device.put(self._n_bins.astype(np.int64)), device.put(self._missing.astype(np.uint8)),
@@ -45,8 +42,8 @@ class DeviceStumpSearch(StumpSearch):
         device, features = self._device, self._n_bins.size
         sums = self._device_columns.sums(device.put(pull))
         flags = self._all if allowed is None else device.put(allowed.astype(np.uint8))
-        best = device.arrays.empty((features, 3), np.int64)
-        stump = device.arrays.empty(4, np.int64)
+        best = device.xp.empty((features, 3), np.int64)
+        stump = device.xp.empty(4, np.int64)
         device.launch(
             "stump_search", features, 256, features, *self._feature_data, self._allowed_signs(),
             flags, sums, best, sums[-1:], stump,
@@ -86,8 +83,7 @@ class DeviceCandidates(Candidates):
 
     def __init__(self, table: Table, layout: QueryLayout, family: Family, context: Context):
         super().__init__(table, layout, family, context)
-        assert context.device is not None
-        self._device = context.device
+        self._device = context.backend
         self._device_columns = DeviceColumns(self._device, table)
 
     def values(self, number: int) -> Any:
@@ -108,7 +104,7 @@ class DeviceCandidates(Candidates):
 class DeviceSpan(LinearSpan):
     """The linear span of weak rankers whose values are on a device."""
 
-    def __init__(self, device: Device, layout: QueryLayout, max_vectors: int):
+    def __init__(self, device: Backend, layout: QueryLayout, max_vectors: int):
         super().__init__(layout, max_vectors)
         self._device, self._reference_on_device = device, device.put(self._reference)
 

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from precede.engine.arrays import Flags, Floats, Integers, Rows, Signs
-from precede.engine.cuda import LISTS, Device, DeviceRows, NodeWork, SearchRules
+from precede.engine.backend import Backend
+from precede.engine.cuda import LISTS, DeviceRows, NodeWork, SearchRules
 from precede.engine.exact import all_reduce_sum, hash_seeds
 from precede.engine.execution import Context
 from precede.engine.pull import Pull
@@ -207,11 +208,8 @@ class DeviceTreeSearch(TreeSearch):
     If the pulls are on the CPU, the values of the tree are returned on the CPU.
     """
 
-    on_device = True
-
     def _build_grower(self, monotone: Signs, categorical: Flags) -> None:
-        assert self._context.device is not None
-        self._device = self._context.device
+        self.backend = self._device = self._context.backend
         self._device_rows = DeviceRows(
             self._device, self._table, self._features, monotone, categorical
         )
@@ -324,11 +322,8 @@ class MachineTreeGrower(TreeGrower):
 class MachineTreeSearch(DeviceTreeSearch):
     """Grows a tree for each pull together with other workers; pulls and values are on the CPU."""
 
-    on_device = False
-
     def _build_grower(self, monotone: Signs, categorical: Flags) -> None:
-        assert self._context.local_device is not None
-        self._device = self._context.local_device
+        self._device = self._context.tree_backend
         self._device_rows = DeviceRows(
             self._device, self._table, self._features, monotone, categorical
         )
@@ -384,12 +379,12 @@ class DeviceForest:
 
     Parameters
     ----------
-    device : Device
+    device : Backend
     weak_rankers, weights : of an ensemble; all weak rankers must be trees without categories
     """
 
     def __init__(
-        self, device: Device, weak_rankers: Sequence[WeakRanker], weights: Sequence[float]
+        self, device: Backend, weak_rankers: Sequence[WeakRanker], weights: Sequence[float]
     ):
         trees = [each for each in weak_rankers if isinstance(each, Tree) and not each.categories]
         if len(trees) < len(weak_rankers):
@@ -408,7 +403,7 @@ class DeviceForest:
     def scores(self, X: Any) -> Any:
         """Return the scores of the rows of an array on the device, in O(depth) per tree and row."""
         single = X.dtype == np.float32
-        X = self._device.arrays.ascontiguousarray(X, np.float32 if single else np.float64)
+        X = self._device.xp.ascontiguousarray(X, np.float32 if single else np.float64)
         row_bytes = X.dtype.itemsize * (self._n_features | 1)  # odd: avoids bank conflicts
         rows = min(MAX_BLOCK_ROWS, SHARED_BYTES // row_bytes // 32 * 32)
         if rows < MIN_BLOCK_ROWS:

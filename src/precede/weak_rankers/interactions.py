@@ -193,8 +193,8 @@ def interaction_strengths(
 
 def _cell_summer(grid: Grid, rows: PairWords, context: Context) -> Callable[[Integers], Integers]:
     """Return the function that computes the histograms of triples, on the device or the CPU."""
-    if context.device is not None:
-        return DeviceTriples(context.device, grid.codes, rows.words).sums
+    if context.backend.is_gpu:
+        return DeviceTriples(context.backend, grid.codes, rows.words).sums
     return lambda triples: triple_sums(grid.codes, triples, rows.words, context)
 
 

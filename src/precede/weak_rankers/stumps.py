@@ -174,10 +174,10 @@ class Stumps(Family):
         """Return a search of `table` that is reused in every round."""
         signs = monotone_signs(self.monotone_constraints, table.n_features)
         if self.thresholds == "all":
-            if context is not None and context.device is not None:
+            if context is not None and context.backend.is_gpu:
                 raise ValueError(f"device='cuda' searches bins, not {self!r}; use device='cpu'")
             return _AllThresholdsSearch(table, context or Context(1), lazy=self.lazy, signs=signs)
-        if context is not None and context.device is not None:
+        if context is not None and context.backend.is_gpu:
             from precede.weak_rankers.device_stumps import DeviceStumpSearch  # noqa: PLC0415  (a subclass)
 
             return DeviceStumpSearch(table, context, signs=signs)

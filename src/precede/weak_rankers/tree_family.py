@@ -128,7 +128,6 @@ class Trees(Family):
     quadratic = True
     takes_categories = True
     distributable = True
-    on_own_devices = True
     codes_only = True
 
     def __init__(
@@ -175,11 +174,11 @@ class Trees(Family):
     def start(self, table: Table, context: Context | None = None) -> TreeSearch:
         """Return a search of `table` that is reused in every round."""
         check_tree_parameters(self, self.num_leaves)
-        if context is not None and context.device is not None:
+        if context is not None and context.backend.is_gpu:
             from precede.weak_rankers.device_trees import DeviceTreeSearch  # noqa: PLC0415  (a subclass)
 
             return DeviceTreeSearch(self, table, context)
-        if context is not None and context.local_device is not None:
+        if context is not None and context.tree_backend.is_gpu:
             from precede.weak_rankers.device_trees import MachineTreeSearch  # noqa: PLC0415  (ditto)
 
             return MachineTreeSearch(self, table, context)

@@ -6,11 +6,11 @@ import pytest
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import GlassBoxRanker
 from precede.engine import device_histograms
+from precede.engine.backend import BACKENDS
 from precede.engine.device_histograms import DeviceTriples
 from precede.engine.execution import Context
 from precede.engine.histograms import pair_words, triple_cover, triple_sums
 from precede.engine.table import Table
-from precede.estimator import base
 from precede.weak_rankers.interactions import interaction_strengths
 
 pytestmark = needs_compiler
@@ -72,8 +72,8 @@ def test_too_little_memory_raises():
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential"])
 def test_glass_box_models_have_the_same_bits(monkeypatch, loss):
-    device, known = EmulatedDevice(), base.open_device
-    monkeypatch.setattr(base, "open_device", lambda name: device if name == "cuda" else known(name))
+    device = EmulatedDevice()
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(600, 4))
     X[rng.random(X.shape) < 0.05] = np.nan

@@ -41,7 +41,7 @@ print("numba" in sys.modules)
 
 # Modules that most fits do not need.
 RARELY = (
-    r"precede\.(.*\.device_\w+|boosting\.(checkpoint|resampling|selection)|metrics\..*"
+    r"precede\.(.*\.device_\w+|boosting\.(bagging|holdout|selection)|metrics\..*"
     r"|explain\..+|files\.(arrow|blocks|letor|tables|trec)|plots\..*|report.*|dask.*"
     r"|weak_rankers\.tree_family"
     r"|risks\.(hinge|logistic|listwise|rank|short|smooth|sweeps|top)\w*)"

@@ -25,7 +25,7 @@ from precede import (
     margins,
     pairs_in_order,
 )
-from precede.boosting.resampling import folds
+from precede.boosting.holdout import folds
 from precede.datasets import bradley_terry
 from precede.inference import auc, compare, ranking_risk
 from precede.metrics import Evaluator, evaluate

@@ -36,7 +36,7 @@ from .algorithms.rankboost import RankBoost as RankBoost
 from .algorithms.rankboost_plus import RankBoostPlus as RankBoostPlus
 from .algorithms.smooth_margin import SmoothMarginRanker as SmoothMarginRanker
 from .algorithms.tuning import tune as tune
-from .boosting.checkpoint import Checkpoint as Checkpoint
+from .boosting.callbacks import Checkpoint as Checkpoint
 from .boosting.monitors import pairs_in_order as pairs_in_order
 from .estimator.base import BaseRanker as BaseRanker
 from .estimator.saving import load as load

@@ -8,8 +8,8 @@ from numpy.testing import assert_array_equal
 
 from precede import Judgments, PairRisk, Trees
 from precede.algorithms.additive_fit import AdditiveFit, _best_round, _standard_error
+from precede.boosting.holdout import Resampler
 from precede.boosting.loop import run_rounds
-from precede.boosting.resampling import Resampler
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
 from precede.weak_rankers.interactions import PairTerms

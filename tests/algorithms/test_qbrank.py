@@ -22,7 +22,7 @@ from precede import (
     SquaredHinge,
     Trees,
 )
-from precede.boosting.history import Rounds
+from precede.boosting.loop import Rounds
 from precede.datasets import search_results
 from precede.weak_rankers.base import SearchResult
 from precede.weak_rankers.columns import Constant

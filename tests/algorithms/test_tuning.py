@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 from precede import BoostedRanker, Judgments, QBRank, RankBoost, tune
 from precede.algorithms import tuning
-from precede.boosting.resampling import folds
+from precede.boosting.holdout import folds
 from precede.datasets import search_results
 from precede.metrics import evaluate
 

@@ -6,9 +6,8 @@ from sklearn.base import clone
 
 from precede import BoostedRanker, Judgments, QBRank, load, write_table
 from precede.boosting.coordinate_descent import CoordinateDescent
-from precede.boosting.history import Rounds
-from precede.boosting.loop import run_rounds
-from precede.boosting.resampling import Resampler
+from precede.boosting.holdout import Resampler
+from precede.boosting.loop import Rounds, run_rounds
 from precede.datasets import search_results
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData

@@ -6,7 +6,7 @@ import pytest
 import strategies as some
 from boosting.test_loop import GRADES, NOISY, plan, prepare
 from precede import Judgments, PairRisk
-from precede.boosting.loop import run
+from precede.boosting.coordinate_descent import run
 
 
 @pytest.mark.parametrize("price", [1, 4])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from precede import Judgments
-from precede.boosting.resampling import folds
+from precede.boosting.holdout import folds
 
 
 def held_out(judgments, cv):

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from boosting.test_loop import NOISY
 from precede import RankBoost
-from precede.boosting.history import EarlyStopping, History, NoProgress, Rounds, Stop
+from precede.boosting.loop import EarlyStopping, History, NoProgress, Rounds, Stop
 from precede.boosting.steps import SmoothedStepWarning, StepRule
 
 

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from precede import Judgments, PairRisk, RankBoost, Stump, Stumps
-from precede.boosting.history import Rounds
-from precede.boosting.loop import Plan, run
+from precede.boosting.coordinate_descent import Plan, run
+from precede.boosting.loop import Rounds
 from precede.boosting.steps import BoundStep, ExactStep, LineSearch, SmoothedStepWarning
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precede import BoostedRanker, GlassBoxRanker, Judgments, pairs_in_order
-from precede.boosting.resampling import Resampler, TooFewError, assign_folds
+from precede.boosting.holdout import Resampler, TooFewError, assign_folds
 from precede.datasets import search_results
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData

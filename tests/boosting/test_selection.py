@@ -20,7 +20,7 @@ from precede import (
     write_table,
 )
 from precede.boosting import selection
-from precede.boosting.resampling import TooFewError
+from precede.boosting.holdout import TooFewError
 from precede.boosting.selection import (
     CurveRecorder,
     HeldOutMetric,

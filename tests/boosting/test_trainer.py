@@ -8,11 +8,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from precede import ConvexRiskRanker, Judgments, PairRisk, RankBoostPlus, Stumps
 from precede.algorithms import convex_risk, rankboost_plus
-from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import History, Rounds
-from precede.boosting.loop import run, run_rounds
+from precede.boosting.coordinate_descent import Plan, run
+from precede.boosting.loop import History, Round, Rounds, Trainer, run_rounds
 from precede.boosting.steps import LineSearch
-from precede.boosting.trainer import Round, Trainer
 from precede.datasets import search_results, two_normals
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData

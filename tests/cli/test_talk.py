@@ -251,7 +251,7 @@ def test_names_on_a_terminal_are_neither_markup_nor_escape_codes(tmp_path):
 
 
 def test_names_of_evaluation_sets_are_no_markup_in_the_progress_bar(tmp_path, monkeypatch):
-    from precede.boosting.loop import ProgressBar
+    from precede.boosting.callbacks import ProgressBar
 
     bar = ProgressBar("RankBoost", rounds=2, verbose=1)
     with bar:

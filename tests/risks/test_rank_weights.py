@@ -18,7 +18,7 @@ from precede import (
     write_table,
 )
 from precede.boosting.coordinate_descent import CoordinateDescent
-from precede.boosting.history import History, Rounds
+from precede.boosting.loop import History, Rounds
 from precede.datasets import search_results
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData

@@ -10,10 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils import ClassifierTags
 
-from precede.boosting.checkpoint import Checkpoint
+from precede.boosting.callbacks import Checkpoint
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import History, Progress, Stop
-from precede.boosting.loop import Result
+from precede.boosting.loop import History, Progress, Result, Stop
 from precede.boosting.steps import LineSearch, Step, StepRule
 from precede.engine.arrays import Array
 from precede.engine.exact import exact_sum

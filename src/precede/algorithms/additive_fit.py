@@ -17,10 +17,17 @@ from typing import Any
 import numpy as np
 
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
-from precede.boosting.history import EarlyStopping, History, Monitor, Rounds, Stop
-from precede.boosting.loop import INTERRUPTED, Result, run_rounds
-from precede.boosting.monitors import share_in_order
-from precede.boosting.resampling import Resampler
+from precede.boosting.holdout import Resampler
+from precede.boosting.loop import (
+    INTERRUPTED,
+    EarlyStopping,
+    History,
+    Result,
+    Rounds,
+    Stop,
+    run_rounds,
+)
+from precede.boosting.monitors import Monitor, share_in_order
 from precede.boosting.steps import QuadraticStep
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.backend import CPU

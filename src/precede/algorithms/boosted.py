@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import Progress, Stop
+from precede.boosting.loop import Progress, Stop
 from precede.boosting.selection import LEAF_COUNTS
 from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
 from precede.engine.arrays import Flags

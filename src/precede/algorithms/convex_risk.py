@@ -13,11 +13,18 @@ import numpy as np
 import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
-from precede.boosting.history import History, Monitor, Progress, Rounds
-from precede.boosting.loop import INTERRUPTED, Result, run_rounds
-from precede.boosting.monitors import pairs_in_order
-from precede.boosting.resampling import Resampler
-from precede.boosting.trainer import Round, Trainer
+from precede.boosting.holdout import Resampler
+from precede.boosting.loop import (
+    INTERRUPTED,
+    History,
+    Progress,
+    Result,
+    Round,
+    Rounds,
+    Trainer,
+    run_rounds,
+)
+from precede.boosting.monitors import Monitor, pairs_in_order
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
 from precede.engine.compiling import njit
 from precede.engine.exact import (

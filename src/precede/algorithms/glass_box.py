@@ -16,9 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from precede.algorithms.additive_fit import AdditiveFit, FittedAdditiveModel, Pair, scores_of
 from precede.algorithms.boosted import TreeLearner
 from precede.boosting.coordinate_descent import CoordinateDescent
-from precede.boosting.history import History
-from precede.boosting.loop import INTERRUPTED, Result, run_rounds
-from precede.boosting.resampling import Resampler
+from precede.boosting.holdout import Resampler
+from precede.boosting.loop import INTERRUPTED, History, Result, run_rounds
 from precede.engine.arrays import Floats
 from precede.engine.parameters import check_integer, check_range
 from precede.estimator import BaseRanker, FitContext

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from precede.algorithms.adaboost import VoteStep
+from precede.boosting.callbacks import CallbackBridge
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import Progress, Stop
-from precede.boosting.loop import CallbackBridge, Result
+from precede.boosting.loop import Progress, Result, Stop
 from precede.boosting.monitors import pairs_in_order
 from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.base import clone
 
+from precede.boosting.callbacks import ProgressBar
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import Progress, Stop
-from precede.boosting.loop import INTERRUPTED, ProgressBar, Result
+from precede.boosting.holdout import Resampler
+from precede.boosting.loop import INTERRUPTED, Progress, Result, Stop
 from precede.boosting.monitors import monitored_metrics
-from precede.boosting.resampling import Resampler
 from precede.boosting.steps import ExactStep
 from precede.engine.arrays import Floats
 from precede.engine.exact import all_reduce_sum, exact_sums

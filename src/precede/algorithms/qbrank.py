@@ -9,7 +9,7 @@ import numpy as np
 
 from precede.algorithms.boosted import BaggedTrees
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import Progress, Stop
+from precede.boosting.loop import Progress, Stop
 from precede.estimator import BaseRanker
 from precede.losses import SquaredHinge
 from precede.risks.mixture import QuadraticMixture

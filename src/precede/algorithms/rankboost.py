@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.history import Progress, Stop
+from precede.boosting.loop import Progress, Stop
 from precede.boosting.steps import BoundStep, ExactStep
 from precede.engine.parameters import check_bool
 from precede.estimator import BaseRanker

@@ -11,11 +11,9 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 
-from precede.boosting.checkpoint import Checkpoint
+from precede.boosting.callbacks import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT
-from precede.boosting.history import History, Progress, Stop
-from precede.boosting.loop import Result
-from precede.boosting.trainer import PERFECT, Round, Trainer
+from precede.boosting.loop import PERFECT, History, Progress, Result, Round, Stop, Trainer
 from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import njit
 from precede.engine.exact import TIE, first_tied

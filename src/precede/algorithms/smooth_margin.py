@@ -11,10 +11,9 @@ import numpy as np
 import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
-from precede.boosting.checkpoint import Checkpoint
+from precede.boosting.callbacks import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, Plan
-from precede.boosting.history import History, Progress, Stop
-from precede.boosting.loop import Result
+from precede.boosting.loop import History, Progress, Result, Stop
 from precede.boosting.steps import ExactStep, LineSearch, Step, StepRule
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.compiling import njit

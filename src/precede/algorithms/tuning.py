@@ -28,8 +28,9 @@ import scipy.sparse
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from precede.boosting.loop import INTERRUPTED, ProgressBar
-from precede.boosting.resampling import folds
+from precede.boosting.callbacks import ProgressBar
+from precede.boosting.holdout import folds
+from precede.boosting.loop import INTERRUPTED
 from precede.engine.arrays import Floats, Integers
 from precede.engine.frames import pandas_frame, take_rows
 from precede.engine.parameters import check_integer

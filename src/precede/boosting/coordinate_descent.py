@@ -13,9 +13,18 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from precede.boosting.history import History, Monitor, Progress, Stop
+from precede.boosting.loop import (
+    PERFECT,
+    History,
+    Progress,
+    Result,
+    Round,
+    Stop,
+    Trainer,
+    run_rounds,
+)
+from precede.boosting.monitors import Monitor
 from precede.boosting.steps import SmoothedStepWarning, Step, StepRule
-from precede.boosting.trainer import PERFECT, Round, Trainer
 from precede.engine.arrays import Array, Flags, Floats
 from precede.engine.exact import all_reduce_all
 from precede.engine.training_data import TrainingData
@@ -280,6 +289,26 @@ class CoordinateDescent(Trainer):
                 "once; history_['smoothed'] marks all such rounds)",
                 SmoothedStepWarning,
             )
+
+
+def run(
+    plan: Plan,
+    training: TrainingData,
+    *,
+    ensemble: Ensemble | None = None,
+    history: History | None = None,
+    monitors: Sequence[Monitor] = (),
+    resumed: bool = False,
+) -> Result:
+    """Boost by coordinate descent until the plan's stopping rule ends it; see `run_rounds`.
+
+    `ensemble` and `history` are continued if given. With ``resumed=True`` they must come from the
+    same data: the risk is compared to the bit.
+    """
+    trainer = CoordinateDescent(plan, training, ensemble, history, monitors)
+    if resumed:
+        trainer.check_history(History(history or ()))
+    return run_rounds(trainer, history, plan.callbacks)
 
 
 def _check_nonnegative(ensemble: Ensemble | None) -> None:

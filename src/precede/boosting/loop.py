@@ -1,4 +1,4 @@
-"""The boosting loop that all algorithms share, scikit-learn's callbacks, and the progress bar.
+"""The boosting loop that all algorithms share, its history and its stopping rules.
 
 A `Trainer` does one round; the loop applies stopping rules, calls callbacks, evaluates the
 monitors, records history and time, and handles Ctrl-C.
@@ -6,29 +6,239 @@ monitors, records history and time, and handles Ctrl-C.
 
 from __future__ import annotations
 
-import copy
+import json
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field
+from typing import Any, overload
 
-from precede.boosting.coordinate_descent import CoordinateDescent, Plan
-from precede.boosting.history import History, Monitor, Progress
-from precede.boosting.trainer import PERFECT, Trainer
-from precede.engine.arrays import Floats
-from precede.engine.parameters import find_auto_parameters
-from precede.engine.training_data import TrainingData
-from precede.model import Ensemble
+import numpy as np
+
+from precede.boosting.monitors import Monitor
+from precede.engine.arrays import Array, Floats
+from precede.engine.execution import Context
+from precede.engine.frames import pandas_frame
+from precede.model import Ensemble, plain
 from precede.risks.base import State
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from precede.estimator import BaseRanker, FitContext
-    from precede.risks.base import State
-
-
 INTERRUPTED = "interrupted"
+# Reason to stop after a round marked "perfect" in the history.
+PERFECT = "one ranker puts every pair in order"
+
+
+class History(Sequence[dict[str, Any]]):
+    """Record of the rounds, indexed by round or by column name.
+
+    >>> history = History([{"risk": 1.0}, {"risk": 0.5}])
+    >>> history["risk"], history[-1]
+    (array([1. , 0.5]), {'risk': 0.5})
+    """
+
+    def __init__(self, rounds: Iterable[dict[str, Any]] = ()):
+        self._rounds = [dict(values) for values in rounds]
+
+    def __len__(self) -> int:
+        return len(self._rounds)
+
+    @overload
+    def __getitem__(self, key: str) -> Array: ...
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: slice) -> History: ...
+    def __getitem__(self, key: str | int | slice) -> Array | dict[str, Any] | History:
+        if isinstance(key, str):
+            if self._rounds and key not in self._rounds[-1]:
+                raise KeyError(f"no column {key!r}; there are {list(self._rounds[-1])}")
+            # Rounds of an earlier fit may lack the evaluation sets of a later one.
+            return np.array([values.get(key, np.nan) for values in self._rounds])
+        return History(self._rounds[key]) if isinstance(key, slice) else self._rounds[key]
+
+    def append(self, **values: Any) -> None:
+        """Add a round."""
+        self._rounds.append(values)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the recorded columns."""
+        return list(self._rounds[-1]) if self._rounds else []
+
+    def to_lines(self) -> str:
+        """Return JSON lines, one per round; NaN and infinities are text, as in saved models."""
+        return "".join(json.dumps(plain(values), allow_nan=False) + "\n" for values in self._rounds)
+
+    def to_frame(self) -> Any:
+        """Return a pandas data frame with one row per round, indexed from 1."""
+        index = list(range(1, len(self) + 1))
+        return pandas_frame(list(self._rounds), index=index).rename_axis("round")
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} rounds of {self.columns})"
+
+
+class Stop:
+    """Stopping rule; ``a | b`` stops as soon as one of them does."""
+
+    def reason(self, history: History) -> str | None:
+        """Return why to stop now, or None to go on."""
+        raise NotImplementedError(f"{type(self).__name__} must define reason(history)")
+
+    def __or__(self, other: Stop) -> Stop:
+        return _Either(self, other)
+
+
+@dataclass(frozen=True)
+class _Either(Stop):
+    one: Stop
+    other: Stop
+
+    def reason(self, history: History) -> str | None:
+        return self.one.reason(history) or self.other.reason(history)
+
+
+@dataclass(frozen=True)
+class Rounds(Stop):
+    """Stop after a number of rounds."""
+
+    max_rounds: int
+
+    def reason(self, history: History) -> str | None:
+        """Return a reason once the number of rounds is reached."""
+        return f"{self.max_rounds} rounds" if len(history) >= self.max_rounds else None
+
+
+@dataclass(frozen=True)
+class NoProgress(Stop):
+    """Stop when a round lowers the log risk by less than `tol`; never if `tol` is 0."""
+
+    tol: float = 0.0
+
+    def reason(self, history: History) -> str | None:
+        """Return a reason if the last round lowered the log risk too little."""
+        if self.tol <= 0 or len(history) < 2:
+            return None
+        decrease = history[-2]["log_risk"] - history[-1]["log_risk"]
+        return "no more progress" if decrease < self.tol else None
+
+
+@dataclass(frozen=True)
+class EarlyStopping(Stop):
+    """Stop when a column of the history has not improved for `patience` rounds."""
+
+    column: str
+    patience: int
+    greater_is_better: bool
+
+    def best_round(self, history: History) -> int:
+        """Return the number of rounds after which the column was best; the first among ties."""
+        if self.column not in history.columns:  # no round of this fit yet
+            return len(history)
+        values = history[self.column] if self.greater_is_better else -history[self.column]
+        if np.isnan(values).all():
+            return len(history)
+        return int(np.nanargmax(values)) + 1
+
+    def reason(self, history: History) -> str | None:
+        """Return a reason if the best round is `patience` or more rounds ago."""
+        if not len(history) or len(history) - self.best_round(history) < self.patience:
+            return None
+        return f"{self.column} has not improved for {self.patience} rounds"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Argument of a callback after `round` rounds; if the callback returns True the fit stops."""
+
+    round: int
+    history: History
+    ensemble: Ensemble
+
+
+@dataclass(frozen=True)
+class Round:
+    """Record of a finished round.
+
+    Attributes
+    ----------
+    columns : columns of the history that precede "seconds"
+    extra_columns : columns that follow it
+    stop_reason : reason why this is the last round; empty if others may follow
+    """
+
+    columns: dict[str, Any]
+    extra_columns: dict[str, Any] = field(default_factory=dict)
+    stop_reason: str = ""
+
+
+class Trainer:
+    """Base class of algorithms, which boost one round at a time.
+
+    `precede.boosting.loop.run_rounds` does the rest: stopping rules, callbacks, evaluation sets,
+    history, time, Ctrl-C. Subclasses define `boost_round` and, if needed, `interrupt` and
+    `finish`. An instance is used for one fit.
+
+    Attributes
+    ----------
+    stop : Stop
+        Stopping rule, evaluated before every round.
+    context : Context
+        Threads and workers of the fit; issues warnings.
+    monitors : sequence of Monitor
+        Evaluation sets. The trainer updates their scores; the loop evaluates their metrics after
+        every round.
+    state : State
+        Risk after the last round.
+    ensemble : Ensemble
+        Model after the last round.
+    exhausted : str
+        Reason why `boost_round` returned None.
+
+    Examples
+    --------
+    >>> from precede.boosting.loop import Rounds
+    >>> from precede.boosting.loop import run_rounds
+    >>> class Halving(Trainer):
+    ...     '''The risk halves in every round, until it is small.'''
+    ...     def __init__(self):
+    ...         self.stop, self.context, self.state = Rounds(100), Context(1), None
+    ...         self.ensemble, self.risk = Ensemble([], [], 1), 1.0
+    ...     def boost_round(self):
+    ...         if self.risk < 0.2:
+    ...             self.exhausted = "the risk is small"
+    ...             return None
+    ...         self.risk /= 2
+    ...         return Round({"risk": self.risk})
+    >>> result = run_rounds(Halving())
+    >>> result.history["risk"], result.reason
+    (array([0.5  , 0.25 , 0.125]), 'the risk is small')
+    """
+
+    stop: Stop
+    context: Context
+    monitors: Sequence[Monitor] = ()
+    state: State
+    ensemble: Ensemble
+    exhausted: str = ""
+
+    def boost_round(self) -> Round | None:
+        """Boost one round; return None, with the reason in `exhausted`, if none is possible."""
+        raise NotImplementedError(f"{type(self).__name__} must define boost_round()")
+
+    def last_state(self) -> State:
+        """Return the risk and its pull after the last round."""
+        return self.state
+
+    def last_scores(self) -> Floats | None:
+        """Return the scores of the training rows in layout order; None if unknown."""
+        return None
+
+    def finish(self, reason: str) -> str:
+        """Finish the fit after a stopping rule ended it; return the reason to report."""
+        return reason
+
+    def interrupt(self, history: History) -> str:
+        """Return to the last finished round after Ctrl-C; return a message about the model."""
+        return f"the model has the {len(history)} rounds done so far"
 
 
 @dataclass
@@ -45,26 +255,6 @@ class Result:
     reason: str
     scores: Floats | None = None
     n_scored: int = 0
-
-
-def run(
-    plan: Plan,
-    training: TrainingData,
-    *,
-    ensemble: Ensemble | None = None,
-    history: History | None = None,
-    monitors: Sequence[Monitor] = (),
-    resumed: bool = False,
-) -> Result:
-    """Boost by coordinate descent until the plan's stopping rule ends it; see `run_rounds`.
-
-    `ensemble` and `history` are continued if given. With ``resumed=True`` they must come from the
-    same data: the risk is compared to the bit.
-    """
-    trainer = CoordinateDescent(plan, training, ensemble, history, monitors)
-    if resumed:
-        trainer.check_history(History(history or ()))
-    return run_rounds(trainer, history, plan.callbacks)
 
 
 def run_rounds(
@@ -120,117 +310,3 @@ def asked_to_stop(
     """Call every callback with the round; return whether one of them asked to stop."""
     progress = Progress(len(history), history, ensemble)
     return any([callback(progress) is True for callback in callbacks])
-
-
-class CallbackBridge:
-    """Adapter from the boosting loop to scikit-learn's callbacks (``model.set_callbacks(...)``).
-
-    The fit is a task and each round one of its subtasks. A callback that returns True at the end of
-    a round stops the fit, as a function in ``callbacks=`` does.
-    """
-
-    def __init__(self, estimator: BaseRanker, X: Any, y: Any):
-        self._estimator = estimator
-        self._data = {"X": X, "y": y}
-        rounds = (
-            None if "n_estimators" in find_auto_parameters(estimator) else estimator.n_estimators
-        )
-        self._context = estimator._init_callback_context(max_subtasks=rounds)
-        self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
-
-    def rounds(self, task: FitContext) -> list[Callable[[Progress], bool]]:
-        """Return the callbacks of the boosting loop: one that notifies scikit-learn's, if any."""
-        if not getattr(self._estimator, "_skl_callbacks", None):
-            return []
-
-        def notify(progress: Progress) -> bool:
-            round_ = self._context.subcontext(task_name="round")
-            round_.call_on_fit_task_begin(estimator=self._estimator, **self._data)
-            return round_.call_on_fit_task_end(
-                estimator=self._estimator,
-                reconstruction_attributes=lambda: self._fitted(progress, task),
-                **self._data,
-            )
-
-        return [notify]
-
-    def _fitted(self, progress: Progress, task: FitContext) -> dict[str, Any]:
-        """Return the fitted attributes as if the fit had ended with this round."""
-        so_far = copy.copy(self._estimator)
-        ensemble = progress.ensemble.first(len(progress.ensemble))
-        state = cast("State", None)  # unused by estimators that support callbacks
-        so_far._set_fitted_attributes(
-            Result(ensemble, progress.history[:], state, "under way"), task
-        )
-        return {name: value for name, value in vars(so_far).items() if name.endswith("_")}
-
-    def end(self) -> None:
-        """Report the end of the fit."""
-        fitted = {n: v for n, v in vars(self._estimator).items() if n.endswith("_")}
-        self._context.call_on_fit_task_end(
-            estimator=self._estimator, reconstruction_attributes=lambda: fitted, **self._data
-        )
-
-
-class ProgressBar:
-    """Progress bar on stderr with rounds, risk, evaluation metrics and the remaining time.
-
-    A context manager around the loop and one of its callbacks. `rounds` is the total number of
-    rounds, of which `done` are from an earlier fit. With ``verbose=0`` nothing is shown.
-
-    >>> with ProgressBar("RankBoost", rounds=10, verbose=0) as bar:
-    ...     bar.callbacks([])
-    []
-    """
-
-    def __init__(self, name: str, *, rounds: int, done: int = 0, verbose: int = 1):
-        self._name, self._rounds, self._done, self._verbose = name, rounds, done, verbose
-        self._bar: Any = None
-        self._task: Any = None
-
-    def callbacks(
-        self, others: Sequence[Callable[[Progress], Any]] | None
-    ) -> list[Callable[[Progress], Any]]:
-        """Return the other callbacks, and the bar if it is shown."""
-        return [*(others or ()), *([self] if self._verbose > 0 else [])]
-
-    def __enter__(self) -> Self:
-        if self._verbose > 0:
-            self._open()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def _open(self) -> None:
-        from rich import progress  # noqa: PLC0415  (only if shown)
-        from rich.console import Console  # noqa: PLC0415
-
-        self._bar = progress.Progress(
-            progress.TextColumn("{task.description}"),
-            progress.BarColumn(),
-            progress.TextColumn("{task.completed}/{task.total}"),
-            progress.TimeRemainingColumn(),
-            progress.TextColumn("{task.fields[shown]}", markup=False),
-            console=Console(stderr=True, emoji=False),
-        )
-        self._task = self._bar.add_task(
-            self._name, total=self._rounds, completed=self._done, shown=""
-        )
-        self._bar.start()
-
-    def advance(self) -> None:
-        """Advance by one step, for work without rounds."""
-        if self._bar is not None:
-            self._bar.advance(self._task)
-
-    def __call__(self, progress: Progress) -> None:
-        """Show the last round."""
-        last = progress.history[-1]
-        shown = [f"{name} {last[name]:.4g}" for name in ("risk", "gap") if name in last]
-        if "lower" in last:
-            shown.append(f"best margin in [{last['lower']:.4f}, {last['upper']:.4f}]")
-        shown += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
-        text = "".join(filter(str.isprintable, "  ".join(shown)))  # names may hold escape codes
-        self._bar.update(self._task, completed=progress.round, shown=text)

@@ -1,9 +1,10 @@
-"""Metrics monitored during boosting: share of pairs in order, named metrics, functions."""
+"""Evaluation sets and the metrics that are monitored on them during boosting."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +13,57 @@ from precede.engine.arrays import Floats
 from precede.engine.exact import exact_sum
 from precede.engine.execution import Context
 from precede.engine.query_layout import QueryLayout
+from precede.engine.table import Table
 from precede.judgments import Judgments, check_column
+from precede.weak_rankers.base import WeakRanker
+
+
+class Scoring(Protocol):
+    """Model that scores the rows of a table."""
+
+    def on(self, table: Table) -> Floats:
+        """Return the score of each row."""
+        ...
+
+
+@dataclass
+class Monitor:
+    """Evaluation set whose metrics are computed after every round.
+
+    `metrics` are functions of the scores by name; `judgments` allow callers to compute others.
+    """
+
+    name: str
+    table: Table
+    metrics: dict[str, Callable[[Floats], float]]
+    init_score: Floats | None = None
+    judgments: Judgments | None = None
+    scores: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        given = self.init_score
+        self.scores = np.zeros(self.table.n_used_rows) if given is None else given.copy()
+
+    def advance(self, weak_ranker: WeakRanker, weight: float) -> None:
+        """Add one weak ranker to the scores."""
+        self.scores += weight * weak_ranker.on(self.table)
+
+    def shrink(self, factor: float) -> None:
+        """Multiply the scores by `factor`."""
+        self.scores *= factor
+
+    def restart(self, model: Scoring) -> None:
+        """Reset the scores to those of a model plus `init_score`."""
+        self.scores = model.on(self.table)
+        if self.init_score is not None:
+            self.scores += self.init_score
+
+    def compute_metrics(self) -> dict[str, float]:
+        """Return the values of the metrics, keyed by "<name> <metric>"."""
+        return {
+            f"{self.name} {metric}": float(value(self.scores))
+            for metric, value in self.metrics.items()
+        }
 
 
 def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:

@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precede.boosting.history import History, Monitor, Rounds
-from precede.boosting.loop import ProgressBar, run_rounds
-from precede.boosting.monitors import monitored_metrics
-from precede.boosting.resampling import Resampler, TooFewError, split_judgments
-from precede.boosting.trainer import Round, Trainer
+from precede.boosting.callbacks import ProgressBar
+from precede.boosting.holdout import Resampler, TooFewError, split_judgments
+from precede.boosting.loop import History, Round, Rounds, Trainer, run_rounds
+from precede.boosting.monitors import Monitor, monitored_metrics
 from precede.engine.arrays import Flags, Floats, Keys
 from precede.engine.exact import exact_sum
 from precede.engine.frames import pandas_frame

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from precede.boosting.history import History
+from precede.boosting.loop import History
 from precede.engine.arrays import Array, Floats
 from precede.engine.backend import CPU, Backend
 from precede.engine.exact import all_reduce_sum, exact_sum

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 import precede
 from precede.algorithms.tuning import tune as search_parameters
+from precede.boosting.holdout import TooFewError, folds
 from precede.boosting.loop import INTERRUPTED
-from precede.boosting.resampling import TooFewError, folds
 from precede.cli.console import is_interactive, say, shown
 from precede.cli.inputs import features_for, name_features
 from precede.engine.arrays import Integers

@@ -29,9 +29,9 @@ from precede.algorithms.push import PushRanker
 from precede.algorithms.qbrank import QBRank
 from precede.algorithms.rankboost import RankBoost
 from precede.algorithms.smooth_margin import SmoothMarginRanker
-from precede.boosting.checkpoint import Checkpoint
-from precede.boosting.history import History, Monitor, Progress, Scoring
-from precede.boosting.loop import ProgressBar, asked_to_stop
+from precede.boosting.callbacks import Checkpoint, ProgressBar
+from precede.boosting.loop import History, Progress, asked_to_stop
+from precede.boosting.monitors import Monitor, Scoring
 from precede.dask.blocks import (
     ExplicitPairs,
     GlobalTotals,

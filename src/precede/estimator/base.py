@@ -24,11 +24,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from precede import explain as explanations  # modules of both are loaded when used
 from precede import plots
+from precede.boosting.callbacks import CallbackBridge, Checkpoint, ProgressBar
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
-from precede.boosting.history import EarlyStopping, History, Monitor, Progress, Rounds, Stop
-from precede.boosting.loop import INTERRUPTED, CallbackBridge, ProgressBar, Result, run_rounds
-from precede.boosting.monitors import pairs_in_order
-from precede.boosting.trainer import Trainer, bagged_trainer
+from precede.boosting.loop import (
+    INTERRUPTED,
+    EarlyStopping,
+    History,
+    Progress,
+    Result,
+    Rounds,
+    Stop,
+    Trainer,
+    run_rounds,
+)
+from precede.boosting.monitors import Monitor, pairs_in_order
 from precede.engine.arrays import Array, Floats
 from precede.engine.backend import on_gpu, open_backend
 from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
@@ -72,7 +81,6 @@ if TYPE_CHECKING:  # scikit-learn ships no types
     from matplotlib.figure import Figure
     from typing_extensions import Self
 
-    from precede.boosting.checkpoint import Checkpoint
     from precede.boosting.selection import Selection
 
     def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]:
@@ -512,6 +520,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     ) -> Trainer:
         """Return the trainer: by default coordinate descent on `plan`, bagged if asked for."""
         if self._n_bags > 1:
+            from precede.boosting.bagging import bagged_trainer  # noqa: PLC0415  (not in every fit)
+
             return bagged_trainer(self, task, stop)
         plan = self.plan(stop)
         for _ in range(len(history)):  # advance the random draws to the end of the last fit
@@ -564,8 +574,6 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
                 f"random_state={self.random_state!r}: with {drawn} below 1 only a number "
                 "lets a fit be resumed to an equal model"
             )
-        from precede.boosting.checkpoint import Checkpoint  # noqa: PLC0415  (not in every fit)
-
         return given if isinstance(given, Checkpoint) else Checkpoint(given)
 
     def _initial_model(

@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import validate_data
 
-from precede.boosting.history import Monitor
-from precede.boosting.monitors import check_metric_names, monitored_metrics
+from precede.boosting.monitors import Monitor, check_metric_names, monitored_metrics
 from precede.engine.arrays import Array, Floats
 from precede.engine.backend import on_gpu, open_backend
 from precede.engine.execution import Context, warn_caller

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precede.boosting.history import History
+from precede.boosting.loop import History
 from precede.engine.execution import count_jobs
 from precede.engine.frames import check_categories
 from precede.engine.parameters import check_integer
@@ -38,7 +38,7 @@ from precede.weak_rankers.base import family_name
 from precede.weak_rankers.stumps import Stumps
 
 if TYPE_CHECKING:
-    from precede.boosting.checkpoint import Checkpoint
+    from precede.boosting.callbacks import Checkpoint
     from precede.estimator.base import BaseRanker
 
 

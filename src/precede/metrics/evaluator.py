@@ -10,14 +10,14 @@ import html
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 
-from precede.engine.arrays import Floats, Integers
+from precede.engine.arrays import Array, Flags, Floats, Integers, Json, MatrixLike, VectorLike
 from precede.engine.execution import warn_caller
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import upper_tail
@@ -35,25 +35,19 @@ from precede.judgments import (
 )
 from precede.metrics.ranked import (
     CHANCE,
-    CODE,
-    FILL,
     GAIN,
+    N_ITEM_ROWS,
     RANK,
     RELEVANT,
     WEIGHT,
     Ranked,
+    Reading,
+    discounted_gain,
     right_shares,
     share_of,
 )
 from precede.metrics.registry import (
-    AP,
-    DCG,
     NO_RELEVANT,
-    OF_POSITIONS,
-    PERCENT,
-    RIGHT,
-    TIES,
-    WRONG,
     Metric,
     Policy,
     default_metrics,
@@ -63,6 +57,13 @@ from precede.metrics.registry import (
     with_relevant,
 )
 from precede.metrics.registry import metric as parsed
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from sklearn.utils.metadata_routing import MetadataRequest
+
+# A metric of the user: (y, scores, qid) to (name, value, greater_is_better).
+MetricFunction = Callable[[Array | None, Floats, Array | None], tuple[str, float, bool]]
 
 _MAX_SHARE_ALL_RELEVANT = 0.9  # warn from this share of queries with relevant items only
 
@@ -108,7 +109,7 @@ class Evaluation:
     mean: dict[str, float]
     per_query: dict[str, Floats]
     pooled: dict[str, float]
-    queries: NDArray[Any]
+    queries: Array
     weights: Floats
     skipped: dict[str, int]
     policy: Policy
@@ -167,7 +168,7 @@ class Evaluation:
         body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in self._rows())
         return f"<table><caption>{html.escape(str(self.policy))}</caption>{body}</table>"
 
-    def to_frame(self, *, by_query: bool = False, level: float = 0.95) -> Any:
+    def to_frame(self, *, by_query: bool = False, level: float = 0.95) -> pd.DataFrame:
         """Return a pandas data frame: a row for each metric, or, `by_query`, for each query.
 
         >>> result = evaluate([1, 0, 0, 2], [3, 2, 1, 0], [7, 7, 8, 8], metrics=["mrr", "auc"])
@@ -187,7 +188,7 @@ class Evaluation:
                          "queries": self.n_queries - skipped, "skipped": skipped})  # fmt: skip
         return pandas_frame(rows, index=list(self.mean)).rename_axis("metric")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return plain numbers, strings and lists, None standing for a skipped query."""
         plain = {name: dict(getattr(self, name)) for name in ("mean", "pooled", "skipped")}
         lists = {key: values.tolist() for key, values in self.per_query.items()}
@@ -251,16 +252,7 @@ class Evaluator:
         weights = check_weights(given, "sample_weight", grades.size)
         if not weights.any():
             raise ValueError("sample_weight is 0 in every row: give more than 0 to some row")
-        several = (metrics,) if isinstance(metrics, (str, Metric)) else metrics
-        if not isinstance(several, Iterable):
-            raise ValueError(f"metrics={metrics!r}: name one or more, such as 'ndcg@10'")
-        self.metrics = tuple(dict.fromkeys(map(metric, several)))
-        if not self.metrics:
-            raise ValueError("metrics is empty: name at least one, such as 'ndcg@10'")
-        for each in self.metrics:
-            if self._listed is not None and not each.definition.of_listed_pairs:
-                given = f"{each} reads grades and would ignore the {self._listed.size} listed pairs"
-                raise ValueError(f"{given}: use {' or '.join(listed_metrics())}, or pass y.grade")
+        self.metrics = _read_metrics(metrics, self._listed)
         self.policy = resolve(preset, options, float(grades.max()))
         number, self.queries = number_queries(qid, grades.size)
         rows, sizes = np.argsort(number, kind="stable"), np.bincount(number)
@@ -280,11 +272,10 @@ class Evaluator:
         self._pairs = _count_pairs(rises, self._starts)
         self._weights = np.add.reduceat(weights[rows], self._starts[:-1]) / sizes
         self._weights.flags.writeable = self.queries.flags.writeable = False
-        self._discounts = 1.0 / np.log2(np.arange(2.0, sizes.max() + 2.0))
-        self._plan = self._make_plan()
-        self._graded_scale = self._scale = self._make_scale()
+        self._readings = self._make_readings()
+        self._scale = np.column_stack([each.totals for each in self._readings])
         if self._listed is not None:
-            self._scale = self._scale + self._listed.sums(None, sizes.size)[:, None]
+            self._scale += self._listed.sums(None, sizes.size)[:, None]
         self._check_defined()
         self._warn_of_relevance()
 
@@ -306,18 +297,17 @@ class Evaluator:
 
     def _pooled_precision(self, scores: ArrayLike) -> dict[str, float]:
         """Return precision_at_percent over the pairs of all queries of positive weight."""
-        cuts = {str(each): each.k for each in self.metrics if each.definition.code == PERCENT}
+        cuts = {str(each): each.k for each in self.metrics if each.name == "precision_at_percent"}
         if not cuts:
             return {}
         kept = np.repeat(self._weights > 0, np.diff(self._starts))
         starts = np.append(0, np.cumsum(np.diff(self._starts)[self._weights > 0]))
         column = self._column(scores)[self._rows][kept]
-        ties = TIES.index(self.policy.ties)
-        ranked = Ranked(column, starts, self._items[:1, kept], ties)
+        ranked = Ranked(column, starts, self._items[:1, kept], self.policy.ties)
         known = (ranked.scores, ranked.row(RANK).astype(np.intp), starts)
         pairs = self._pairs[self._weights > 0]
         return {
-            key: float(right_shares(*known, pairs, float(k or 0), ties, pooled=True)[0])
+            key: float(right_shares(*known, pairs, float(k or 0), ranked.ties, pooled=True)[0])
             for key, k in cuts.items()
         }
 
@@ -328,9 +318,13 @@ class Evaluator:
     def _measure(self, scores: ArrayLike, count: int) -> Floats:
         """Return the values of the first metrics, one row each."""
         column = self._column(scores)
-        ties = TIES.index(self.policy.ties)
-        ranked = Ranked(column[self._rows], self._starts, self._items, ties)
-        table = self._table(ranked, self._plan[:count], self._graded_scale.T)
+        ranked = Ranked(column[self._rows], self._starts, self._items, self.policy.ties)
+        table = np.empty((count, self._starts.size - 1))
+        for i, each in enumerate(self.metrics[:count]):
+            reading = self._readings[i]
+            found = each.definition.numerator(ranked, reading)
+            table[i] = self._fill(each)
+            np.divide(found, reading.totals, out=table[i], where=reading.totals > 0)
         if self._listed is not None:
             self._add_listed(table, column)
         for i, each in enumerate(self.metrics[:count]):
@@ -351,14 +345,6 @@ class Evaluator:
                         "-inf (not returned): leave the metric or these rows out"
                     )
         return column
-
-    def _table(self, ranked: Ranked, plan: Floats, totals: Floats) -> Floats:
-        """Return the values of the metrics of a plan, one row each, with these denominators."""
-        table = np.repeat(plan[:, FILL, None], self._starts.size - 1, axis=1)
-        for values, row, total in zip(table, plan, totals, strict=False):
-            found = ranked.measure(row, total, self._discounts, self._pairs)
-            np.divide(found, total, out=values, where=total > 0)
-        return table
 
     def _by_function(self, each: Metric, scores: Floats, values: Floats) -> Floats:
         """Return the values of a metric that has a function; undefined ones stay as they are."""
@@ -381,51 +367,52 @@ class Evaluator:
         assert self._listed is not None
         wrong = self._listed.wrong(scores, self.policy.ties)
         for i, each in enumerate(self.metrics[: len(table)]):
-            missed = wrong if each.definition.code == WRONG else 1.0 - wrong
-            graded = np.nan_to_num(table[i]) * self._graded_scale[:, i]
+            missed = 1.0 - wrong if each.greater_is_better else wrong
+            graded = np.nan_to_num(table[i]) * self._readings[i].totals
             total = self._scale[:, i]
             summed = graded + self._listed.sums(missed, total.size)
             table[i] = np.divide(summed, total, out=np.full(total.size, np.nan), where=total > 0)
 
-    def _make_plan(self) -> Floats:
-        """Return the parameters of each metric for the kernel, one row each."""
-        known = [each.definition for each in self.metrics]
-        cuts = [min(each.k or 100, 2**53) for each in self.metrics]  # all positions: 100 %
-        percents = [each.percent or each.k is None for each in self.metrics]
-        empty = NO_RELEVANT[self.policy.no_relevant]
-        fills = [empty if each.needs == "relevant" else math.nan for each in known]
-        relevance = [self._row_of(each) for each in self.metrics]
-        return np.column_stack([[each.code for each in known], cuts, percents, fills, relevance])
+    def _fill(self, each: Metric) -> float:
+        """Return the value of a metric in queries where it is undefined."""
+        needs_relevant = each.definition.needs == "relevant"
+        return NO_RELEVANT[self.policy.no_relevant] if needs_relevant else math.nan
 
-    def _make_scale(self) -> Floats:
+    def _make_readings(self) -> list[Reading]:
+        """Return how each metric reads lists; without a cut-off it reads 100 % of them."""
+        discounts = 1.0 / np.log2(np.arange(2.0, np.diff(self._starts).max() + 2.0))
+        ideal = Ranked(self._items[RANK], self._starts, self._items, "worst")
+        readings = []
+        for each in self.metrics:
+            k, percent = float(min(each.k or 100, 2**53)), each.percent or each.k is None
+            none = np.empty(0)
+            reading = Reading(k, percent, self._row_of(each), discounts, self._pairs, none)
+            readings.append(replace(reading, totals=self._totals(each, ideal, reading)))
+        return readings
+
+    def _totals(self, each: Metric, ideal: Ranked, reading: Reading) -> Floats:
         """Return the denominators: mostly numerators of the ideal ranking; ≤ 0 if undefined."""
-        plan, starts = self._plan.copy(), self._starts
-        plan[plan[:, CODE] == WRONG, CODE] = RIGHT
-        ranked = Ranked(self._items[RANK], starts, self._items, 0)
-        scale = self._table(ranked, plan, np.ones((len(plan), starts.size - 1))).T.copy()
-        squares = np.add.reduceat(self._items[WEIGHT], starts[:-1]) ** 2
-        all_pairs = (squares - np.add.reduceat(self._items[WEIGHT] ** 2, starts[:-1])) / 2
-        for i, each in enumerate(self.metrics):
-            divisor = each.definition.divisor
-            if each.definition.code == AP and self.policy.map_over == "relevant":
-                divisor = "relevant"
-            if divisor == "defined":
-                scale[:, i] = scale[:, i] > 0
-            elif divisor == "relevant":
-                scale[:, i] = np.add.reduceat(self._items[self._row_of(each)], starts[:-1])
-            elif divisor == "tau":
-                scale[:, i] = np.sqrt(scale[:, i] * all_pairs)
-            elif divisor == "one":
-                scale[:, i] = 1.0
-        return scale
+        divisor, first = each.definition.divisor, self._starts[:-1]
+        if divisor == "map_over":
+            divisor = "relevant" if self.policy.map_over == "relevant" else "ideal"
+        if divisor == "one":
+            return np.ones(first.size)
+        if divisor == "relevant":
+            return np.add.reduceat(self._items[reading.relevant], first)
+        best = (each.definition.ideal or each.definition.numerator)(ideal, reading)
+        if divisor == "defined":
+            return (best > 0).astype(np.float64)
+        if divisor == "tau":
+            weight = self._items[WEIGHT]
+            squares = np.add.reduceat(weight, first) ** 2 - np.add.reduceat(weight**2, first)
+            return np.sqrt(best * (squares / 2))
+        return best
 
     def _row_of(self, each: Metric) -> int:
         """Return the row of the table of items that flags those relevant to a metric."""
-        return (
-            RELEVANT
-            if each.relevant is None
-            else 5 + _thresholds(self.metrics).index(each.relevant)
-        )
+        if each.relevant is None:
+            return RELEVANT
+        return N_ITEM_ROWS + _thresholds(self.metrics).index(each.relevant)
 
     def _warn_of_relevance(self) -> None:
         """Warn of metrics that are the same for every order of nearly every query.
@@ -434,16 +421,13 @@ class Evaluator:
         """
         names_of: dict[int, list[str]] = {}
         for each in self.metrics:
-            if each.definition.reads_relevance and each.definition.code in OF_POSITIONS:
+            if each.definition.reads_relevance and each.definition.needs == "relevant":
                 names_of.setdefault(self._row_of(each), []).append(str(each))
         first, highest = self._starts[:-1], f"{self._grades.max():g}"
         several = (np.maximum.reduceat(self._items[RANK], first) > 0) & (self._weights > 0)
         for row, names in names_of.items():
-            share = (
-                np.mean(np.minimum.reduceat(self._items[row], first)[several])
-                if several.any()
-                else 0
-            )
+            all_relevant = np.minimum.reduceat(self._items[row], first)[several]
+            share = all_relevant.mean() if several.any() else 0.0
             if share >= _MAX_SHARE_ALL_RELEVANT:
                 warn_caller(
                     f"every item is relevant in {100 * share:.0f} % of the queries with different "
@@ -457,7 +441,7 @@ class Evaluator:
     def _check_defined(self) -> None:
         """Raise if a metric would have no query to average, which depends on y alone."""
         for i, each in enumerate(self.metrics):
-            usable = (self._scale[:, i] > 0) | ~np.isnan(self._plan[i, FILL])
+            usable = (self._scale[:, i] > 0) | (not math.isnan(self._fill(each)))
             if not np.any(usable & (self._weights > 0)):
                 what = "pair" if each.definition.needs == "pair" else "relevant item"
                 why = f"{each} is undefined: no query of positive weight holds a {what}"
@@ -465,7 +449,9 @@ class Evaluator:
                 raise ValueError(f"{why}; check qid and relevant={filled}")
 
 
-def evaluate(y: Any, scores: ArrayLike, qid: Any = None, **options: Any) -> Evaluation:
+def evaluate(
+    y: ArrayLike | Judgments, scores: ArrayLike, qid: VectorLike = None, **options: Any
+) -> Evaluation:
     """Evaluate a ranking: each metric per query first, then the mean over queries.
 
     A larger score ranks higher; `y`, `qid` and the options are those of `Evaluator`.
@@ -476,7 +462,12 @@ def evaluate(y: Any, scores: ArrayLike, qid: Any = None, **options: Any) -> Eval
 
 
 def defined_metrics(
-    y: Any, qid: Any, weight: Any = None, relevant: float | None = None, *, absent: bool = False
+    y: ArrayLike | Judgments,
+    qid: VectorLike,
+    weight: VectorLike = None,
+    relevant: float | None = None,
+    *,
+    absent: bool = False,
 ) -> list[str]:
     """Return the default metrics, without those that these grades leave undefined.
 
@@ -487,7 +478,7 @@ def defined_metrics(
     True
     """
 
-    def is_defined(names: Any) -> bool:
+    def is_defined(names: str | list[str]) -> bool:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the evaluation itself will warn
@@ -503,9 +494,9 @@ def defined_metrics(
 
 
 def precision_at_percent(
-    y: Any,
+    y: ArrayLike | Judgments,
     scores: ArrayLike,
-    qid: Any = None,
+    qid: VectorLike = None,
     *,
     percent: float,
     pooled: bool = False,
@@ -553,7 +544,7 @@ class ListedPairs:
     def wrong(self, scores: Floats, ties: str) -> Floats:
         """Return 1 for pairs out of order, 0 for those in order; equal scores by the policy."""
         above, below = scores[self.winner], scores[self.loser]
-        equal: Any = self.winner > self.loser  # under "order" the earlier row ranks above
+        equal: Flags | float = self.winner > self.loser  # under "order" the earlier row ranks above
         if ties != "order":
             equal = 1.0 if ties == "worst" else 0.5
         return np.where(above == below, equal, above < below).astype(np.float64)
@@ -564,7 +555,7 @@ class ListedPairs:
         return np.bincount(self.query, each, minlength=queries).astype(np.float64, copy=False)
 
 
-def read_listed(y: Any) -> ListedPairs | None:
+def read_listed(y: ArrayLike | Judgments) -> ListedPairs | None:
     """Return the listed pairs of a `Judgments`, without its ties; None if it lists none."""
     if not isinstance(y, Judgments) or y.pairs is None or not len(y.pairs):
         return None
@@ -578,13 +569,30 @@ def read_listed(y: Any) -> ListedPairs | None:
     return ListedPairs(winner[order], loser[order], weight[order], query[order])
 
 
+def _read_metrics(
+    metrics: str | Metric | Iterable[str | Metric], listed: ListedPairs | None
+) -> tuple[Metric, ...]:
+    """Parse the metrics, without repetitions; raise if listed pairs do not have them."""
+    several = (metrics,) if isinstance(metrics, (str, Metric)) else metrics
+    if not isinstance(several, Iterable):
+        raise ValueError(f"metrics={metrics!r}: name one or more, such as 'ndcg@10'")
+    parsed = tuple(dict.fromkeys(map(metric, several)))
+    if not parsed:
+        raise ValueError("metrics is empty: name at least one, such as 'ndcg@10'")
+    for each in parsed:
+        if listed is not None and not each.definition.of_listed_pairs:
+            given = f"{each} reads grades and would ignore the {listed.size} listed pairs"
+            raise ValueError(f"{given}: use {' or '.join(listed_metrics())}, or pass y.grade")
+    return parsed
+
+
 def _make_items(grades: Floats, metrics: tuple[Metric, ...], policy: Policy) -> Floats:
     """Return the table of items with the gain, chance and relevance of their grades."""
     thresholds = _thresholds(metrics)
-    items = np.zeros((5 + len(thresholds), grades.size))
-    for row, least in enumerate(thresholds, start=5):
+    items = np.zeros((N_ITEM_ROWS + len(thresholds), grades.size))
+    for row, least in enumerate(thresholds, start=N_ITEM_ROWS):
         items[row] = grades >= least
-    if any(each.definition.code == DCG for each in metrics):
+    if any(each.definition.numerator is discounted_gain for each in metrics):
         items[GAIN] = _gains(grades, policy.gains)
     top = max(policy.max_grade or 0.0, 0.0)  # grades of 0 or less have probability 0
     items[CHANCE] = np.exp2(np.maximum(grades, 0.0) - top) - np.exp2(-top)
@@ -610,7 +618,7 @@ def _thresholds(metrics: tuple[Metric, ...]) -> list[float]:
     return sorted({each.relevant for each in metrics if each.relevant is not None})
 
 
-def _gains(grades: Floats, gains: Any) -> Floats:
+def _gains(grades: Floats, gains: str | tuple[float, ...]) -> Floats:
     if gains == "exp" and grades.max() > 1000:
         raise ValueError(f"2^g − 1 overflows for grade {grades.max():g}: pass gains='linear'")
     if isinstance(gains, str):
@@ -634,14 +642,14 @@ def _mean(values: Floats, weights: Floats) -> float:
 class Scoring(Protocol):
     """A fitted estimator of any library that scores rows."""
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: MatrixLike) -> Floats:
         """Score every row."""
 
 
 class Scorer:
     """A metric with the interface of a scikit-learn scorer; see `make_scorer`."""
 
-    def __init__(self, metric: Any, options: dict[str, Any]) -> None:
+    def __init__(self, metric: Metric | MetricFunction, options: dict[str, Any]) -> None:
         from sklearn.utils.metadata_routing import MetadataRequest  # noqa: PLC0415  (slow)
 
         self._metric, self._options = metric, options
@@ -651,8 +659,8 @@ class Scorer:
     def __call__(
         self,
         estimator: Scoring,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: ArrayLike | Judgments,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
@@ -680,7 +688,7 @@ class Scorer:
             self._request.score.add_request(param=name, alias=request)
         return self
 
-    def get_metadata_routing(self) -> Any:
+    def get_metadata_routing(self) -> MetadataRequest:
         """Return the `MetadataRequest` of scikit-learn."""
         return self._request
 
@@ -690,7 +698,7 @@ class Scorer:
         return f"make_scorer({given}{options})"
 
 
-def make_scorer(metric: str | Metric | Callable[..., Any], **options: Any) -> Scorer:
+def make_scorer(metric: str | Metric | MetricFunction, **options: Any) -> Scorer:
     """Return a metric as a scorer for `GridSearchCV`, `cross_validate` and the like.
 
     Scorers are better the greater they are: metrics of which less is better, such as

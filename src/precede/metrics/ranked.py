@@ -1,43 +1,51 @@
-"""Sums over ranked lists, from which metrics are computed.
+"""Numerators of metrics, computed from ranked lists.
 
-Each query is sorted once, and every kind of metric has a kernel that reads it off the sorted
-queries. Equal scores form *blocks*. Under ``ties="average"`` a block is read by the closed form
-of its expectation over all orders; under the other policies ties are broken first and a block is
-one item.
+Each query is sorted once, and every metric has a function that computes its sums over the sorted
+queries, mostly by a kernel. Equal scores form *blocks*. Under ``ties="average"`` a block is read by
+the closed form of its expectation over all orders; under the other policies ties are broken first
+and a block is one item.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
 from precede.engine.arrays import Floats, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.portable_kernels import fmax, fmin
-from precede.metrics.registry import (
-    AP,
-    AUC,
-    DCG,
-    ERR,
-    PARTIAL_AUC,
-    PERCENT,
-    PRECISION,
-    RHO,
-    RR,
-    TAU,
-    TOP,
-    WRONG,
-)
 
-# Rows of the table of items, and columns of the table of metrics.
+# Rows of the table of items; further rows flag the items that are relevant to some metric.
 RANK, GAIN, CHANCE, RELEVANT, WEIGHT = range(5)
-CODE, K, IS_PERCENT, FILL, ROW = range(5)
+N_ITEM_ROWS = 5
 _LEAST_GAP = 5e-324  # the least gap between two different scores
 MAX_COUNTED_ITEMS = 200  # up to this size, counting the items above is faster than sorting
-MIN_KERNEL_ITEMS = (
-    1 << 13
-)  # below this size, NumPy sorts faster than a kernel is compiled or loaded
+MIN_KERNEL_ITEMS = 1 << 13  # below, NumPy sorts faster than a kernel is compiled or loaded
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a metric reads ranked lists, and sums over them that depend on the grades only.
+
+    `k` is the cut-off of the metric, a number of positions or, if `percent`, a percentage of the
+    items; `relevant` the row of the table of items that flags the relevant ones; `discounts` are
+    1/log₂(1 + position); `pairs` counts the pairs of different grades of every query, and `totals`
+    are the denominators of the metric, once known.
+    """
+
+    k: float
+    percent: bool
+    relevant: int
+    discounts: Floats
+    pairs: Integers
+    totals: Floats
+
+    def depth(self, sizes: Integers) -> Integers:
+        """Return the cut-off in positions of queries of these sizes."""
+        return share_of(self.k, sizes) if self.percent else np.full(sizes.size, int(self.k))
 
 
 class Ranked:
@@ -50,12 +58,12 @@ class Ranked:
     score −inf were not returned: lists end before them, and in pairs they are tied at the end.
     """
 
-    def __init__(self, scores: Floats, starts: Integers, items: Floats, ties: int) -> None:
+    def __init__(self, scores: Floats, starts: Integers, items: Floats, ties: str) -> None:
         order = _descending(scores, starts)
         self.starts, self.sizes, self.ties = starts, np.diff(starts), ties
         self.scores = scores[order]
         self.blocks, self.block_start = np.arange(scores.size + 1), starts
-        if ties == 1:
+        if ties == "average":
             fresh = np.append(True, self.scores[1:] != self.scores[:-1])
             fresh[starts[:-1]] = True
             self.blocks = np.append(np.flatnonzero(fresh), scores.size)
@@ -73,57 +81,24 @@ class Ranked:
             self._rows[row] = self._items[row][self._order]
         return self._rows[row]
 
-    def measure(self, plan: Floats, total: Floats, discounts: Floats, pairs: Integers) -> Floats:
-        """Return the numerators of a metric, a row of the plan; totals are its denominators."""
-        code, k, row = int(plan[CODE]), float(plan[K]), int(plan[ROW])
-        values = np.zeros(self.sizes.size)
-        where = (self.blocks, self.block_start, self.starts)
-        if code < AUC:
-            depth = (
-                np.full(self.sizes.size, int(k))
-                if not plan[IS_PERCENT]
-                else share_of(k, self.sizes)
-            )
-            self._read_list(code, row, np.minimum(depth, self.sizes), discounts, values)
-            return values / depth if code == PRECISION else values
-        if code in (PARTIAL_AUC, TOP):
-            relevant = self.row(row)
-            negatives = np.ones(self.sizes.size)
-            if code == PARTIAL_AUC:
-                negatives = k * (self.sizes - np.add.reduceat(relevant, self.starts[:-1]))
-            _positives_above(relevant, *where, negatives, values)
-            return values
-        if code == PERCENT:
-            ranks = self.row(RANK).astype(np.intp)
-            return right_shares(self.scores, ranks, self.starts, pairs, k, self.ties)
-        if code == RHO:
-            _rank_correlations(self.scores, self.row(RANK).astype(np.intp), self.starts, values)
-            return values
-        right, wrong = self.split_pairs(row if code == AUC else RANK)
-        if code == TAU:
-            return right - wrong
-        tied = np.maximum(0.0, total - right - wrong) if self.ties == 1 else 0.0
-        return (wrong if code == WRONG else right) + 0.5 * tied
-
-    def _read_list(
-        self, code: int, row: int, depth: Integers, discounts: Floats, values: Floats
-    ) -> None:
-        """Write the numerators of a metric that reads the first `depth` positions."""
-        where = (self.blocks, self.block_start, self.starts, depth)
-        items = self.row({DCG: GAIN, ERR: CHANCE}.get(code, row))
+    def read(
+        self, kernel: Callable[..., None], row: int, reading: Reading, *more: Floats
+    ) -> Floats:
+        """Return what a kernel computes from the top of a row of the table of items."""
+        depth = np.minimum(reading.depth(self.sizes), self.sizes)
+        items, values = self.row(row), np.zeros(self.sizes.size)
         if self.absent.any():
             items = np.where(self.absent, 0.0, items)
-        if code == DCG:
-            _discounted(items, *where, discounts, values)
-        elif code == ERR:
-            room = np.empty(int(depth.max(initial=0)) + 1)
-            _cascade(items, *where, room, values)
-        elif code == AP:
-            _precisions(items, *where, values)
-        elif code == RR:
-            _first_hit(items, *where, values)
-        else:
-            _discounted(items, *where, np.ones(discounts.size), values)
+        kernel(items, self.blocks, self.block_start, self.starts, depth, *more, values)
+        return values
+
+    def positives_above(self, row: int, negatives: Floats) -> Floats:
+        """Return the positives above each of the first negatives, summed, by query."""
+        values = np.zeros(self.sizes.size)
+        _positives_above(
+            self.row(row), self.blocks, self.block_start, self.starts, negatives, values
+        )
+        return values
 
     def split_pairs(self, row: int) -> tuple[Floats, Floats]:
         """Return the weights of the pairs in the right and in the wrong order, by query."""
@@ -132,7 +107,7 @@ class Ranked:
             tree, mass = np.empty((2, int(self.sizes.max(initial=0)) + 1))
             _split_pairs(
                 self.scores, self.row(row).astype(np.intp), self.row(WEIGHT), self.starts,
-                _LEAST_GAP if self.ties == 1 else 0.0, tree, mass, right, wrong,
+                _LEAST_GAP if self.ties == "average" else 0.0, tree, mass, right, wrong,
             )  # fmt: skip
             self._pairs[row] = right, wrong
         return self._pairs[row]
@@ -150,12 +125,16 @@ def weigh_pairs(
     >>> float(right[0]), float(wrong[0])
     (1.0, 2.0)
     """
-    items = np.zeros((5, scores.size))
+    items = np.zeros((N_ITEM_ROWS, scores.size))
     items[RANK], items[WEIGHT] = ranks, weights
-    return Ranked(scores, starts, items, 1).split_pairs(RANK)
+    return Ranked(scores, starts, items, "average").split_pairs(RANK)
 
 
-def share_of(percent: float, count: Any) -> Any:
+@overload
+def share_of(percent: float, count: int) -> np.int64: ...
+@overload
+def share_of(percent: float, count: Integers) -> Integers: ...
+def share_of(percent: float, count: int | Integers) -> np.int64 | Integers:
     """Return percent of counts, rounded up and at least 1."""
     # The factor keeps 16.1 % of 1000, which is 161.00000000000003, from becoming 162.
     return np.maximum(1, np.ceil(percent * count / 100.0 * (1.0 - 1e-12)).astype(np.int64))
@@ -174,7 +153,7 @@ def _descending(scores: Floats, starts: Integers) -> Integers:
 
 
 def right_shares(
-    scores: Floats, ranks: Integers, starts: Integers, pairs: Integers, percent: float, ties: int,
+    scores: Floats, ranks: Integers, starts: Integers, pairs: Integers, percent: float, ties: str,
     pooled: bool = False,
 ) -> Floats:  # fmt: skip
     """Return the share in the right order among the widest percent of the pairs.
@@ -195,7 +174,7 @@ def right_shares(
         known, np.maximum.reduceat(high - low, groups[:-1]), pairs, wanted
     )
     right = _count_right(known, gaps[0])
-    if ties == 1 and (gaps[0] == 0).any():
+    if ties == "average" and (gaps[0] == 0).any():
         apart = np.zeros(pairs.size, np.int64)
         _apart_in_groups(*known, _LEAST_GAP, np.empty(ranks.size, np.intp), apart)
         right += np.where(gaps[0] == 0, 0.5 * (pairs - apart), 0.0)
@@ -203,7 +182,7 @@ def right_shares(
     if part.any():
         # Pairs at the cut have one gap: an even share is taken, or the wrong ones first.
         sure, between = _count_right(known, gaps[1]), np.maximum(most - least, 1)
-        if ties == 0:
+        if ties == "worst":
             cut = sure + np.maximum(0.0, wanted - least - (most - least - (right - sure)))
         else:
             cut = sure + (wanted - least) * (right - sure) / between
@@ -229,6 +208,99 @@ def _count_right(known: tuple[Floats, Integers, Integers, Integers], gaps: Float
     tree, mass = np.empty((2, known[1].size + 1))
     _right_in_groups(*known, gaps, tree, ones, mass, right)
     return right
+
+
+# -- numerators of the metrics -----------------------------------------------------------------
+#
+# Each of these functions returns one number per query.
+
+Numerator = Callable[[Ranked, Reading], Floats]
+
+
+def discounted_gain(ranked: Ranked, reading: Reading) -> Floats:
+    """Sum the gains, each divided by the logarithm of its position."""
+    return ranked.read(_discounted, GAIN, reading, reading.discounts)
+
+
+def hits(ranked: Ranked, reading: Reading) -> Floats:
+    """Count the relevant items."""
+    return ranked.read(_discounted, reading.relevant, reading, np.ones(reading.discounts.size))
+
+
+def precision(ranked: Ranked, reading: Reading) -> Floats:
+    """Return the share of relevant items, of as many as the cut-off says."""
+    return hits(ranked, reading) / reading.depth(ranked.sizes)
+
+
+def average_precision(ranked: Ranked, reading: Reading) -> Floats:
+    """Sum the precisions at the relevant items."""
+    return ranked.read(_precisions, reading.relevant, reading)
+
+
+def reciprocal_rank(ranked: Ranked, reading: Reading) -> Floats:
+    """Return 1 / position of the first relevant item."""
+    return ranked.read(_first_hit, reading.relevant, reading)
+
+
+def expected_reciprocal_rank(ranked: Ranked, reading: Reading) -> Floats:
+    """Return the expectation of 1 / position at which a reader is satisfied."""
+    return ranked.read(_cascade, CHANCE, reading, np.empty(int(ranked.sizes.max(initial=0)) + 1))
+
+
+def relevant_in_order(ranked: Ranked, reading: Reading) -> Floats:
+    """Weigh the pairs of a relevant and another item that are in order."""
+    right, wrong = ranked.split_pairs(reading.relevant)
+    return right + _tied_half(ranked, reading, right, wrong)
+
+
+def pairs_in_order(ranked: Ranked, reading: Reading) -> Floats:
+    """Weigh the pairs of different grades that are in order."""
+    right, wrong = ranked.split_pairs(RANK)
+    return right + _tied_half(ranked, reading, right, wrong)
+
+
+def pairs_out_of_order(ranked: Ranked, reading: Reading) -> Floats:
+    """Weigh the pairs of different grades that are out of order."""
+    right, wrong = ranked.split_pairs(RANK)
+    return wrong + _tied_half(ranked, reading, right, wrong)
+
+
+def net_pairs_in_order(ranked: Ranked, reading: Reading) -> Floats:  # noqa: ARG001
+    """Weigh the pairs in order less those out of order."""
+    right, wrong = ranked.split_pairs(RANK)
+    return right - wrong
+
+
+def partial_area(ranked: Ranked, reading: Reading) -> Floats:
+    """Count the relevant items above each of the first share k of the others."""
+    relevant = np.add.reduceat(ranked.row(reading.relevant), ranked.starts[:-1])
+    return ranked.positives_above(reading.relevant, reading.k * (ranked.sizes - relevant))
+
+
+def above_first_negative(ranked: Ranked, reading: Reading) -> Floats:
+    """Count the relevant items above the first that is not."""
+    return ranked.positives_above(reading.relevant, np.ones(ranked.sizes.size))
+
+
+def widest_pairs_in_order(ranked: Ranked, reading: Reading) -> Floats:
+    """Return the share in order among the k percent of the pairs furthest apart."""
+    ranks = ranked.row(RANK).astype(np.intp)
+    return right_shares(ranked.scores, ranks, ranked.starts, reading.pairs, reading.k, ranked.ties)
+
+
+def rank_correlation(ranked: Ranked, reading: Reading) -> Floats:  # noqa: ARG001
+    """Return the correlation of mean ranks of scores and of grades."""
+    values = np.zeros(ranked.sizes.size)
+    ranks = ranked.row(RANK).astype(np.intp)
+    _rank_correlations(ranked.scores, ranks, ranked.starts, values)
+    return values
+
+
+def _tied_half(ranked: Ranked, reading: Reading, right: Floats, wrong: Floats) -> Floats | float:
+    """Return half of the weight of tied pairs, if ties are averaged."""
+    if ranked.ties != "average":
+        return 0.0
+    return 0.5 * np.maximum(0.0, reading.totals - right - wrong)
 
 
 # -- kernels ---------------------------------------------------------------------------------

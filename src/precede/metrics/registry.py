@@ -10,19 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from precede.engine.arrays import Floats
+from precede.engine.arrays import Floats, VectorLike
 from precede.engine.parameters import check_choice
-from precede.judgments import (
-    check_column,
-)
+from precede.judgments import check_column
+from precede.metrics import ranked
 
-# Codes of `Ranked.measure`: those before AUC read positions, the others compare items.
-DCG, PRECISION, HITS, AP, RR, ERR = range(6)
-AUC, PARTIAL_AUC, TOP, RIGHT, WRONG, TAU, PERCENT, RHO = range(6, 14)
-# Metrics that depend on which items are relevant; the first four read positions, and are constant
-# where all items are relevant.
-OF_POSITIONS = (PRECISION, HITS, AP, RR)
-OF_RELEVANCE = (*OF_POSITIONS, AUC, PARTIAL_AUC, TOP)
 # How a metric is written, {0} being its name.
 _WHOLE, _CUT = "{0}, {0}@10 or {0}@5%", "{0}@10 or {0}@5%"
 
@@ -39,15 +31,20 @@ class Definition:
     needs : "relevant", "pair" or "nothing"
         What a query must hold for the metric to be defined: a relevant item (otherwise
         ``Policy.no_relevant`` decides), a pair of different grades (otherwise it is skipped).
-    code : int
-        Which computation of the kernel it is.
+    numerator : callable
+        The function of `precede.metrics.ranked` that computes its sums over queries.
+    label : str, optional
+        Its name in reports, ``{k}`` being the cut-off.
     written : str
         How it is written, ``{0}`` being the name.
     most : float, optional
         The greatest cut-off, of metrics whose cut-off is not a number of positions.
-    divisor : "ideal", "relevant", "one", "defined" or "tau"
+    divisor : "ideal", "relevant", "map_over", "one", "defined" or "tau"
         What the sum over a query is divided by: its value in the ideal order, the number of
-        relevant items, 1, 1 where defined, or Kendall's √(comparable · all pairs).
+        relevant items, one of these two as ``Policy.map_over`` says, 1, 1 where defined, or
+        Kendall's √(comparable · all pairs).
+    ideal : callable, optional
+        The numerator in the ideal order, where it is another one.
     greater_is_better : bool
     default : str, optional
         As it is written in lists of default metrics; without it, it is in none.
@@ -59,9 +56,13 @@ class Definition:
         Whether it is a share of pairs, so that it is pooled over queries as well.
     of_listed_pairs : bool
         Whether listed pairs have it.
+    reads_relevance : bool
+        Whether its value depends on which grades are relevant.
+    needs_all_scores : bool
+        Whether it is undefined where items have no score, because they were not returned.
     function : callable, optional
         ``function(grades, depth)`` of the grades of a query from the top and the cut-off in
-        positions, for metrics that the kernel does not compute.
+        positions, for metrics of the user.
     bounds : tuple of two numbers
         The least and the greatest value it can have; intervals are cut off there.
     """
@@ -69,15 +70,19 @@ class Definition:
     name: str
     meaning: str
     needs: str
-    code: int
+    numerator: ranked.Numerator
     written: str = "{0}"
     most: float | None = None
+    label: str = ""
     divisor: str = "ideal"
+    ideal: ranked.Numerator | None = None
     greater_is_better: bool = True
     default: str | None = None
     uses: tuple[str, ...] = ("evaluate",)
     by_pairs: bool = False
     of_listed_pairs: bool = False
+    reads_relevance: bool = False
+    needs_all_scores: bool = False
     function: Callable[[Floats, int], float] | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
 
@@ -86,79 +91,79 @@ class Definition:
         """Whether a cut-off counts positions."""
         return self.written in (_WHOLE, _CUT)
 
-    @property
-    def reads_relevance(self) -> bool:
-        """Whether its value depends on which grades are relevant."""
-        return self.function is None and self.code in OF_RELEVANCE
-
-    @property
-    def needs_all_scores(self) -> bool:
-        """Whether it is undefined where items have no score, because they were not returned."""
-        return self.function is not None or self.code == PERCENT
-
 
 # Lists of default metrics are in this order.
 REGISTRY = {
     each.name: each
     for each in (
         Definition(
-            "ndcg", "discounted gain, as a share of the best order's", "relevant", DCG, _WHOLE,
+            "ndcg", "discounted gain, as a share of the best order's", "relevant",
+            ranked.discounted_gain, _WHOLE,
             default="ndcg@10", uses=("evaluate", "by_query", "compare"),
         ),
         Definition(
-            "map", "average precision", "relevant", AP, _WHOLE,
+            "map", "average precision", "relevant", ranked.average_precision, _WHOLE,
+            divisor="map_over", reads_relevance=True,
             default="map", uses=("evaluate", "by_query"),
         ),
         Definition(
-            "mrr", "reciprocal rank of the first relevant item", "relevant", RR, _WHOLE,
-            default="mrr", uses=("evaluate", "by_query"),
+            "mrr", "reciprocal rank of the first relevant item", "relevant",
+            ranked.reciprocal_rank, _WHOLE,
+            reads_relevance=True, default="mrr", uses=("evaluate", "by_query"),
         ),
         Definition(
-            "err", "expected reciprocal rank", "relevant", ERR, _WHOLE,
+            "err", "expected reciprocal rank", "relevant", ranked.expected_reciprocal_rank, _WHOLE,
             divisor="defined", default="err@10",
         ),
         Definition(
-            "precision", "share of relevant items at the top", "relevant", PRECISION, _CUT,
-            divisor="defined", default="precision@5",
+            "precision", "share of relevant items at the top", "relevant", ranked.precision, _CUT,
+            divisor="defined", reads_relevance=True, default="precision@5",
         ),
         Definition(
-            "auc", "area under the ROC curve", "pair", AUC,
-            default="auc", uses=("evaluate", "list", "classes"), by_pairs=True,
+            "auc", "area under the ROC curve", "pair", ranked.relevant_in_order,
+            reads_relevance=True, by_pairs=True,
+            default="auc", uses=("evaluate", "list", "classes"),
         ),
         Definition(
-            "pair_error", "share of pairs in the wrong order", "pair", WRONG,
-            greater_is_better=False, default="pair_error",
-            uses=("evaluate", "by_query", "compare", "list"), by_pairs=True, of_listed_pairs=True,
+            "pair_error", "share of pairs in the wrong order", "pair", ranked.pairs_out_of_order,
+            label="pairs out of order", ideal=ranked.pairs_in_order, greater_is_better=False,
+            by_pairs=True, of_listed_pairs=True,
+            default="pair_error", uses=("evaluate", "by_query", "compare", "list"),
         ),
         Definition(
-            "precision_at_percent", "share in order of the pairs furthest apart", "pair", PERCENT,
-            "{0}@10, a percentage of at most 100", 100, default="precision_at_percent@10",
+            "precision_at_percent", "share in order of the pairs furthest apart", "pair",
+            ranked.widest_pairs_in_order, "{0}@10, a percentage of at most 100", 100,
+            label="pairs in order, of the {k} % furthest apart", needs_all_scores=True,
+            default="precision_at_percent@10",
         ),
         Definition(
-            "dcg", "discounted gain", "nothing", DCG, _WHOLE,
+            "dcg", "discounted gain", "nothing", ranked.discounted_gain, _WHOLE,
             divisor="one", bounds=(0.0, math.inf),
         ),
         Definition(
-            "kendall_tau", "Kendall's tau-b", "pair", TAU, divisor="tau", bounds=(-1.0, 1.0)
+            "kendall_tau", "Kendall's tau-b", "pair", ranked.net_pairs_in_order,
+            label="Kendall's tau", divisor="tau", bounds=(-1.0, 1.0),
         ),
         Definition(
-            "pairwise_accuracy", "share of pairs in order", "pair", RIGHT,
-            by_pairs=True, of_listed_pairs=True,
+            "pairwise_accuracy", "share of pairs in order", "pair", ranked.pairs_in_order,
+            label="pairs in order", by_pairs=True, of_listed_pairs=True,
         ),
         Definition(
-            "partial_auc", "area under the left end of the ROC curve", "pair", PARTIAL_AUC,
-            "{0}@0.1, a fraction of at most 1", 1,
+            "partial_auc", "area under the left end of the ROC curve", "pair",
+            ranked.partial_area, "{0}@0.1, a fraction of at most 1", 1,
+            reads_relevance=True,
         ),
         Definition(
-            "positives_above_first_negative", "relevant items above the first other", "pair", TOP,
-            divisor="defined", bounds=(0.0, math.inf),
+            "positives_above_first_negative", "relevant items above the first other", "pair",
+            ranked.above_first_negative,
+            divisor="defined", reads_relevance=True, bounds=(0.0, math.inf),
         ),
         Definition(
-            "recall", "share of the relevant items found", "relevant", HITS, _CUT,
-            divisor="relevant",
+            "recall", "share of the relevant items found", "relevant", ranked.hits, _CUT,
+            divisor="relevant", reads_relevance=True,
         ),
         Definition(
-            "spearman", "Spearman's rank correlation", "pair", RHO,
+            "spearman", "Spearman's rank correlation", "pair", ranked.rank_correlation,
             divisor="defined", bounds=(-1.0, 1.0),
         ),
     )
@@ -212,15 +217,16 @@ def register_metric(
         raise ValueError(f"{name} is a metric already; give it another name")
     if not callable(function):
         raise ValueError(f"function={function!r}; give a function of (grades, depth)")
-    codes = {"relevant": HITS, "pair": RIGHT, "nothing": HITS}
-    check_choice("needs", needs, codes)
+    check_choice("needs", needs, ("relevant", "pair", "nothing"))
     ends = [each for each in bounds if isinstance(each, int | float)] if bounds else []
     if len(ends) != 2 or not ends[0] < ends[1]:
         raise ValueError(f"bounds={bounds!r}; give the least and the greatest value, as in (0, 1)")
     defined = Definition(
-        name, meaning, needs, codes[needs], _WHOLE if cut_off else "{0}",
+        name, meaning, needs, ranked.pairs_in_order if needs == "pair" else ranked.hits,
+        _WHOLE if cut_off else "{0}",
         divisor="one" if needs == "nothing" else "defined", greater_is_better=greater_is_better,
-        default=default, uses=uses, function=function, bounds=(float(ends[0]), float(ends[1])),
+        default=default, uses=uses, needs_all_scores=True, function=function,
+        bounds=(float(ends[0]), float(ends[1])),
     )  # fmt: skip
     REGISTRY[name] = defined
     if default is not None and metric(default).name != name:
@@ -375,7 +381,7 @@ def _shortest(number: int | float) -> int | float:
     return int(number) if number == int(number) else float(number)
 
 
-def check_grade(name: str, given: Any) -> None:
+def check_grade(name: str, given: object) -> None:
     """Raise ValueError unless `given` is a finite number."""
     if not isinstance(given, (int, float, np.number)) or not math.isfinite(given):
         raise ValueError(f"{name}={given!r} must be a finite number: give a grade")
@@ -410,7 +416,7 @@ class Policy:
     gains=linear ties=average no_relevant=zero relevant=1 max_grade=None map_over=relevant
     """
 
-    gains: Any = "exp"
+    gains: str | VectorLike = "exp"
     ties: str = "worst"
     no_relevant: str = "skip"
     relevant: float = 1.0

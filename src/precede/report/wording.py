@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-# Shares of pairs are always written as percentages.
-_SHARES = ("pairs_in_order", "pair_error", "pairwise_accuracy", "auc", "precision_at_percent")
-_METRICS = {"auc": "AUC", "map": "MAP", "mrr": "MRR", "pair_error": "pairs out of order",
-            "kendall_tau": "Kendall's tau", "pairwise_accuracy": "pairs in order"}  # fmt: skip
+from precede.metrics import REGISTRY
+
+# Written as percentages, like the metrics that are shares of pairs.
+_SHARES = ("pairs_in_order", "precision_at_percent")
 
 
 @dataclass(frozen=True)
@@ -178,10 +178,10 @@ def metric_name(name: str) -> str:
     if bracket:
         return f"{metric_name(name)} (grade {inside.removesuffix(')')} or more)"
     base, at, rest = name.partition("@")
-    if base == "precision_at_percent":
-        return f"pairs in order, of the {rest} % furthest apart"
-    known = _METRICS.get(base, base.upper() if len(base) <= 4 else base.replace("_", " "))
-    return known + at + rest
+    label = REGISTRY[base].label if base in REGISTRY else ""
+    if "{k}" in label:
+        return label.format(k=rest)
+    return (label or (base.upper() if len(base) <= 4 else base.replace("_", " "))) + at + rest
 
 
 def measure_name(name: str, good: str) -> str:
@@ -215,7 +215,8 @@ def is_share(name: str) -> bool:
     >>> is_share("auc"), is_share("precision_at_percent@10"), is_share("ndcg@10")
     (True, True, False)
     """
-    return name.partition("@")[0].partition("(")[0] in _SHARES
+    base = name.partition("@")[0].partition("(")[0]
+    return base in _SHARES or (base in REGISTRY and REGISTRY[base].by_pairs)
 
 
 def in_units(value: float | None, name: str) -> str:

@@ -1,10 +1,17 @@
-"""Naive versions of trees.py, splits.py, tree_grower.py and of the logistic and QBRank risks."""
+"""Trees, QBRank and additive terms again: every row, every pair, every split."""
 
+import itertools
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+
 import naive
 from precede.engine.tree_histograms import ROUNDING
+
+# ----------------------------------------------------------------------------------------------
+# Naive versions of trees.py, splits.py, tree_grower.py and of the logistic and QBRank risks.
 
 
 def tree_value(tree, row):
@@ -26,23 +33,12 @@ def tree_value(tree, row):
 
 
 def pairs_of(judgments, balance):
-    """Return all pairs (winner, loser, weight, gap)."""
-    n = len(judgments)
-    weight = [1.0] * n if judgments.weight is None else list(judgments.weight)
-    qid = [0] * n if judgments.qid is None else list(judgments.qid)
-    found = [
-        (pair.winner, pair.loser, pair.inner * weight[pair.loser], pair.gap)
+    """Return (winner, loser, weight, gap) of every crucial pair."""
+    loser_weight = naive.loser_weights(judgments, balance)
+    return [
+        (pair.winner, pair.loser, pair.inner * loser_weight[pair.loser], pair.gap)
         for pair in naive.list_pairs(judgments)
     ]
-    if balance != "pairs":
-        total, items = {}, {}
-        for _, k, w, _ in found:
-            total[qid[k]] = total.get(qid[k], 0.0) + w
-        for row in {row for i, k, _, _ in found for row in (i, k)}:
-            items[qid[row]] = items.get(qid[row], 0.0) + weight[row]
-        share = {q: (items[q] if balance == "items" else 1.0) / total[q] for q in total}
-        found = [(i, k, w * share[qid[k]], gap) for i, k, w, gap in found]
-    return found
 
 
 def pair_totals(judgments, balance):
@@ -302,3 +298,201 @@ class Grower:
             tree.leaves[number] = self.with_best_split(left, max_depth)
             tree.leaves.append(self.with_best_split(right, max_depth))
         return tree
+
+
+# ----------------------------------------------------------------------------------------------
+# Algorithm 2 of Zheng et al. (2007), transcribed step by step, and an exact black box for it.
+
+
+class Stump(RegressorMixin, BaseEstimator):
+    """The regression stump of least weighted squared error, by trying every split.
+
+    Splits whose errors differ by rounding only count as equal, and the first one wins, so the
+    order of the rows does not matter.
+    """
+
+    def fit(self, X, y, sample_weight):
+        X = np.asarray(X, float)
+        best = None
+        for feature in range(X.shape[1]):
+            for cut in sorted(set(X[:, feature]))[:-1]:
+                left = X[:, feature] <= cut
+                sides = [_mean_and_gain(y[side], sample_weight[side]) for side in (left, ~left)]
+                gain = sides[0][1] + sides[1][1]
+                if best is None or gain > best[0] * (1 + 1e-7):
+                    best = gain, feature, cut, sides[0][0], sides[1][0]
+        if best is None:
+            mean = _mean_and_gain(y, sample_weight)[0]
+            best = 0.0, 0, math.inf, mean, mean
+        self.feature_, self.cut_, self.left_, self.right_ = best[1:]
+        return self
+
+    def predict(self, X):
+        return np.where(np.asarray(X)[:, self.feature_] <= self.cut_, self.left_, self.right_)
+
+
+def _mean_and_gain(y, weight):
+    """Mean of a side, and by how much it lowers the squared error."""
+    total, sum_ = math.fsum(weight), math.fsum(weight * y)
+    return sum_ / total, sum_**2 / total
+
+
+def training_set(judgments, h, *, weight, margin):
+    """Step 1: the examples (row, target, weight, how often) for the base regressor."""
+    item = [1.0] * len(h) if judgments.weight is None else list(judgments.weight)
+    examples = []
+    for x, y, both, gap in pairs_of(judgments, "pairs"):
+        tau = gap if margin == "gap" else margin
+        short = max(0.0, h[y] - h[x] + tau)
+        examples.append((x, short, weight, both / item[x]))
+        examples.append((y, -short, weight, both / item[y]))
+    if judgments.label is not None:
+        for z, label in enumerate(judgments.label):
+            if not math.isnan(label) and item[z] > 0:
+                examples.append((z, label - h[z], 1 - weight, 1.0))
+    return examples
+
+
+def averaged(examples, judgments):
+    """The remark after the algorithm: one example for each row, with the average target."""
+    found = {}
+    for row, target, weight, times in examples:
+        entry = found.setdefault(row, [[], [], []])
+        entry[0].append(times * weight * target)
+        entry[1].append(times * weight)
+        entry[2].append(times)
+    item = np.ones(len(judgments)) if judgments.weight is None else judgments.weight
+    rows = [row for row in sorted(found) if sum(found[row][1]) > 0]
+    targets = [sum(found[row][0]) / sum(found[row][1]) for row in rows]
+    weights = [item[row] * sum(found[row][1]) / sum(found[row][2]) for row in rows]
+    return rows, np.array(targets), np.array(weights)
+
+
+def line_search(judgments, h, g, *, weight, margin):
+    """The least point s >= 0 of R along g, exactly: R is a parabola between kinks."""
+    kinks, item = [], [1.0] * len(h) if judgments.weight is None else list(judgments.weight)
+    pairs = pairs_of(judgments, "pairs")
+    for x, y, _, gap in pairs:
+        tau = gap if margin == "gap" else margin
+        if g[x] != g[y]:
+            kinks.append((h[y] - h[x] + tau) / (g[x] - g[y]))
+
+    def slope(s):  # dR/ds
+        total = 0.0
+        for x, y, both, gap in pairs:
+            tau = gap if margin == "gap" else margin
+            short = max(0.0, h[y] - h[x] + tau + s * (g[y] - g[x]))
+            total += weight * both * short * (g[y] - g[x])
+        for z, label in enumerate(judgments.label if judgments.label is not None else []):
+            if not math.isnan(label):
+                total -= (1 - weight) * item[z] * (label - h[z] - s * g[z]) * g[z]
+        return total
+
+    edges = [0.0, *sorted({kink for kink in kinks if kink > 0})]
+    for low, high in itertools.pairwise([*edges, edges[-1] + 1e6]):
+        before, after = slope(low), slope(high)
+        if before <= 0 <= after and before < after:
+            return low - before * (high - low) / (after - before)
+    return 0.0
+
+
+def qbrank(X, judgments, regressor, *, weight, margin, shrinkage, rounds, search):
+    """Scores of all rows after the given number of rounds of algorithm 2."""
+    h, item = np.zeros(len(judgments)), judgments.weight
+    item = np.ones(len(h)) if item is None else item
+    if judgments.label is not None and weight < 1:  # the initial guess: the mean of the labels
+        known = ~np.isnan(judgments.label) & (item > 0)
+        if known.any():
+            h += np.average(judgments.label[known], weights=item[known])
+    for _ in range(rounds):
+        examples = training_set(judgments, h, weight=weight, margin=margin)
+        rows, targets, weights = averaged(examples, judgments)
+        g = regressor.fit(X[rows], targets, sample_weight=weights).predict(X)
+        s = line_search(judgments, h, g, weight=weight, margin=margin) if search else 1.0
+        h = h + shrinkage * s * g
+    return h
+
+
+# ----------------------------------------------------------------------------------------------
+# Terms and interactions again, slow and obvious: the twins of terms.py and interactions.py.
+
+
+def bin_of(cuts, named, x):
+    """Number of the bin of one value."""
+    if named:
+        whole = x if math.isnan(x) else math.floor(x)
+        return cuts.index(whole) if whole in cuts else len(cuts)
+    return len(cuts) + 1 if math.isnan(x) else sum(cut < x for cut in cuts)
+
+
+def term_value(term, row):
+    """Value of one row, looked up cell by cell."""
+    cell = 0
+    for axis, feature in enumerate(term.features):
+        here = bin_of(list(term.cuts[axis]), term.categorical[axis], float(row[feature]))
+        cell = cell * term.shape[axis] + here
+    return term.values[cell]
+
+
+def divisions(size, named):
+    """All ways to cut the bins of a feature for a strength: sets of bins on one side."""
+    if named:
+        return [{code} for code in range(size)]
+    return [set(range(last + 1)) for last in range(size)]
+
+
+def strength(rows, sizes, named, penalty, least):
+    """The strongest contrast of four quadrants; rows are (bin, bin, pull, weight)."""
+    best = 0.0
+    for one, other in itertools.product(*map(divisions, sizes, named)):
+        pulls, weights = [0.0] * 4, [0.0] * 4
+        for a, b, pull, weight in rows:
+            quadrant = 2 * (a not in one) + (b not in other)
+            pulls[quadrant] += pull
+            weights[quadrant] += weight
+        if min(weights) < least or min(weights) + penalty <= 0:
+            continue
+        mean = [p / (w + penalty) for p, w in zip(pulls, weights, strict=True)]
+        contrast = mean[0] - mean[1] - mean[2] + mean[3]
+        best = max(best, contrast**2 / sum(1 / (w + penalty) for w in weights))
+    return best
+
+
+def worth(rows, penalty):
+    pull, weight = sum(row[2] for row in rows), sum(row[3] for row in rows)
+    return pull**2 / (weight + penalty) if weight + penalty > 0 else 0.0
+
+
+def splits(size):
+    """Sets of bins of an ordered feature on one side, the last bin (missing) on either."""
+    for last in range(size - 1):
+        yield set(range(last + 1))
+        if last < size - 2:
+            yield {*range(last + 1), size - 1}
+
+
+def best_half(rows, axis, size, penalty, least):
+    """Worth of the best division of some rows by one feature, or of all of them together."""
+    best = worth(rows, penalty)
+    for side in splits(size):
+        one = [row for row in rows if row[axis] in side]
+        other = [row for row in rows if row[axis] not in side]
+        if min(len(one), len(other)) >= least:
+            best = max(best, worth(one, penalty) + worth(other, penalty))
+    return best
+
+
+def best_gain(rows, sizes, penalty, least):
+    """Gain of the best function of four cells: one feature is cut, then the other on each side."""
+    best = own = worth(rows, penalty)
+    for first in (0, 1):
+        for side in splits(sizes[first]):
+            one = [row for row in rows if row[first] in side]
+            other = [row for row in rows if row[first] not in side]
+            if min(len(one), len(other)) >= least:
+                halves = [
+                    best_half(half, 1 - first, sizes[1 - first], penalty, least)
+                    for half in (one, other)
+                ]
+                best = max(best, sum(halves))
+    return best - own

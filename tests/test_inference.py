@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 
-import naive_inference as naive
+import naive_evaluation as naive
 from precede import Judgments, inference, metrics
 from precede.inference import (
     Estimate,

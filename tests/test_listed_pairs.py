@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import naive
-import naive_inference
+import naive_evaluation
 import strategies as some
 from precede import (
     BoostedRanker,
@@ -269,21 +269,21 @@ def test_the_error_over_items_is_the_sum_over_pairs_that_share_one(sample, ties,
     votes, made, a, b = sample
     tie = 0.5 if ties == "half" else 1.0
     estimate = ranking_risk(made, a, ties=ties, pairs=pairs)
-    expected = naive_inference.listed_risk(votes, a, tie, pairs)
+    expected = naive_evaluation.listed_risk(votes, a, tie, pairs)
     assert estimate.value == pytest.approx(expected, **CLOSE)
     counted = [vote for vote in votes if pairs == "all" or not vote[3]]
     assert estimate.n_pairs == len(counted)
     assert estimate.n_items == len({row for vote in counted for row in vote[:2]})
     if not estimate.reason:
-        error = naive_inference.listed_error(votes, a, tie, pairs)
+        error = naive_evaluation.listed_error(votes, a, tie, pairs)
         assert estimate.std_error == pytest.approx(error, **CLOSE)
         assert estimate.value in estimate.interval()
     if pairs == "comparable":
         result = compare(made, a, b, metric="pair_error")
-        values = [naive_inference.listed_risk(votes, s, 0.5, pairs) for s in (a, b)]
+        values = [naive_evaluation.listed_risk(votes, s, 0.5, pairs) for s in (a, b)]
         assert result.difference == pytest.approx(values[0] - values[1], **CLOSE)
         if not result.reason:
-            error = naive_inference.listed_error(votes, a, 0.5, pairs, b)
+            error = naive_evaluation.listed_error(votes, a, 0.5, pairs, b)
             assert result.std_error == pytest.approx(error, **CLOSE)
 
 
@@ -294,7 +294,7 @@ def test_groups_are_units_of_a_ratio(sample, data):
     drawn = st.lists(st.sampled_from("uvw"), min_size=len(votes), max_size=len(votes))
     group = data.draw(drawn)
     estimate = ranking_risk(made, a, groups=group)
-    assert estimate.value == pytest.approx(naive_inference.listed_risk(votes, a, 0.5, "all"))
+    assert estimate.value == pytest.approx(naive_evaluation.listed_risk(votes, a, 0.5, "all"))
     assert estimate.n_queries == len(set(group))
     if estimate.reason:
         return
@@ -302,9 +302,9 @@ def test_groups_are_units_of_a_ratio(sample, data):
 
     def value(some_blocks):
         inside = [vote for block in some_blocks for vote in block]
-        return naive_inference.listed_risk(inside, a, 0.5, "all")
+        return naive_evaluation.listed_risk(inside, a, 0.5, "all")
 
-    assert estimate.std_error == pytest.approx(naive_inference.jackknife(value, blocks), **CLOSE)
+    assert estimate.std_error == pytest.approx(naive_evaluation.jackknife(value, blocks), **CLOSE)
     assert f"{len(blocks)} groups" in str(estimate)
     assert compare(made, a, b, groups=group).unit == "group"
 

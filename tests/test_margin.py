@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
 import naive
-import naive_margin
+import naive_evaluation
 import strategies as some
 from precede import (
     Judgments,
@@ -61,7 +61,7 @@ def stumps_of(X, made, one_way=False):
 @given(separable())
 def test_the_best_margin_is_that_of_all_pairs_and_all_stumps(problem):
     X, made = problem
-    expected = naive_margin.best_margin(made, [stump.values(X) for stump in stumps_of(X, made)])
+    expected = naive_evaluation.best_margin(made, [stump.values(X) for stump in stumps_of(X, made)])
     assert best_margin(X, made) == pytest.approx(expected, abs=1e-8)
     assert expected > 0
 
@@ -70,7 +70,7 @@ def test_the_best_margin_is_that_of_all_pairs_and_all_stumps(problem):
 def test_the_best_margin_of_anything(problem, nonnegative):
     X, made = problem
     values = [stump.values(X) for stump in stumps_of(X, made, nonnegative)]
-    expected = naive_margin.best_margin(made, values, nonnegative=nonnegative)
+    expected = naive_evaluation.best_margin(made, values, nonnegative=nonnegative)
     assert best_margin(X, made, nonnegative=nonnegative) == pytest.approx(expected, abs=1e-8)
 
 
@@ -83,7 +83,7 @@ def test_the_best_margin_of_real_rankers(problem, weak_rankers):
         low, high = X[rows].min(axis=0), X[rows].max(axis=0)
         columns = [(c - a) / (b - a) if b > a else 0 * c for c, a, b in zip(X.T, low, high)]  # noqa: B905
         columns = np.clip(columns, 0, 1)
-    expected = naive_margin.best_margin(made, columns)
+    expected = naive_evaluation.best_margin(made, columns)
     assert best_margin(X, made, weak_rankers=weak_rankers) == pytest.approx(expected, abs=1e-8)
 
 
@@ -108,7 +108,7 @@ def test_the_best_margin_of_all_thresholds_is_that_of_a_list():
     made = Judgments(pairs=pairs, n=300)
     rows = np.unique(pairs)
     stumps = [1.0 * (column > t) for column in X.T for t in np.unique(column[rows])[:-1]]
-    expected = naive_margin.best_margin(made, stumps)
+    expected = naive_evaluation.best_margin(made, stumps)
     assert best_margin(X, made, weak_rankers=Stumps(thresholds="all")) == pytest.approx(expected)
     assert best_margin(X, made, weak_rankers=Stumps(thresholds="all"), max_bins=4) == pytest.approx(
         expected
@@ -130,7 +130,7 @@ def test_too_large_a_programme_is_refused():
 def test_lemma_20_a_step_keeps_more_than_half_of_its_promise(edge, smooth, tied):
     """B > 1/2 where d0 < 2/3 (1 - r)(1 - r²); the margin and the tied are shares of their most."""
     smooth, tied = smooth * edge, tied * 2 / 3 * (1 - edge) * (1 - edge**2)
-    found = naive_margin.progress_ratio(edge, smooth, tied)
+    found = naive_evaluation.progress_ratio(edge, smooth, tied)
     assert found > 0.5
     assert progress_ratio(edge, smooth, tied) == pytest.approx(float(found), abs=1e-8)
 
@@ -176,7 +176,7 @@ def test_lemma_20_needs_its_condition():
     edge, smooth, tied = 0.29, 0.01, 0.7099
     assert tied > 2 / 3 * (1 - edge) * (1 - edge**2)
     assert progress_ratio(edge, smooth, tied) == pytest.approx(
-        float(naive_margin.progress_ratio(edge, smooth, tied)), abs=1e-10
+        float(naive_evaluation.progress_ratio(edge, smooth, tied)), abs=1e-10
     )
     assert progress_ratio(edge, smooth, tied) < 0.4
 

@@ -3,14 +3,12 @@
 import json
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from precede import Judgments, PairRisk, RankBoost, Stump, load, pairs_in_order
-from precede.boosting.steps import SmoothedStepWarning
 from precede.engine.table import Table
 from precede.weak_rankers.base import Family, SearchResult, WeakRanker
 
@@ -67,14 +65,6 @@ def test_a_warm_start_may_bring_an_evaluation_set_of_its_own():
     seen = model.history_["valid_0 pairs_in_order"]
     assert np.isnan(seen[:3]).all()
     assert model.best_iteration_ == 4 + int(np.argmax(seen[3:]))
-
-
-def test_a_warm_start_draws_features_where_the_last_fit_ended():
-    X, y = problem()
-    options = {"max_features": 0.5, "random_state": 0}
-    whole = RankBoost(n_estimators=10, **options).fit(X, y)
-    parts = RankBoost(n_estimators=5, warm_start=True, **options).fit(X, y)
-    assert parts.set_params(n_estimators=10).fit(X, y).ensemble_.weights == whole.ensemble_.weights
 
 
 def test_a_perfect_list_stays_as_it_is_when_fitting_goes_on():
@@ -226,16 +216,3 @@ def test_two_rankers_cannot_have_the_same_name():
 
         class Stumpf(WeakRanker):
             name = "stump"
-
-
-def test_fits_in_several_threads_at_once_agree():
-    from concurrent.futures import ThreadPoolExecutor
-
-    X, y = problem()
-    whole = RankBoost(n_estimators=5, learning_rate=1.0).fit(X, y).predict(X)
-    with warnings.catch_warnings(), ThreadPoolExecutor(4) as pool:
-        warnings.simplefilter("ignore", SmoothedStepWarning)
-        fits = [
-            pool.submit(RankBoost(n_estimators=5, learning_rate=1.0).fit, X, y) for _ in range(8)
-        ]
-        assert all(np.array_equal(fit.result().predict(X), whole) for fit in fits)

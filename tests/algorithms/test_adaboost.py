@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
-import naive_adaboost
+import naive_algorithms
 import strategies as some
 from precede import (
     AdaBoostRanker,
@@ -176,7 +176,7 @@ def test_rounds_are_those_of_the_paper(problem, constant):
     classifiers = [[2 * v - 1 for v in stump.values(X)] for stump in stumps]
     classifiers += [[1] * len(y)] if constant else []
     model = AdaBoostRanker(n_estimators=8, constant=constant, n_jobs=1).fit(X, made)
-    chosen, steps, F = naive_adaboost.adaboost(y, classifiers, weight, rounds=8)
+    chosen, steps, F = naive_algorithms.adaboost(y, classifiers, weight, rounds=8)
     for t in range(min(len(chosen), len(model.ensemble_))):
         ranker, step = model.ensemble_.weak_rankers[t], model.ensemble_.weights[t]
         if chosen[t] == len(stumps):

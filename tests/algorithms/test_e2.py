@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import naive_plus
+import naive_algorithms
 import strategies as some
 from precede import (
     Judgments,
@@ -78,8 +78,10 @@ def test_any_weights_of_any_stumps(data):
         eta = {}
         for ranker, weight in parts[: t + 1]:
             eta[ranker] = eta.get(ranker, 0.0) + weight
-        columns = [naive_plus.over_pairs(made, ranker(rows).astype(int)) for ranker in eta]
-        expected = naive_plus.f2(columns, eta.values(), naive_plus.pair_mass(made, balance))
+        columns = [naive_algorithms.over_pairs(made, ranker(rows).astype(int)) for ranker in eta]
+        expected = naive_algorithms.f2(
+            columns, eta.values(), naive_algorithms.pair_mass(made, balance)
+        )
         assert stages[t] == pytest.approx(expected, rel=1e-10)
     last = stages[-1] if parts else 1.0
     assert e2_loss(ensemble, rows, made, balance=balance) == pytest.approx(last, rel=1e-10)
@@ -94,7 +96,7 @@ def test_independent_rankers_as_in_the_papers_section_5(data):
     values, weights = values_of(model, X), model.ensemble_.weights
     stages = staged_e2_loss(model, X, made, independent=True)
     for t, found in enumerate(stages, 1):
-        expected = naive_plus.e2_independent(made, values[:t], weights[:t])
+        expected = naive_algorithms.e2_independent(made, values[:t], weights[:t])
         assert found == pytest.approx(expected, rel=1e-7)
     assert e2_loss(model, X, made, independent=True) == pytest.approx(
         stages[-1] if stages.size else 1.0, rel=1e-9
@@ -259,7 +261,7 @@ def test_sparse_rows_and_new_rows():
     model = fitted("RB-C", X, made)
     dense = e2_loss(model, other, judged)
     assert e2_loss(model, scipy.sparse.csr_array(other), judged) == dense
-    expected = naive_plus.e2(judged, values_of(model, other), model.ensemble_.weights)
+    expected = naive_algorithms.e2(judged, values_of(model, other), model.ensemble_.weights)
     assert dense == pytest.approx(expected, rel=1e-10)
 
 

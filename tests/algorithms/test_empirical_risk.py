@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import naive_inference as naive
+import naive_evaluation as naive
 from precede import Judgments, Stump, minimize_ranking_risk
 from precede.inference import ranking_risk
 from precede.weak_rankers.columns import Column

@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris, make_multilabel_classification
 from sklearn.metrics import label_ranking_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import naive_multilabel as naive
+import naive_algorithms as naive
 from precede import AdaBoostRanker, MultilabelRanker, load
 from precede.testing import check_algorithm
 
@@ -57,7 +57,7 @@ def test_every_round_is_the_steepest_and_goes_to_the_bottom(variant, problem):
     """The edge is the largest of all stumps and votes, the step the best, the risk the loss."""
     X, Y, weight = problem
     full = {"across": False, "balance": "items", **variant}
-    terms = naive.terms(Y.tolist(), weight, **full)
+    terms = naive.multilabel_terms(Y.tolist(), weight, **full)
     signs = {sign for _, _, sign, _ in terms}
     assume(terms and (variant["method"] == "MR" or len(signs) == 2))
     model = MultilabelRanker(n_estimators=4, n_jobs=1, **variant)
@@ -65,19 +65,24 @@ def test_every_round_is_the_steepest_and_goes_to_the_bottom(variant, problem):
     # Only items that count can tell which stumps there are.
     used = sorted({a[0] for a, *_ in terms} | {b[0] for _, b, *_ in terms if b})
     weak_rankers = [
-        {item: h[k] for k, item in enumerate(used)} for h in naive.candidates(X[used], Y.shape[1])
+        {item: h[k] for k, item in enumerate(used)}
+        for h in naive.multilabel_candidates(X[used], Y.shape[1])
     ]
     stages = [np.zeros(Y.shape), *model.staged_predict(X)]
     total = sum(w for *_, w in terms)
     for t, (before, after) in enumerate(pairwise(stages)):
-        best = naive.largest_edge(terms, before, weak_rankers)
+        best = naive.multilabel_edge(terms, before, weak_rankers)
         assert model.history_["edge"][t] == pytest.approx(best, abs=1e-9)
-        assert model.history_["risk"][t] == pytest.approx(naive.loss(terms, after) / total)
+        assert model.history_["risk"][t] == pytest.approx(
+            naive.multilabel_loss(terms, after) / total
+        )
         round_ = model.history_[t]
         if not round_["smoothed"] and not round_["perfect"]:
             for share in (0.999, 1.001):
                 beside = before + share * (after - before)
-                assert naive.loss(terms, beside) >= naive.loss(terms, after) * (1 - 1e-12)
+                assert naive.multilabel_loss(terms, beside) >= naive.multilabel_loss(
+                    terms, after
+                ) * (1 - 1e-12)
     if stages[1:]:
         assert_allclose(model.predict(X), stages[-1], atol=1e-9)
 
@@ -122,9 +127,9 @@ def test_inside_items_the_two_are_not_one(limits):
     """Each item has a skew of its own, and one constant cannot make all of them vanish."""
     X, Y, mh, _ = limits
     inside = MultilabelRanker(method="MR", balance="pairs", n_estimators=3000, max_bins=3).fit(X, Y)
-    terms = naive.terms(Y.tolist(), np.ones(len(Y)), "MR", False, "pairs")
-    of_mh = naive.loss(terms, mh.predict(X))
-    assert of_mh > 1.02 * naive.loss(terms, inside.predict(X))
+    terms = naive.multilabel_terms(Y.tolist(), np.ones(len(Y)), "MR", False, "pairs")
+    of_mh = naive.multilabel_loss(terms, mh.predict(X))
+    assert of_mh > 1.02 * naive.multilabel_loss(terms, inside.predict(X))
 
 
 def test_one_label_is_adaboost():

@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 
 import naive
-import naive_push
+import naive_algorithms
 import strategies as some
 from precede import Columns, Judgments, PairRisk, Power, Price, PushRanker, RankBoost, load
 from precede.algorithms.push import PriceSearch, SmallSampleWarning
@@ -46,8 +46,8 @@ def fit(model, *given_to_fit, **also):
 
 # -- theorem 1 -------------------------------------------------------------------------------
 
-PRICES = {1: naive_push.power(1), 2: naive_push.power(2), 8: naive_push.power(8),
-          "exp": naive_push.EXP, Quadratic(): naive_push.QUADRATIC}  # fmt: skip
+PRICES = {1: naive_algorithms.power(1), 2: naive_algorithms.power(2), 8: naive_algorithms.power(8),
+          "exp": naive_algorithms.EXP, Quadratic(): naive_algorithms.QUADRATIC}  # fmt: skip
 
 
 @given(st.data())
@@ -105,11 +105,11 @@ def binary_problem(seed, queries=False):
 @pytest.mark.parametrize("price", [1, 2, 4, 16, 64, "exp", Quadratic()], ids=str)
 def test_a_fit_is_the_algorithm_of_the_paper(price, loss, queries):
     X, made = binary_problem(3, queries)
-    twin_price = {"exp": naive_push.EXP}.get(price, naive_push.QUADRATIC)
+    twin_price = {"exp": naive_algorithms.EXP}.get(price, naive_algorithms.QUADRATIC)
     if not isinstance(price, str | Price):
-        twin_price = naive_push.power(price)
-    chosen, steps, objectives = naive_push.convex_push(
-        made, X.T.tolist(), rounds=5, loss=getattr(naive_push, loss.upper()), price=twin_price
+        twin_price = naive_algorithms.power(price)
+    chosen, steps, objectives = naive_algorithms.convex_push(
+        made, X.T.tolist(), rounds=5, loss=getattr(naive_algorithms, loss.upper()), price=twin_price
     )
     model = fit(
         PushRanker(
@@ -129,9 +129,14 @@ def test_a_fit_is_the_algorithm_of_the_paper(price, loss, queries):
 def test_a_balanced_fit_charges_for_means(price, balance):
     """The recorded risk is the mean payment of enumeration, and 1 at scores 0."""
     X, made = binary_problem(3, queries=True)
-    twin_price = naive_push.EXP if price == "exp" else naive_push.power(price)
-    chosen, steps, objectives = naive_push.convex_push(
-        made, X.T.tolist(), rounds=5, loss=naive_push.EXPONENTIAL, price=twin_price, balance=balance
+    twin_price = naive_algorithms.EXP if price == "exp" else naive_algorithms.power(price)
+    chosen, steps, objectives = naive_algorithms.convex_push(
+        made,
+        X.T.tolist(),
+        rounds=5,
+        loss=naive_algorithms.EXPONENTIAL,
+        price=twin_price,
+        balance=balance,
     )
     model = PushRanker(
         price=price, balance=balance, weak_rankers="columns", n_estimators=5, learning_rate=1.0
@@ -269,9 +274,9 @@ def test_listed_pairs_are_pushed_too(price, loss):
         X,
         made,
     )
-    twin = naive_push.EXP if price == "exp" else naive_push.power(price)
-    chosen, _, objectives = naive_push.convex_push(
-        made, X.T.tolist(), rounds=4, loss=getattr(naive_push, loss.upper()), price=twin
+    twin = naive_algorithms.EXP if price == "exp" else naive_algorithms.power(price)
+    chosen, _, objectives = naive_algorithms.convex_push(
+        made, X.T.tolist(), rounds=4, loss=getattr(naive_algorithms, loss.upper()), price=twin
     )
     assert [ranker.feature for ranker in model.ensemble_.weak_rankers] == chosen
     value = PairRisk(loss, price).value(made, model.predict(X))

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-import naive_qbrank
 import naive_trees
 import strategies
 from algorithms.test_boosted import SAMPLE, half_labeled
@@ -52,7 +51,7 @@ def test_algorithm_2_is_the_printed_loop(data, weight, margin, seed):
     if naive_trees.mixture(judgments, np.zeros(len(X)), **options)[3] == [0.0] * len(X):
         return
     model = QBRank(
-        weak_rankers=naive_qbrank.Stump(), n_estimators=5, learning_rate=0.5, line_search=False,
+        weak_rankers=naive_trees.Stump(), n_estimators=5, learning_rate=0.5, line_search=False,
         **options,
     ).fit(X, judgments)  # fmt: skip
     parts = model.ensemble_.weak_rankers
@@ -60,8 +59,8 @@ def test_algorithm_2_is_the_printed_loop(data, weight, margin, seed):
     # A ranker along which the risk does not fall, such as a constant, ends our fit; the printed
     # loop adds it all the same.
     rounds = min(4, len(parts) - begun)
-    expected = naive_qbrank.qbrank(
-        X, judgments, naive_qbrank.Stump(), shrinkage=0.5, rounds=rounds, search=False, **options
+    expected = naive_trees.qbrank(
+        X, judgments, naive_trees.Stump(), shrinkage=0.5, rounds=rounds, search=False, **options
     )
     np.testing.assert_allclose(
         model.ensemble_.first(rounds + begun).predict(X), expected, rtol=1e-9, atol=1e-9
@@ -86,11 +85,11 @@ def test_algorithm_2_with_the_line_search_is_the_printed_loop(kind, with_labels)
         label=np.where(rng.random(n) < 0.6, label, np.nan) if with_labels else None,
     )  # fmt: skip
     options = {"weight": 0.4, "margin": "gap"}
-    expected = naive_qbrank.qbrank(
-        X, judgments, naive_qbrank.Stump(), shrinkage=0.3, rounds=8, search=True, **options
+    expected = naive_trees.qbrank(
+        X, judgments, naive_trees.Stump(), shrinkage=0.3, rounds=8, search=True, **options
     )
     model = QBRank(
-        weak_rankers=naive_qbrank.Stump(),
+        weak_rankers=naive_trees.Stump(),
         learning_rate=0.3,
         n_estimators=8 + with_labels,
         **options,
@@ -105,7 +104,7 @@ def test_the_step_is_the_least_point_of_the_risk_on_the_line(data, weight, margi
     """The shipped rule along any ranker, however large its values, against every parabola."""
     judgments = data.draw(labeled(margins=margin == "gap"))
     options = {"weight": weight, "margin": margin}
-    plan = QBRank(**options, weak_rankers=naive_qbrank.Stump()).plan(Rounds(1))
+    plan = QBRank(**options, weak_rankers=naive_trees.Stump()).plan(Rounds(1))
     try:
         risk = plan.risk.bind(judgments.to_layout("pairs", labeled=True))
     except ValueError:  # nothing to learn from
@@ -121,7 +120,7 @@ def test_the_step_is_the_least_point_of_the_risk_on_the_line(data, weight, margi
         return
     step = plan.step.step(risk, state, SearchResult(Constant(), edge), g[order])
     assert not step.smoothed
-    best = naive_qbrank.line_search(judgments, h, g, **options)
+    best = naive_trees.line_search(judgments, h, g, **options)
     at, least = (risk.state((h + s * g)[order]) for s in (step.size, best))
     assert at.log_value == pytest.approx(least.log_value, rel=1e-9, abs=1e-9) or (
         max(np.exp(at.log_value - state.log_value), np.exp(least.log_value - state.log_value))

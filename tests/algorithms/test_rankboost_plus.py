@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
-import naive_plus
+import naive_algorithms
 import strategies as some
 from precede import Judgments, RankBoost, RankBoostPlus, load, pairs_in_order
 from precede.engine.execution import Context
@@ -56,11 +56,11 @@ def test_efficient_is_algorithm_2(learning_rate, data):
     X, made = data.draw(some.problems(most=9))
     balance = data.draw(st.sampled_from(["pairs", "queries"]))
     model = fitted(X, made, 12, learning_rate=learning_rate, balance=balance)
-    stumps, values = naive_plus.stumps(X, made)
+    stumps, values = naive_algorithms.stumps(X, made)
     entered = list(dict.fromkeys(stumps.index(candidate(r)) for r in model.ensemble_.weak_rankers))
     # The permutation of line 15: ours first, then the others.
     order = entered + [j for j in range(len(stumps)) if j not in entered]
-    expected = naive_plus.algorithm_2(
+    expected = naive_algorithms.algorithm_2(
         made, values, rounds=12, order=order, learning_rate=learning_rate, balance=balance
     )
     compare(model, stumps, expected)
@@ -89,10 +89,10 @@ def test_both_searches_are_algorithm_1_where_candidates_are_independent(seed, se
     made = Judgments.graded(rng.integers(0, 4, n).astype(float))
     assume(made.n_pairs)
     values = [X[:, j].astype(int).tolist() for j in range(count)]
-    columns = [naive_plus.over_pairs(made, v) for v in values]
-    assume(naive_plus.rank(columns) == count)
+    columns = [naive_algorithms.over_pairs(made, v) for v in values]
+    assume(naive_algorithms.rank(columns) == count)
     model = fitted(X, made, 15, weak_rankers="columns", search=search)
-    expected = naive_plus.algorithm_1(made, values, rounds=15)
+    expected = naive_algorithms.algorithm_1(made, values, rounds=15)
     for t, (chosen, slope) in enumerate(zip(expected.chosen, expected.slopes, strict=True)):
         if abs(slope) < 1e-9:
             break
@@ -106,8 +106,8 @@ def test_both_searches_are_algorithm_1_where_candidates_are_independent(seed, se
 def test_optimal_looks_along_combinations_too(data):
     X, made = data.draw(some.problems(most=8))
     model = fitted(X, made, 10, search="optimal")
-    _, values = naive_plus.stumps(X, made)
-    expected = naive_plus.optimal(made, values, rounds=10)
+    _, values = naive_algorithms.stumps(X, made)
+    expected = naive_algorithms.optimal(made, values, rounds=10)
     for t, slope in enumerate(expected.slopes):
         if abs(slope) < 1e-6:  # the line search of the twin stops about there
             break
@@ -159,15 +159,15 @@ def test_it_converges_to_the_least_of_f2(data):
     """Theorem 3, against SciPy over all rankers that are independent of each other."""
     X, made = data.draw(some.problems(most=8))
     model = fitted(X, made, 3000)
-    _, values = naive_plus.stumps(X, made)
-    columns = [naive_plus.over_pairs(made, v) for v in values]
+    _, values = naive_algorithms.stumps(X, made)
+    columns = [naive_algorithms.over_pairs(made, v) for v in values]
     assume(columns)
-    mass = naive_plus.pair_mass(made)
-    stumps = naive_plus.stumps(X, made)[0]
+    mass = naive_algorithms.pair_mass(made)
+    stumps = naive_algorithms.stumps(X, made)[0]
     inside = list(dict.fromkeys(stumps.index(candidate(r)) for r in model.ensemble_.weak_rankers))
     rest = [j for j in range(len(columns)) if j not in inside]
-    inside += naive_plus.select_independent_subset(columns, rest, inside, rest)
-    least, where = naive_plus.least_f2([columns[j] for j in inside], mass)
+    inside += naive_algorithms.select_independent_subset(columns, rest, inside, rest)
+    least, where = naive_algorithms.least_f2([columns[j] for j in inside], mass)
     found = model.history_["risk"][-1] if len(model.history_) else 1.0
     if len(model.history_) and model.history_[-1]["perfect"]:
         assert found < 1.0
@@ -180,18 +180,18 @@ def test_it_converges_to_the_least_of_f2(data):
 def test_e1_and_e2_are_what_they_say(problem):
     X, made = problem
     model = fitted(X, made, 8)
-    mass = naive_plus.pair_mass(made)
+    mass = naive_algorithms.pair_mass(made)
     eta, columns = {}, {}
     for t, (ranker, step) in enumerate(
         zip(model.ensemble_.weak_rankers, model.ensemble_.weights, strict=True)
     ):
         values = [int(v) for v in ranker(np.asarray(X, float))]
-        columns[ranker] = naive_plus.over_pairs(made, values)
+        columns[ranker] = naive_algorithms.over_pairs(made, values)
         eta[ranker] = eta.get(ranker, 0.0) + step
         weights = np.array(list(eta.values()))
         over = np.array([columns[r] for r in eta])
         assert model.history_["risk"][t] == pytest.approx(
-            naive_plus.f2(list(over), weights, mass), rel=1e-9
+            naive_algorithms.f2(list(over), weights, mass), rel=1e-9
         )
         assert model.history_["e1"][t] == pytest.approx(
             math.fsum(mass * np.exp(-weights @ over)), rel=1e-9

@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import naive_margin
+import naive_evaluation
 from precede import (
     Judgments,
     PairRisk,
@@ -58,7 +58,7 @@ def test_rounds_are_those_of_the_paper(problem, nonnegative):
     model.fit(X, made)
     stumps = stumps_of(X, made, nonnegative)
     values = [stump.values(X) for stump in stumps]
-    chosen, steps, smooth = naive_margin.smooth_margin(
+    chosen, steps, smooth = naive_evaluation.smooth_margin(
         made, values, rounds=25, nonnegative=nonnegative
     )
     assert min(model.ensemble_.weights, default=1.0) > 0 or not nonnegative

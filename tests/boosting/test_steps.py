@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import naive
-import naive_push
+import naive_algorithms
 import strategies as some
 from precede import Columns, Features, Judgments, PairRisk, PointRisk, PushRanker, Stump, Stumps
 from precede.algorithms.adaboost import VoteStep
@@ -90,7 +90,7 @@ def test_steps_are_smoothed_where_no_pair_is_reversed_and_exact_elsewhere(
     made, scores, values = situation
     ours, twin, gap = some.LOSSES[loss]
     our_price, twin_price = some.PRICES[price]
-    wanted = naive_push.smoothed_step(
+    wanted = naive_algorithms.smoothed_step(
         made, scores, values, twin, twin_price, gap=gap, balance=balance
     )
     step, bound, state, at = step_along(ExactStep(), made, scores, values, ours, our_price, balance)
@@ -326,15 +326,17 @@ def test_multiples_of_a_column_tie_and_the_first_wins(family):
 
 def decrease_along(made, scores, values):
     """1 - R(s + step h) / R(s), for the step that the library documents."""
-    loss, price = naive_push.EXPONENTIAL, naive_push.power(1)
-    step = naive_push.smoothed_step(made, scores, values, naive.exponential(), naive.power_price(1))
+    loss, price = naive_algorithms.EXPONENTIAL, naive_algorithms.power(1)
+    step = naive_algorithms.smoothed_step(
+        made, scores, values, naive.exponential(), naive.power_price(1)
+    )
     if step is None:
-        if abs(naive_push.slope_along(made, scores, values, loss, price)) < 1e-12:
+        if abs(naive_algorithms.slope_along(made, scores, values, loss, price)) < 1e-12:
             return 0.0
-        step = naive_push.least_along(made, scores, values, loss, price)
-    before = naive_push.objective(made, scores, loss, price)
+        step = naive_algorithms.least_along(made, scores, values, loss, price)
+    before = naive_algorithms.objective(made, scores, loss, price)
     moved = [s + step * v for s, v in zip(scores, values, strict=True)]
-    return 1 - naive_push.objective(made, moved, loss, price) / before
+    return 1 - naive_algorithms.objective(made, moved, loss, price) / before
 
 
 @given(st.data())

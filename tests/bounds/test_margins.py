@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import naive_inference as naive
+import naive_evaluation as naive
 import strategies as some
 from precede import Judgments
 from precede.bounds import covering_bound, margin_bound, push_risk, sloppy_covering

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import naive_inference as naive
+import naive_evaluation as naive
 import strategies as some
 from precede.bounds import (
     PushRisk,

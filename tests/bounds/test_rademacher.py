@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import naive_inference as naive
+import naive_evaluation as naive
 from precede.bounds import (
     rademacher_bound,
     stump_supremum,

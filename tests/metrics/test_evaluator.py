@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import naive_metrics as naive
-from naive_metrics import NAMES, example
+import naive_evaluation as naive
+from naive_evaluation import NAMES, example
 from precede import Judgments
 from precede.inference import mean_metric
 from precede.metrics import (

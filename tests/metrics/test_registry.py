@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from naive_metrics import NAMES, example
+from naive_evaluation import NAMES, example
 from precede import RankBoost, Report
 from precede.cli.commands import app
 from precede.inference import compare

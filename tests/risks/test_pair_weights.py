@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import naive
-import naive_plus
+import naive_algorithms
 import strategies as some
 from algorithms.test_rankboost_plus import prepared
 from precede import Judgments
@@ -24,15 +24,15 @@ def test_weights_ties_and_pull_are_those_of_all_pairs(data):
     training = prepared(X, made, balance)
     order, pairs = training.layout.order, naive.list_pairs(made)
     weights = PairWeights(training.layout, training.context)
-    mass = naive_plus.pair_mass(made, balance)
+    mass = naive_algorithms.pair_mass(made, balance)
     n, rng = len(made), np.random.default_rng(data.draw(st.integers(0, 1000)))
     weak_rankers = [rng.integers(0, 2, n) for _ in range(11)]
-    columns = [naive_plus.over_pairs(made, r) for r in weak_rankers]
+    columns = [naive_algorithms.over_pairs(made, r) for r in weak_rankers]
     eta = np.zeros(11)
     for j, step in ((0, 0.3), (1, -0.7), (0, 0.4), (2, 2.0), (1, 1.1)):
         weights.advance(weak_rankers[j][order].astype(np.uint8), before=eta[j], step=step)
         eta[j] += step
-    exact = mass * np.exp(naive_plus._exponents(columns, eta, mass.size))
+    exact = mass * np.exp(naive_algorithms._exponents(columns, eta, mass.size))
     assert weights.log_risk == pytest.approx(math.log(math.fsum(exact)), abs=1e-12)
     exact /= math.fsum(exact)
     expected = [exact[column == 0].sum() for column in columns]
@@ -47,9 +47,11 @@ def test_weights_ties_and_pull_are_those_of_all_pairs(data):
     direction = rng.standard_normal(11)
     bytes_ = [r[order].astype(np.uint8) for r in weak_rankers]
     value, slope = weights.along(bytes_, eta, direction, 0.4)
-    before = naive_plus.f2(columns, eta, mass)
-    assert value == pytest.approx(naive_plus.f2(columns, eta + 0.4 * direction, mass) / before)
-    gradient = naive_plus.f2_gradient(columns, eta + 0.4 * direction, mass)
+    before = naive_algorithms.f2(columns, eta, mass)
+    assert value == pytest.approx(
+        naive_algorithms.f2(columns, eta + 0.4 * direction, mass) / before
+    )
+    gradient = naive_algorithms.f2_gradient(columns, eta + 0.4 * direction, mass)
     assert slope == pytest.approx(gradient @ direction / before, abs=1e-9)
 
 

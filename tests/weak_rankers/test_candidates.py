@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-import naive_plus
+import naive_algorithms
 import strategies as some
 from algorithms.test_rankboost_plus import candidate
 from precede import Judgments
@@ -24,7 +24,7 @@ def test_candidates_are_the_different_rankers(problem):
     )
     found = Candidates(training.table, training.layout, Stumps(), Context(1))
     ours = [candidate(found.weak_ranker(j)) for j in range(len(found))]
-    stumps, values = naive_plus.stumps(X, made)
+    stumps, values = naive_algorithms.stumps(X, made)
     assert ours == stumps
     order = training.layout.order
     for j, expected in enumerate(values):
@@ -40,19 +40,19 @@ def test_span_is_that_over_pairs(problem, random, sketched):
         np.asarray(X, float), made, balance="pairs", max_bins=255, context=Context(1)
     )
     found = Candidates(training.table, training.layout, Stumps(), Context(1))
-    _, values = naive_plus.stumps(X, made)
-    columns = [naive_plus.over_pairs(made, v) for v in values]
+    _, values = naive_algorithms.stumps(X, made)
+    columns = [naive_algorithms.over_pairs(made, v) for v in values]
     numbers = list(range(len(found)))
     random.shuffle(numbers)
     span, inside = LinearSpan(training.layout, max(len(found), 1)), []
     span._sketched = sketched  # a sketch must not change the result
     for number in numbers:
         residual = span.residual(span.vector(found.values(number)))
-        assert residual.any() == (not naive_plus.in_span(inside, columns[number]))
+        assert residual.any() == (not naive_algorithms.in_span(inside, columns[number]))
         if residual.any():
             span.add(residual)
             inside.append(columns[number])
-    assert span.size == naive_plus.rank(columns)
+    assert span.size == naive_algorithms.rank(columns)
 
 
 def test_a_sketch_tells_single_items_apart():

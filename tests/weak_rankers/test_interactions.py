@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import naive_glass
+import naive_trees
 from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.weak_rankers.interactions import Grid, PairTerms, interaction_strengths
@@ -45,7 +45,7 @@ def test_strengths_equal_those_of_a_naive_search(problem, penalty, least):
         table, pull, weight, np.arange(2), context, reg_lambda=penalty, min_weight=least
     )
     grid = Grid.build(table, np.arange(2), 15, context)
-    slow = naive_glass.strength(
+    slow = naive_trees.strength(
         naive_rows(grid, pull, weight), grid.sizes.tolist(), grid.categorical.tolist(), penalty,
         least,
     )  # fmt: skip
@@ -59,7 +59,7 @@ def test_a_pair_term_has_the_gain_of_the_naive_search(problem, penalty, least):
     family = PairTerms([(0, 1)], reg_lambda=penalty, min_child_samples=least, min_child_weight=0)
     search = family.start(table)
     found = search.fit(pull, weight)
-    slow = naive_glass.best_gain(
+    slow = naive_trees.best_gain(
         naive_rows(search.grid, pull, weight), search.grid.sizes.tolist(), penalty, least
     )
     if found is None:
@@ -72,7 +72,7 @@ def test_a_pair_term_has_the_gain_of_the_naive_search(problem, penalty, least):
         leaf[0] += p
         leaf[1] += w / mean
     gain = sum(p * p / (w + penalty) for p, w in leaves.values())
-    gain -= naive_glass.worth([(0, 0, pull.sum(), weight.sum() / mean)], penalty)
+    gain -= naive_trees.worth([(0, 0, pull.sum(), weight.sum() / mean)], penalty)
     # Leaves of equal value are merged here; with a penalty that scores higher than two leaves.
     if penalty == 0 or len(leaves) == 4:
         assert_allclose(gain, slow, rtol=1e-4, atol=1e-6)

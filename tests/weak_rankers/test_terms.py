@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from naive_glass import term_value
+from naive_trees import term_value
 from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.model import Ensemble, plain

@@ -1,9 +1,6 @@
-"""RankBoost+ again, transcribed from C19 over explicit pairs and explicit candidates.
+"""Algorithms of the papers again, over explicit lists of pairs and of candidates."""
 
-A ranker is a list of 0s and 1s, one for each row; as a vector over pairs it is
-h(winner) - h(loser), a column of the paper's matrix R. Equation numbers are the paper's.
-"""
-
+import itertools
 import math
 from dataclasses import dataclass, field
 
@@ -11,6 +8,49 @@ import numpy as np
 import scipy.optimize
 
 import naive
+
+# ----------------------------------------------------------------------------------------------
+# AdaBoost again, over an explicit list of classifiers with values 1 and -1.
+
+
+def adaboost(y, classifiers, weight, rounds, tie=2.0**-40):
+    """Freund & Schapire's algorithm: classifiers by number, steps, and F of every row.
+
+    `y` is 1 or -1. Where a classifier makes no mistake half a row is added to both sides.
+    """
+    rows = [i for i, w in enumerate(weight) if w > 0]
+    F = [0.0] * len(y)
+    chosen, steps = [], []
+    for _ in range(rounds):
+        exponents = [math.log(weight[i]) - y[i] * F[i] for i in rows]
+        largest = max(exponents)
+        terms = [math.exp(e - largest) for e in exponents]
+        d = [term / math.fsum(terms) for term in terms]
+        edges = [
+            math.fsum(p * y[i] * h[i] for p, i in zip(d, rows, strict=True)) for h in classifiers
+        ]
+        j = naive.first_of_the_best([abs(e) if abs(e) > 1e-12 else 0.0 for e in edges], tie)
+        if j is None:
+            break
+        right = math.fsum(p for p, i in zip(d, rows, strict=True) if y[i] * classifiers[j][i] > 0)
+        wrong = math.fsum(p for p, i in zip(d, rows, strict=True) if y[i] * classifiers[j][i] < 0)
+        perfect = min(right, wrong) == 0
+        smoothing = 0.5 / max(len(rows), math.fsum(weight)) if perfect else 0.0
+        step = 0.5 * math.log((right + smoothing) / (wrong + smoothing))
+        F = [f + step * h for f, h in zip(F, classifiers[j], strict=True)]
+        chosen.append(j)
+        steps.append(step)
+        if perfect:
+            break
+    return chosen, steps, F
+
+
+# ----------------------------------------------------------------------------------------------
+# RankBoost+ again, transcribed from C19 over explicit pairs and explicit candidates.
+#
+# A ranker is a list of 0s and 1s, one for each row; as a vector over pairs it is
+# h(winner) - h(loser), a column of the paper's matrix R. Equation numbers are the paper's.
+
 
 TIE = 2.0**-40
 
@@ -306,3 +346,172 @@ def _exponents(columns, eta, size):
         log_cosh = np.logaddexp(weight, -weight) - math.log(2)
         total += np.where(column == 0, log_cosh, -weight * column)
     return total
+
+
+# ----------------------------------------------------------------------------------------------
+# Ranking with a convex push, transcribed from R05 figure 1: pairs listed, lines searched.
+
+
+def paid(judgments, scores, loss):
+    """The losses of every loser: u_k, and the derivative of each of its terms by the margin."""
+    by_loser = {}
+    for pair in naive.list_pairs(judgments):
+        margin = scores[pair.winner] - scores[pair.loser]
+        by_loser.setdefault(pair.loser, []).append((pair, margin))
+    value, slope = loss
+    return {
+        k: (
+            math.fsum(pair.inner * value(m) for pair, m in terms),
+            [(pair, pair.inner * slope(m)) for pair, m in terms],
+        )
+        for k, terms in by_loser.items()
+    }
+
+
+def objective(judgments, scores, loss, price, balance="pairs"):
+    """sum_k v_k g(u_k); balanced, sum_k v_k n_k g(u_k / n_k)."""
+    loser_weight, above = (
+        naive.loser_weights(judgments, balance),
+        naive.divisors(judgments, balance),
+    )
+    return math.fsum(
+        loser_weight[k] * above[k] * price[0](u / above[k])
+        for k, (u, _) in paid(judgments, scores, loss).items()
+    )
+
+
+def slope_along(judgments, scores, values, loss, price, balance="pairs"):
+    """Derivative of the objective along a ranker (R05, before equation 2)."""
+    loser_weight, above = (
+        naive.loser_weights(judgments, balance),
+        naive.divisors(judgments, balance),
+    )
+    return math.fsum(
+        loser_weight[k] * price[1](u / above[k]) * term * (values[pair.winner] - values[pair.loser])
+        for k, (u, terms) in paid(judgments, scores, loss).items()
+        for pair, term in terms
+    )
+
+
+def least_along(judgments, scores, values, loss, price, balance="pairs"):
+    """Step at which the derivative is 0, by bisection; the caller knows that there is one."""
+
+    def at(step):
+        moved = [s + step * v for s, v in zip(scores, values, strict=True)]
+        return slope_along(judgments, moved, values, loss, price, balance)
+
+    reach = 1.0 if at(0.0) < 0 else -1.0
+    while (at(reach) < 0) == (reach > 0):
+        reach *= 2
+    return scipy.optimize.brentq(at, 0.0, reach, xtol=1e-14, rtol=1e-14)
+
+
+def smoothed_step(judgments, scores, values, loss, price, *, gap=False, balance="pairs"):
+    """Step along a ranker that reverses no pair, or orders none; None for any other ranker.
+
+    Half a pair, e, is in order and decays at the rate of the loss, -l'(0) / l(0); another is
+    reversed by the whole width of the ranker and grows at the rate M / R of the risk. `loss` and
+    `price` are those of `naive`, in decimals.
+    """
+    pairs = naive.list_pairs(judgments)
+    sides = [float(values[pair.winner]) - float(values[pair.loser]) for pair in pairs]
+    if min(sides) < 0 < max(sides) or not any(sides):
+        return None
+    rows = {row for pair in pairs for row in (pair.winner, pair.loser)}
+    width = max(float(values[row]) for row in rows) - min(float(values[row]) for row in rows)
+    found = naive.risk(judgments, scores, loss, price, gap=gap, balance=balance)
+    with naive.decimal.localcontext(naive.DIGITS):
+        pulled = zip(found.pull, values, strict=True)
+        ordered = sum(pull * naive.Decimal(float(value)) for pull, value in pulled)
+        ordered = float(ordered / found.mass) / width
+        zero = naive.Decimal(0)
+        rates = float(-loss[1](zero) / loss[0](zero) + found.mass / found.value)
+    half_a_pair = 0.5 / naive.pair_count(judgments)
+    return math.copysign(math.log1p(abs(ordered) / half_a_pair) / rates / width, ordered)
+
+
+def convex_push(judgments, weak_rankers, *, rounds, loss, price, balance="pairs"):
+    """Chosen rankers, their steps and the objective after every round."""
+    scores = [0.0] * len(judgments)
+    chosen, steps, objectives = [], [], []
+    for _ in range(rounds):
+        slopes = [
+            abs(slope_along(judgments, scores, h, loss, price, balance)) for h in weak_rankers
+        ]
+        best = naive.first_of_the_best(slopes, 2.0**-40)
+        step = least_along(judgments, scores, weak_rankers[best], loss, price, balance)
+        scores = [s + step * v for s, v in zip(scores, weak_rankers[best], strict=True)]
+        chosen.append(best)
+        steps.append(step)
+        objectives.append(objective(judgments, scores, loss, price, balance))
+    return chosen, steps, objectives
+
+
+EXPONENTIAL = (lambda m: math.exp(-m), lambda m: -math.exp(-m))
+LOGISTIC = (lambda m: math.log1p(math.exp(-m)), lambda m: -1 / (1 + math.exp(m)))
+SQUARED_HINGE = (lambda m: max(0.0, 1 - m) ** 2, lambda m: -2 * max(0.0, 1 - m))
+
+
+def power(p):
+    return (lambda u: u**p, lambda u: p * u ** (p - 1))
+
+
+EXP = (math.exp, math.exp)
+QUADRATIC = (lambda u: u + u * u, lambda u: 1 + 2 * u)
+
+
+# ----------------------------------------------------------------------------------------------
+# AdaBoost.MH and AdaBoost.MR again: every row, every pair, every stump, every set of votes.
+
+
+def multilabel_candidates(X, labels):
+    """Values of every ranker of item and label: all constants, then all stumps, with all votes."""
+    X = [list(row) for row in X]
+    ones = [[1] * len(X)]
+    signs = [[2 * v - 1 for v in stump.values(X)] for stump in naive.candidates(X)]
+    return [
+        [[v * vote for vote in votes] for v in values]
+        for values in (*ones, *signs)
+        for votes in itertools.product((1, -1), repeat=labels)
+    ]
+
+
+def multilabel_terms(Y, weight, method, across, balance):
+    """Pairs of rows ((item, label), (item, label) or None, sign) with their weights."""
+    rows = [(i, label) for i, row in enumerate(Y) for label in range(len(row)) if weight[i] > 0]
+    if method == "MH":
+        return [((i, label), None, 1 if Y[i][label] else -1, weight[i]) for i, label in rows]
+    present = [row for row in rows if Y[row[0]][row[1]]]
+    absent = [row for row in rows if not Y[row[0]][row[1]]]
+    found = []
+    for one, other in itertools.product(present, absent):
+        if across:
+            found.append((one, other, 1, weight[one[0]] * weight[other[0]]))
+        elif one[0] == other[0]:
+            own = sum(Y[one[0]]) * (len(Y[0]) - sum(Y[one[0]]))
+            found.append((one, other, 1, weight[one[0]] / (own if balance == "items" else 1)))
+    return found
+
+
+def multilabel_loss(terms_, scores):
+    """Sum of the exponential losses."""
+    return math.fsum(
+        w * math.exp(-sign * (scores[a[0]][a[1]] - (scores[b[0]][b[1]] if b else 0.0)))
+        for a, b, sign, w in terms_
+    )
+
+
+def multilabel_edge(terms_, scores, weak_rankers):
+    """Largest absolute edge of any ranker, for weights of the terms that sum to 1."""
+    mass = [
+        w * math.exp(-sign * (scores[a[0]][a[1]] - (scores[b[0]][b[1]] if b else 0.0)))
+        for a, b, sign, w in terms_
+    ]
+    total = math.fsum(mass)
+    return max(
+        abs(math.fsum(
+            m * sign * (h[a[0]][a[1]] - (h[b[0]][b[1]] if b else 0))
+            for m, (a, b, sign, _) in zip(mass, terms_, strict=True)
+        )) / total
+        for h in weak_rankers
+    )  # fmt: skip

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.execution import warn_caller
 from precede.engine.frames import is_missing
-from precede.engine.parameters import pluralize
+from precede.engine.parameters import Argument, ParameterWarning, pluralize
 from precede.engine.query_layout import (
     QueryLayout,
     check_balance,
@@ -753,12 +753,15 @@ def warn_of_lost_queries(model: object, judgments: Judgments) -> None:
     steps = getattr(model, "steps", None)  # of a pipeline, whose last step is the ranker
     model = steps[-1][1] if steps else model
     if getattr(model, "has_queries_", False) and one_graded_list(judgments):
-        warn_caller(
-            "the model was fitted with queries and is scored without: rows of different queries "
-            "are compared with each other; pass qid, or y=Judgments(y, qid), which a Pipeline "
-            "passes on and cross-validation slices",
-            once=True,
+        in_python = (
+            "qid, or y=Judgments(y, qid), which a Pipeline passes on and cross-validation slices"
         )
+        warning = ParameterWarning(
+            "the model was fitted with queries and is scored without: rows of different queries "
+            "are compared with each other; pass ",
+            Argument("qid", in_python=in_python),
+        )
+        warn_caller(warning, once=True)
 
 
 def judgments_to_fit(

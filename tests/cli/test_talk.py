@@ -25,10 +25,10 @@ def test_exit_codes(folder, tmp_path):
         (["fit", tmp_path / "bad.txt"], 1, "bad.txt, line 2: '1:x' is not the value"),
         (["fit", folder / "train.txt", "-a", "nothing"], 1, "there are"),
         (["fit", folder / "train.txt", "-s", "nothing=1"], 1, "has no parameter 'nothing'"),
-        (["fit", folder / "train.txt", "-s", "learning_rate=7"], 1, "learning_rate=7"),
+        (["fit", folder / "train.txt", "-s", "learning_rate=7"], 1, "-s learning_rate=7"),
         (["fit", folder / "train.txt", "-s", "=7"], 1, "is not NAME=VALUE"),
         (["predict", folder / "train.txt", folder / "train.txt"], 1, "is not a precede model"),
-        (["evaluate", folder / "a.json", folder / "test.txt", "--level", "2"], 1, "level=2"),
+        (["evaluate", folder / "a.json", folder / "test.txt", "--level", "2"], 1, "--level 2"),
         (["fit"], 2, "DATA"),
         (["nothing"], 2, "nothing"),
         (["fit", folder / "train.txt", "--nothing"], 2, "nothing"),
@@ -86,7 +86,7 @@ def test_warnings_are_notes(folder, tmp_path):
         (b"BZh91AY", "compressed with bzip2; extract it first"),
         (b"\xfd7zXZ\x00\x00", "compressed with xz"),
         (b"grade,qid,a\n1,1,2\n0,1,x\n", "row 2, column 'a': 'x' is not a finite number; leave the "
-         "column out (--drop NAME)"),
+         "column out (--drop a)"),
         (b"target,a\n1,2\n0,3\n", "name the column that holds the grades (--label NAME)"),
     ],
 )  # fmt: skip
@@ -112,10 +112,16 @@ def test_messages_name_options_and_not_arguments(folder, tmp_path):
     words = ["fit", folder / "train.csv", "-o", tmp_path / "m.json"]
     talk = run(*words, "-s", "early_stopping_rounds=3", code=1)[1]
     assert "give --valid DATA" in talk
+    (tmp_path / "numbers.csv").write_text("1,2\n3,4\n")
+    assert "(--no-header)" in run("fit", tmp_path / "numbers.csv", code=1)[1]
+    talk = run("export", folder / "a.json", tmp_path / "m", "--to", "nothing", code=1)[1]
+    assert "--to nothing is unknown" in talk
+    talk = run("fit", folder / "train.csv", "--format", "nothing", code=1)[1]
+    assert "--format nothing is unknown" in talk
     (tmp_path / "v.csv").write_text("grade,1,2,3,4,5\n1,1,2,3,4,5\n0,5,4,3,2,1\n")
     talk = run(*words, "--valid", tmp_path / "v.csv", code=1)[1]
-    assert "--valid file 0 has no queries" in talk
-    assert "--qid" in talk
+    assert "evaluation set 0 has no queries" in talk
+    assert "pass --qid NAME" in talk
     assert "eval_" not in talk
 
 
@@ -192,7 +198,7 @@ def test_a_missing_folder_or_a_wrong_suffix_is_told_before_the_fit(folder, tmp_p
     for words in (["fit", train], ["tune", train]):
         told = run(*words, "-o", tmp_path / "m.onnx", code=1)[1]
         assert "saved as JSON, not as .onnx; name the file .json" in told
-        assert "use `precede export` for other formats" in told
+        assert "export it to write other formats" in told
 
 
 NAMES = ["[/b]x", "speed [km/h]", "[red]", "evil\x1b[2Jname", "c1\x9b31m", ":smile:", "tab\tname"]

@@ -1,9 +1,14 @@
 """Checks of parameters name the parameter, its value and the remedy."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 from precede.engine.parameters import (
+    Argument,
+    ParameterError,
+    ParameterWarning,
     check_bool,
     check_choice,
     check_integer,
@@ -50,3 +55,11 @@ def test_errors_name_the_parameter(check, told):
 
 def test_each_tail_is_half_of_the_error_probability():
     assert upper_tail(0.9) == pytest.approx(0.05)
+
+
+def test_errors_and_warnings_are_pickled_and_written_with_other_names():
+    for kind in (ParameterError, ParameterWarning):
+        message = pickle.loads(pickle.dumps(kind("use ", Argument("qid", "q"), " instead")))
+        assert isinstance(message, kind)
+        assert str(message) == "use qid='q' instead"
+        assert message.render(lambda each: f"--{each.name} {each.value}") == "use --qid q instead"

@@ -82,7 +82,7 @@ def test_a_query_by_another_name_is_taken_and_told(tmp_path, suffix):
         frame = pd.DataFrame({"rel": [1, 0, 1], name: [3, 3, 4], "price": [1.0, 2.0, 3.0]})
         path = tmp_path / f"t.{suffix}"
         frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
-        with pytest.warns(UserWarning, match=f"'{name}' is taken for the query.*--qid {name}"):
+        with pytest.warns(UserWarning, match=f"'{name}' is taken for the query.*qid='{name}'"):
             data = read(path)
         assert data.qid.tolist() == [3, 3, 4]
         assert list(data.feature_names) == ["price"]
@@ -97,7 +97,7 @@ def test_a_query_by_another_name_is_taken_and_told(tmp_path, suffix):
 
 def test_a_column_that_may_be_the_query_stays_a_feature_and_is_told(tmp_path):
     path = put(tmp_path / "t.csv", "rel,group,price\n1,3,1\n0,3,2\n")
-    with pytest.warns(UserWarning, match=r"'group' is read as a feature.*qid='group' \(--qid grou"):
+    with pytest.warns(UserWarning, match=r"'group' is read as a feature.*qid='group', otherwise"):
         data = read(path)
     assert data.qid is None
     assert list(data.feature_names) == ["group", "price"]

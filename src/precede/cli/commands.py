@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from precede.cli.console import (
     NOT_REACHED,
@@ -17,7 +18,7 @@ from precede.cli.console import (
     printable,
     progress_bar,
     say,
-    set_quiet,
+    set_up,
     write_json,
     write_rows,
 )
@@ -75,6 +76,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _every_command(
+    context: typer.Context,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
     version: Annotated[  # noqa: ARG001  (handled by its callback)
         bool,
@@ -83,7 +85,10 @@ def _every_command(
         ),
     ] = False,
 ) -> None:
-    set_quiet(quiet)
+    group = context.command
+    known = group.commands if isinstance(group, TyperGroup) else {}
+    command = known.get(context.invoked_subcommand or "")
+    set_up([] if command is None else command.params, quiet=quiet)
     if quiet:
         os.environ["PRECEDE_QUIET"] = "1"
 
@@ -489,7 +494,7 @@ def export(
     model: ModelFile,
     output: Annotated[str, typer.Argument(metavar="FILE", help="Output file.")],
     *,
-    style: Annotated[
+    format: Annotated[
         str | None,
         typer.Option(
             "--to",
@@ -519,13 +524,9 @@ def export(
     from precede.cli import fitting  # noqa: PLC0415
     from precede.exports.write import format_of  # noqa: PLC0415
 
-    chosen = style or format_of(output)
+    chosen = format or format_of(output)
     options = fitting.parse_parameters(settings, dialect=dialect)
-    try:
-        write(load(model), output, chosen, **options)
-    except ValueError as error:
-        message = str(error).replace("format=", "--to ").replace("dialect=", "--dialect ")
-        raise ValueError(message) from error
+    write(load(model), output, chosen, **options)
     if output != "-":
         say(f"written to {output}")
         if as_json:

@@ -12,15 +12,18 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperOption
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from precede.engine.parameters import Argument
 
 
 # 0 is success and 2 wrong usage, as in click.
@@ -38,6 +41,7 @@ _MAX_TRANSPOSED_ROWS = 4  # longer tables are not transposed
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 _talk = {"quiet": False}
+_options: dict[str, TyperOption] = {}  # of the running command, by parameter of its function
 
 
 def printable(text: str, *, lines: bool = False) -> str:
@@ -55,9 +59,11 @@ def printable(text: str, *, lines: bool = False) -> str:
     return _CONTROL.sub(written, text)
 
 
-def set_quiet(quiet: bool) -> None:
-    """Turn messages off or on; errors are always printed."""
+def set_up(options: Iterable[object], *, quiet: bool) -> None:
+    """Set the options of the command, for messages, and whether only errors are printed."""
     _talk["quiet"] = quiet
+    _options.clear()
+    _options.update({each.name: each for each in options if isinstance(each, TyperOption)})
 
 
 def is_interactive() -> bool:
@@ -123,7 +129,7 @@ def guarded(function: Callable[..., None]) -> Callable[..., None]:
                 _fail("standard output is closed; name a file, or open it", NO_FILE)
             _fail(_describe_failure(error), NO_FILE)
         except (ValueError, MemoryError) as error:
-            _fail(str(error) or type(error).__name__, BAD_VALUE)
+            _fail(_with_options(error) or type(error).__name__, BAD_VALUE)
 
     return command
 
@@ -148,36 +154,38 @@ def open_streams() -> None:
             setattr(sys, name, open(number, mode, encoding="utf-8"))  # noqa: SIM115
 
 
-# Phrases in messages for Python users, and their replacements on the command line.
-_OPTIONS = {
-    "pass qid, or y=Judgments(y, qid), which a Pipeline passes on and cross-validation slices": (
-        "name the column of the queries with --qid"
-    ),
-    "use precede.export for": "use `precede export` for",
-    "keep_index=True (--keep-index)": "--keep-index",
-    "', or by relevant=": "', or by --relevant ",
-    " in evaluate and Report": "",
-    "(header=False, --no-header)": "(--no-header)",
-    "pass eval_set=(X, y)": "give --valid DATA",
-    "an eval_set to monitor": "validation data to monitor",
-    "(label=...)": "(--label NAME)",
-    "pass eval_qid or eval_group (of a single query eval_group=[rows])": "name it with --qid",
-    "evaluation set": "--valid file",
-    "pass missing='zero'": "give -s missing=zero",
-    "format=": "--format ",
-    "leave the column out, encode": "leave the column out (--drop NAME), encode",
+# Options that take the place of arguments of another name.
+_OPTION_OF_ARGUMENT = {
+    "early_stopping_rounds": "early_stopping",
+    "eval_metric": "metric",
+    "eval_qid": "qid",
+    "eval_set": "valid",
+    "n_jobs": "jobs",
+    "random_state": "seed",
 }
 
 
 def _fail(message: str, code: int) -> None:
-    _print_message(f"precede: {_with_options(message)}")
+    _print_message(f"precede: {message}")
     raise typer.Exit(code) from None
 
 
-def _with_options(message: str) -> str:
-    for python, option in _OPTIONS.items():
-        message = message.replace(python, option)
-    return message
+def _with_options(message: Exception | str) -> str:
+    """Return the text of an error or a warning, with options in place of arguments."""
+    from precede.engine.parameters import ParameterMessage  # noqa: PLC0415  (imports NumPy)
+
+    return message.render(_write_option) if isinstance(message, ParameterMessage) else str(message)
+
+
+def _write_option(argument: Argument) -> str:
+    """Return the option of the running command for an argument of a Python function."""
+    option = _options.get(_OPTION_OF_ARGUMENT.get(argument.name, argument.name))
+    if option is None:
+        return f"-s {argument.name}={argument.value}" if "settings" in _options else str(argument)
+    if option.is_flag:
+        return (option.opts if argument.value else option.secondary_opts)[0]
+    value = option.metavar or "NAME" if argument.value is None else argument.value
+    return f"{option.opts[0]} {value}"
 
 
 def _describe_failure(error: OSError) -> str:
@@ -188,8 +196,8 @@ def _describe_failure(error: OSError) -> str:
 
 @contextmanager
 def _warnings_as_messages() -> Iterator[None]:
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(f"note: {_with_options(str(message))}")
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        say(f"note: {_with_options(message)}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("default")

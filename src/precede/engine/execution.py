@@ -255,7 +255,9 @@ def _start_threads(pool: ThreadPoolExecutor, count: int) -> int:
     return count
 
 
-def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bool = False) -> None:
+def warn_caller(
+    message: str | Warning, category: type[Warning] = UserWarning, *, once: bool = False
+) -> None:
     """Issue a warning at the line that called the library, directly or through scikit-learn.
 
     With `once`, it is issued once per line and process. (Python's own registry of such lines is
@@ -266,9 +268,8 @@ def warn_caller(message: str, category: type[Warning] = UserWarning, *, once: bo
         frame is not None and frame.f_globals.get("__name__", "").split(".")[0] in SKIPPED_PACKAGES
     ):
         frame, level = frame.f_back, level + 1
-    line = (
-        (message, "", 0) if frame is None else (message, frame.f_code.co_filename, frame.f_lineno)
-    )
+    text = str(message)
+    line = (text, "", 0) if frame is None else (text, frame.f_code.co_filename, frame.f_lineno)
     if once and line in WARNED:
         return
     warnings.warn(message, category, stacklevel=level)

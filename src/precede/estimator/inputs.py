@@ -15,7 +15,7 @@ from precede.engine.arrays import Array, Floats
 from precede.engine.backend import on_gpu, open_backend
 from precede.engine.execution import Context, warn_caller
 from precede.engine.frames import refuse_text
-from precede.engine.parameters import AUTO, find_auto_parameters
+from precede.engine.parameters import AUTO, Argument, ParameterError, find_auto_parameters
 from precede.engine.table import Bins, Table
 from precede.files.disk import DiskTable
 from precede.judgments import Judgments, check_column, judgments_to_fit, one_graded_list
@@ -154,9 +154,10 @@ def evaluation_monitors(
     check_metric_names(estimator.eval_metric)
     if eval_set is None:
         if estimator.early_stopping_rounds is not None:
-            raise ValueError(
-                f"early_stopping_rounds={estimator.early_stopping_rounds} needs an eval_set to "
-                "monitor; pass eval_set=(X, y)"
+            raise ParameterError(
+                Argument("early_stopping_rounds", estimator.early_stopping_rounds),
+                " needs an evaluation set to monitor; pass ",
+                Argument("eval_set", in_python="eval_set=(X, y)"),
             )
         return []
     if offset != (columns.get("eval_init_score") is not None):
@@ -172,10 +173,11 @@ def evaluation_monitors(
         rows = X.shape[0]
         judgments, _ = read_target(estimator, rows, y, qid=qid, group=group, sample_weight=weight)
         if queries and one_graded_list(judgments):
-            raise ValueError(
+            in_python = "eval_qid or eval_group (of a single query eval_group=[rows])"
+            raise ParameterError(
                 f"evaluation set {index} has no queries, but the training rows have: its rows "
-                "would be compared across queries; pass eval_qid or eval_group (of a single "
-                "query eval_group=[rows])"
+                "would be compared across queries; pass ",
+                Argument("eval_qid", in_python=in_python),
             )
         metrics, better = monitored_metrics(estimator.eval_metric, judgments)
         table = Table.like(X.tocsc() if scipy.sparse.issparse(X) else X, bins, context=context)

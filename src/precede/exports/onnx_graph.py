@@ -46,7 +46,7 @@ def _import_onnx() -> Any:
         import onnx  # noqa: PLC0415  (only for those who export to it)
     except ImportError as error:
         raise ImportError(
-            "format='onnx' needs the package onnx: pip install precede[onnx]"
+            "exports to ONNX need the package onnx: pip install precede[onnx]"
         ) from error
     return onnx
 

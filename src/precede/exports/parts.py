@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from precede.engine.parameters import Argument, ParameterError
 from precede.explain.contributions import nodes_of
 from precede.explain.shapley import Nodes
 from precede.judgments import feature_names
@@ -83,10 +84,11 @@ class Parts:
         """Say why a format of trees alone cannot hold the model, if so."""
         if self.lines:
             kind = self.lines[0][0].name
-            raise ValueError(
+            raise ParameterError(
                 f"{format_} holds trees only, but the model has rankers of kind {kind!r}, straight "
-                "lines; use format='onnx', 'python' or 'c', or fit with weak_rankers='stumps'"
-            )
+                "lines; use ", Argument("format", "onnx"), ", 'python' or 'c', or fit with "
+                "weak_rankers='stumps'",
+            )  # fmt: skip
 
 
 def probability_of(model: BaseRanker) -> str:
@@ -123,19 +125,21 @@ def refuse_other_missing(
                 continue
             if left != (threshold >= 0):
                 here, there = ("below", "above") if left else ("above", "below")
-                raise ValueError(
+                raise ParameterError(
                     f"the model counts missing values of {names[feature]!r} as {here} "
                     f"{threshold:.6g}, but {reader} takes them for 0, which is {there}; if all "
-                    "features are there when serving, or 0 is what you mean, pass missing='zero'"
+                    "features are there when serving, or 0 is what you mean, pass ",
+                    Argument("missing", "zero"),
                 )
 
 
 def refuse_categories(nodes: Nodes, format_: str) -> None:
     """Refuse splits by category, which few formats write in one way."""
     if nodes.categories and any(nodes.categories):
-        raise ValueError(
-            f"{format_} cannot hold splits by category here; use format='python' or 'c', or fit "
-            "without categorical_features"
+        raise ParameterError(
+            f"{format_} cannot hold splits by category here; use ",
+            Argument("format", "python"),
+            " or 'c', or fit without categorical_features",
         )
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precede.engine.parameters import Argument, ParameterError
 from precede.explain.shapley import Nodes
 from precede.exports.parts import steps_tree
 from precede.exports.source import Plan, line_of
@@ -71,9 +72,12 @@ def _standard_text(text: str) -> str:
 def _any_text(text: str) -> str:
     """Text for a database that is not known: a backslash may escape what comes after it."""
     if "\\" in text:
-        raise ValueError(
-            f"the category {text!r} has a backslash, which databases read differently; name yours: "
-            f"dialect={' or '.join(repr(name) for name in DIALECTS if name != 'ansi')}"
+        first, *others = (name for name in DIALECTS if name != "ansi")
+        raise ParameterError(
+            f"the category {text!r} has a backslash, which databases read differently; name "
+            "yours: ",
+            Argument("dialect", first),
+            "".join(f" or {name!r}" for name in others),
         )
     return _standard_text(text)
 
@@ -123,7 +127,7 @@ def sql_text(
     of `predict`: a database that computes in double precision returns its scores to the last bit.
     """
     if dialect not in DIALECTS:
-        raise ValueError(f"dialect={dialect!r}; choose one of {', '.join(DIALECTS)}")
+        raise ParameterError(Argument("dialect", dialect), f"; choose one of {', '.join(DIALECTS)}")
     chosen, plan = DIALECTS[dialect], Plan.of(model)
     if materialized and not chosen.materialized:
         raise ValueError(f"{dialect} has no AS MATERIALIZED: leave materialized=True out")

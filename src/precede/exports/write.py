@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from precede.engine.parameters import Argument, ParameterError
 from precede.exports.onnx_graph import onnx_bytes
 from precede.exports.parts import Parts
 from precede.exports.search_engines import (
@@ -155,18 +156,19 @@ def export(
         return
     if format not in FORMATS:
         known = ", ".join(sorted([*FORMATS, "json"]))
-        raise ValueError(f"format={format!r} is unknown; use one of {known}")
+        raise ParameterError(Argument("format", format), f" is unknown; use one of {known}")
     write, accepted = FORMATS[format]
     _refuse_options(format, options, accepted)
     if options.get("missing", "refuse") not in ("refuse", "zero"):
-        raise ValueError(f"missing={options['missing']!r} is unknown; use 'refuse' or 'zero'")
+        given = Argument("missing", options["missing"])
+        raise ParameterError(given, " is unknown; use 'refuse' or 'zero'")
     try:
         content = write(model, **options)
     except RecursionError as error:
-        raise ValueError(
-            f"a tree is too deep for format={format!r}, which nests its nodes; limit max_depth or "
-            "num_leaves, or use another format"
-        ) from error
+        raise ParameterError(
+            "a tree is too deep for ", Argument("format", format), ", which nests its nodes; limit "
+            "max_depth or num_leaves, or use another format",
+        ) from error  # fmt: skip
     write_file(path, content.encode("utf-8") if isinstance(content, str) else content)
 
 
@@ -174,4 +176,4 @@ def _refuse_options(format_: str, options: dict[str, Any], accepted: tuple[str, 
     for name in options:
         if name not in accepted:
             have = f"has {', '.join(accepted)}" if accepted else "has none"
-            raise ValueError(f"format={format_!r} has no option {name!r}; it {have}")
+            raise ParameterError(Argument("format", format_), f" has no option {name!r}; it {have}")

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precede.engine.arrays import Floats
+from precede.engine.parameters import Argument, ParameterError
 
 MIN_BLOCK_BYTES = 1 << 20  # of text, read at a time
 BLOCK_CELLS = 1 << 22  # of a parquet file, read at a time
@@ -200,18 +201,19 @@ class _RowErrors:
     def refuse_number(self, row: int, name: str, text: str) -> NoReturn:
         self._refuse_open_quote(row + 1, text)
         found = text if len(text) <= 40 else f"{text[:40]}..."
-        remedy = {
+        problem = f"{self.path}, row {row + 1}, column {name!r}: {found!r} is not a finite number; "
+        remedies = {
             "label": "labels are numbers, of which a larger one ranks higher: encode them, such as "
             "0 for 'bad' and 1 for 'good'",
             "weight": "weights are numbers: 2 counts a row twice, 0 leaves it out",
-        }.get(
-            self.roles.get(name, ""),
-            "leave the column out, encode it as numbers, or leave the cell empty if the value is "
-            "missing",
-        )
-        raise ValueError(
-            f"{self.path}, row {row + 1}, column {name!r}: {found!r} is not a finite number; "
-            f"{remedy}"
+        }
+        role = self.roles.get(name, "")
+        if role in remedies:
+            raise ValueError(problem + remedies[role])
+        raise ParameterError(
+            f"{problem}leave the column out (",
+            Argument("drop", name, f"drop=[{name!r}]"),
+            "), encode it as numbers, or leave the cell empty if the value is missing",
         )
 
     def _refuse_open_quote(self, row: int, text: str, error: Exception | None = None) -> None:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Array
 from precede.engine.execution import warn_caller
-from precede.engine.parameters import pluralize
+from precede.engine.parameters import Argument, ParameterError, ParameterWarning, pluralize
 from precede.files.arrow import delimited_blocks, parquet_batches
 from precede.files.letor import MAX_FEATURES, read_letor
 from precede.files.streams import STANDARD, opened, size_of, writing
@@ -123,23 +123,27 @@ class Roles:
             raise ValueError(f"{where}: one column cannot have two roles ({found})")
         return found
 
-    def query_warning(self, names: Sequence[str], found: dict[str, str]) -> str | None:
+    def query_warning(
+        self, path: Name, names: Sequence[str], found: dict[str, str]
+    ) -> ParameterWarning | None:
         """Return a warning if the query was guessed or another column may be it, else None."""
         if self.qid is not None or self.features is not None or self.remembered:
             return None
         taken = found.get("qid")
         if taken is not None and taken not in self.USUAL["qid"]:
-            return (
-                f"column {taken!r} is taken for the query; say so with qid={taken!r} "
-                f"(--qid {taken}), or rename it if it is a feature"
+            return ParameterWarning(
+                f"{path}: column {taken!r} is taken for the query; say so with ",
+                Argument("qid", taken),
+                ", or rename it if it is a feature",
             )
         alike = [] if taken else self._columns_named(names, _QUERY_WORDS | _POSSIBLE_QUERY_WORDS)
         if not alike:
             return None
-        return (
-            f"column {_quoted(alike)} is read as a feature, and all rows as one list; if it says "
-            f"which rows belong together, use qid={alike[0]!r} (--qid {alike[0]}), otherwise "
-            "rename it"
+        return ParameterWarning(
+            f"{path}: column {_quoted(alike)} is read as a feature, and all rows as one list; if "
+            "it says which rows belong together, use ",
+            Argument("qid", alike[0]),
+            ", otherwise rename it",
         )
 
     def _columns_named(self, names: Sequence[str], words: frozenset[str]) -> list[str]:
@@ -222,9 +226,10 @@ class Data:
     def judgments(self) -> Judgments:
         """Judgments of the rows, for `fit` and the metrics."""
         if self.y is None and self.pairs is None:
-            raise ValueError(
-                "the data have no grades and no pairs; name the column that holds the grades "
-                "(label=...) or give a file of pairs"
+            raise ParameterError(
+                "the data have no grades and no pairs; name the column that holds the grades (",
+                Argument("label", in_python="label=..."),
+                ") or give a file of pairs",
             )
         return Judgments(
             self.y, self.qid, pairs=self.pairs, pair_weight=self.pair_weight,
@@ -425,7 +430,7 @@ def format_of_name(path: Name) -> str | None:
 def format_of(format: str | None, path: Name, stream: io.BufferedReader) -> str:
     """Return the given format, or the one detected from the name or the first bytes."""
     if format is not None and format not in FORMATS:
-        raise ValueError(f"format={format!r} is unknown; use {_quoted(FORMATS)}")
+        raise ParameterError(Argument("format", format), f" is unknown; use {_quoted(FORMATS)}")
     format_name = format or format_of_name(path)
     if format_name is not None:
         return format_name
@@ -486,7 +491,7 @@ class DelimitedFormat:
         found = self.roles.find(names, path)
         features, index = self.roles.feature_columns(names, found, unnamed=unnamed)
         _warn_of_index(path, index)
-        _warn_of_query(path, self.roles.query_warning(names, found))
+        _warn_of_query(self.roles.query_warning(path, names, found))
         if not features:
             raise ValueError(f"{path} has no column of features; it has {_quoted(names)}")
         return Columns(path, delimiter, names, found, features, b"" if self.header else first)
@@ -585,9 +590,11 @@ def _header(line: bytes, path: str, delimiter: str, header: bool) -> tuple[list[
     if not header:
         return [str(column + 1) for column in range(len(cells))], False
     if all(_is_number(cell) for cell in cells):
-        raise ValueError(
+        raise ParameterError(
             f"{path}, line 1 holds numbers only; add a header with column names, or read the file "
-            "without one (header=False, --no-header), with columns named 1, 2, ..."
+            "without one (",
+            Argument("header", False),
+            "), with columns named 1, 2, ...",
         )
     names = [cell.strip() or f"column {c + 1}" for c, cell in enumerate(cells)]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(names) < 9999 else []
@@ -611,16 +618,18 @@ def _refuse_delimiter(line: str, path: Name) -> None:
 def _warn_of_index(path: str, index: list[str]) -> None:
     """Warn that columns that look like the index of a data frame were left out."""
     if index:
-        warn_caller(
-            f"{path}: {_quoted(index)} looks like the index of a data frame and is left out; "
-            "keep_index=True (--keep-index) makes it a feature"
+        warning = ParameterWarning(
+            f"{path}: {_quoted(index)} looks like the index of a data frame and is left out; ",
+            Argument("keep_index", True),
+            " makes it a feature",
         )
+        warn_caller(warning)
 
 
-def _warn_of_query(path: str, query_warning: str | None) -> None:
+def _warn_of_query(warning: ParameterWarning | None) -> None:
     """Emit the warning of `Roles.query_warning`, if any."""
-    if query_warning is not None:
-        warn_caller(f"{path}: {query_warning}")
+    if warning is not None:
+        warn_caller(warning)
 
 
 def _is_number(cell: str) -> bool:
@@ -667,7 +676,7 @@ def _frame_part(frame: Any, roles: Roles, path: str, first_row: int = 0) -> RowB
     features, index = roles.feature_columns(table.columns, found)
     if first_row == 0:
         _warn_of_index(path, index)
-        _warn_of_query(path, roles.query_warning(table.columns, found))
+        _warn_of_query(roles.query_warning(path, table.columns, found))
     if not features or not len(table):
         raise ValueError(f"{path} has no {'rows' if features else 'column of features'}")
     for name in (*features, *(found[role] for role in ("label", "weight") if role in found)):
@@ -767,7 +776,7 @@ def write(path: Name, data: Data, *, format: str | None = None) -> None:
     """
     format_name = format or format_of_name(path) or "letor"
     if format_name not in FORMATS:
-        raise ValueError(f"format={format!r} is unknown; use {_quoted(FORMATS)}")
+        raise ParameterError(Argument("format", format), f" is unknown; use {_quoted(FORMATS)}")
     data = _checked(data, format_name)
     with writing(path) as file:
         if format_name == "letor":

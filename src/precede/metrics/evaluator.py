@@ -20,7 +20,7 @@ from scipy.special import stdtrit
 from precede.engine.arrays import Array, Flags, Floats, Integers, Json, MatrixLike, VectorLike
 from precede.engine.execution import warn_caller
 from precede.engine.frames import pandas_frame
-from precede.engine.parameters import upper_tail
+from precede.engine.parameters import Argument, ParameterWarning, upper_tail
 from precede.judgments import (
     Judgments,
     check_column,
@@ -429,14 +429,14 @@ class Evaluator:
             all_relevant = np.minimum.reduceat(self._items[row], first)[several]
             share = all_relevant.mean() if several.any() else 0.0
             if share >= _MAX_SHARE_ALL_RELEVANT:
-                warn_caller(
+                warning = ParameterWarning(
                     f"every item is relevant in {100 * share:.0f} % of the queries with different "
                     f"grades, so that {', '.join(names)} cannot tell rankings apart; the grades go "
                     f"from {self._grades.min():g} to {highest}: say from which one on an item is "
-                    f"relevant, as in '{names[0].partition('(')[0]}(relevant={highest})', or by "
-                    f"relevant={highest} in evaluate and Report",
-                    once=True,
+                    f"relevant, as in '{names[0].partition('(')[0]}(relevant={highest})', or by ",
+                    Argument("relevant", highest, f"relevant={highest} in evaluate and Report"),
                 )
+                warn_caller(warning, once=True)
 
     def _check_defined(self) -> None:
         """Raise if a metric would have no query to average, which depends on y alone."""

@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "estimator": CORE | {"explain", "plots"},
     "algorithms": CORE | {"margin", "estimator", "explain"},
     "datasets": {"engine", "judgments"},
-    "exports": {"judgments", "weak_rankers", "model", "explain"},
+    "exports": {"engine", "judgments", "weak_rankers", "model", "explain"},
     "scorecard": {
         "engine",
         "judgments",

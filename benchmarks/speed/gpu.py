@@ -22,7 +22,7 @@ import numpy as np
 
 from measure import about, middle, spread, write_page
 from precede import BoostedRanker, Judgments, PairRisk, QBRank, RankBoost, RankBoostPlus
-from precede.engine.backend import open_backend
+from precede.engine.backend import open_backend as open_device
 from precede.engine.cuda import Batch, DeviceRows, NodeWork, SearchRules
 from precede.engine.device_histograms import DeviceColumns, DeviceTriples
 from precede.engine.execution import Context
@@ -158,7 +158,7 @@ def kernels(quick):
     """Name, milliseconds, bytes that must be moved, and a count of what is done."""
     rows, queries = (12_000, 100) if quick else (1_200_000, 10_000)
     X, y, qid = even(rows, queries)
-    device, features = open_backend("cuda"), X.shape[1]
+    device, features = open_device("cuda"), X.shape[1]
     with Context(None, device) as context:
         table = Table.build(X, context=context)
         none = np.zeros(features, np.int8)
@@ -277,7 +277,7 @@ Models of the GPU and of the CPU are {equal}.
 
 def page(fits, found, copy, scoring, detection, anew):
     facts = about("all") | {
-        "device": open_backend("cuda").name, "driver": driver(), "cupy": cupy.__version__,
+        "device": open_device("cuda").name, "driver": driver(), "cupy": cupy.__version__,
         "cuda": cupy.cuda.runtime.runtimeGetVersion(), "rounds": ROUNDS, "fits": FITS,
         "cpu_rounds": CPU_ROUNDS, "models": CPU_ROUNDS + 1,
     }  # fmt: skip
@@ -338,7 +338,7 @@ def lines_of_detection(quick):
     """Detection of pairs on the device, beside the CPU."""
     rows = 12_000 if quick else 1_200_000
     X, *_ = even(rows, 100)
-    rng, device = np.random.default_rng(1), open_backend("cuda")
+    rng, device = np.random.default_rng(1), open_device("cuda")
     found = {"rows": f"{rows:,}"}
     for name, using, repeats in (("cpu", None, 2), ("gpu", device, 4)):
         with Context(None, using) as context:

@@ -400,7 +400,7 @@ def check_model_name(path: str | os.PathLike[str]) -> None:
     require_folder(path)
     suffix = suffix_of(path)
     if suffix in _NOT_MODELS:
-        others = "export it to write other formats"
+        others = "precede.export writes other formats"
         if suffix in (".joblib", ".pickle", ".pkl"):
             others = "pickles, which execute code when they are read, are not written here"
         raise ValueError(

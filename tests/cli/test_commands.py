@@ -80,7 +80,7 @@ def test_exports(folder, tmp_path, name):
     run("export", folder / "a.json", tmp_path / "m.sql", "--dialect", "mysql")
     assert "CAST(`1` AS DOUBLE)" in (tmp_path / "m.sql").read_text()
     _, talk = run("export", folder / "a.json", tmp_path / "m.sql", "--dialect", "dbase", code=1)
-    assert "--dialect 'dbase'; choose one of ansi" in talk
+    assert "--dialect dbase; choose one of ansi" in talk
     _, talk = run("export", folder / "a.json", tmp_path / "m.c", "--dialect", "mysql", code=1)
     assert "has no option 'dialect'" in talk
     run("export", folder / "a.json", tmp_path / "m.xyz", code=1)

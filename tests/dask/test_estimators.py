@@ -798,7 +798,7 @@ def test_invalid_input_is_refused(clients):
         DaskPushRanker(price="cv").fit(X, y, client=two)
     with pytest.raises(ValueError, match="n_estimators=0"):
         DaskRankBoost(n_estimators=0).fit(X, y, client=two)
-    with pytest.raises(ValueError, match="early_stopping_rounds=3 needs an eval_set"):
+    with pytest.raises(ValueError, match="early_stopping_rounds=3 needs an evaluation set"):
         DaskRankBoost(early_stopping_rounds=3).fit(X, y, client=two)
 
 

@@ -85,7 +85,7 @@ def test_exports(folder, tmp_path, name):
     assert "has no option 'dialect'" in talk
     run("export", folder / "a.json", tmp_path / "m.xyz", code=1)
     _, talk = run("export", folder / "a.json", tmp_path / "m.xyz", "--to", "nothing", code=1)
-    assert "--to nothing' is unknown" in talk
+    assert "--to nothing is unknown" in talk
 
 
 def test_the_help_of_export_names_every_format():

@@ -282,7 +282,7 @@ TEXT = pd.DataFrame({"age": [1.0, 2.0], "town": ["Rome", "Oslo"]})
         ),
         ({}, {"y": [0, 1, math.nan, 1, 2, 0]}, "y contains NaN"),
         ({}, {"y": [0, 1, math.inf, 1, 2, 0]}, "y contains infinity"),
-        ({"early_stopping_rounds": 3}, {"y": Y6}, "early_stopping_rounds=3 needs an evaluation set"),
+        ({"early_stopping_rounds": 3}, {"y": Y6}, "early_stopping_rounds=3 needs an evaluation"),
         ({"early_stopping_rounds": 0}, {"y": Y6}, "early_stopping_rounds=0.*whole number from 1"),
         ({"max_bins": 1}, {"y": Y6}, "max_bins=1 .*2 to 255"),
         ({"max_bins": 256}, {"y": Y6}, "max_bins=256 .*2 to 255"),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
-from precede.boosting.holdout import Resampler
+from precede.boosting.holdout import Resampler, align_curves, mean_and_error
 from precede.boosting.loop import (
     INTERRUPTED,
     EarlyStopping,
@@ -458,11 +458,7 @@ class _Stage:
 
 def _best_round(curves: list[Floats]) -> int:
     """Return the round of the minimum mean of the curves, extended by their last values."""
-    longest = max(curve.size for curve in curves)
-    total = np.zeros(longest)
-    for curve in curves:
-        total += np.concatenate([curve, np.full(longest - curve.size, curve[-1])])
-    return int(np.argmin(total))
+    return int(np.argmin(align_curves(curves).sum(axis=0)))
 
 
 def _mean_strengths(strengths: list[dict[Pair, float]]) -> dict[Pair, float]:
@@ -499,17 +495,13 @@ def _select_pairs(trials: list[_HeldOutFit], tried: list[Pair]) -> list[Pair]:
         among = [k for k in range(len(trials)) if pair in values[k]]
         without = {k: trials[k].risks(scores[k] - values[k][pair]) for k in among}
         worse = np.concatenate([without[k] - risk[k] for k in among])
-        if worse.sum() > MIN_STANDARD_ERRORS * _standard_error(worse):
+        mean, error = mean_and_error(worse)
+        if mean > MIN_STANDARD_ERRORS * error:
             gain[pair] = float(worse.sum())
             continue
         for k in among:
             scores[k], risk[k] = scores[k] - values[k][pair], without[k]
     return sorted(gain, key=lambda pair: (-gain[pair], pair))
-
-
-def _standard_error(values: Floats) -> float:
-    """Return the standard error of a sum; 0 for a single value."""
-    return float(np.sqrt(values.size) * values.std(ddof=1)) if values.size > 1 else 0.0
 
 
 class _StageTrainer(CoordinateDescent):

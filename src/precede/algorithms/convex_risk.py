@@ -13,7 +13,7 @@ import numpy as np
 import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
-from precede.boosting.holdout import Resampler
+from precede.boosting.holdout import Resampler, mean_and_error
 from precede.boosting.loop import (
     INTERRUPTED,
     History,
@@ -263,10 +263,8 @@ class ConvexRiskRanker(BaseRanker):
         """Return the ranking error on held-out folds for each radius, with warm starts."""
         errors, X = [], task.X
         _ = X[:1]  # raises for a DiskTable, whose rows cannot be selected
-        sample = Resampler.of(
-            task.training, task.judgments, balance=self.balance, seed=self._seed()
-        )
-        for learn, held in sample.folds(self.cv):
+        parts = Resampler.of_fit(self, task, seed=self._seed()).folds(self.cv)
+        for learn, held in parts:
             trainer = _ConditionalGradient(self, learn.training, radii[-1], [])
             row = []
             for radius in radii:
@@ -279,14 +277,12 @@ class ConvexRiskRanker(BaseRanker):
                 f"no fold of cv={self.cv} has pairs on both sides; use fewer folds, or a number "
                 "as radius"
             )
-        table = np.array(errors)
-        spread = np.full(len(radii), np.nan)
-        if len(table) > 1:
-            spread = table.std(axis=0, ddof=1) / np.sqrt(len(table))
-        return [
-            {"radius": r, "error": float(m), "standard_error": float(s)}
-            for r, m, s in zip(radii, table.mean(axis=0), spread, strict=True)
-        ]
+        path = []
+        for radius, values in zip(radii, np.transpose(errors), strict=True):
+            error, spread = mean_and_error(values)
+            spread = spread if values.size > 1 else math.nan
+            path.append({"radius": radius, "error": error, "standard_error": spread})
+        return path
 
     def _to_dict(self) -> dict[str, Any]:
         certificate = {"gap": self.gap_, "radius": self.radius_, "path": self.path_}

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from precede.boosting.callbacks import ProgressBar
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.holdout import Resampler
+from precede.boosting.holdout import Resampler, one_error_rule
 from precede.boosting.loop import INTERRUPTED, Progress, Result, Stop
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.steps import ExactStep
@@ -320,8 +320,7 @@ early_stopping_rounds,
         if metric is None and judgments.grade is not None:
             metric = "partial_auc@0.1" if judgments.qid is None else "ndcg@10"
         _ = X[:1]  # raises for a DiskTable, whose rows cannot be selected
-        sample = Resampler.of(task.training, judgments, balance=self.balance, seed=self._seed())
-        parts = sample.folds(self.cv)
+        parts = Resampler.of_fit(self, task, seed=self._seed()).folds(self.cv)
         if len(parts) < 2:
             raise ValueError(
                 f"fewer than two folds of cv={self.cv} have pairs on both sides; use fewer folds, "
@@ -343,7 +342,7 @@ early_stopping_rounds,
                         raise KeyboardInterrupt
                     by_fold[row, column] = sign * functions[name](trial.predict(X[held.rows]))
                     bar.advance()
-        return PriceSearch(name, powers, by_fold, _smallest_within_one_error(powers, by_fold))
+        return PriceSearch(name, powers, by_fold, powers[one_error_rule(list(by_fold.T)).chosen])
 
     def _with_price(self, power: float) -> Self:
         """Return a copy with a price, without callbacks, output and early stopping."""
@@ -402,15 +401,3 @@ early_stopping_rounds,
         self.effective_losers_ = number(push.get("effective_losers"), "effective_losers")
         search = push.get("search")
         self.price_search_ = None if search is None else PriceSearch.from_dict(search)
-
-
-def _smallest_within_one_error(powers: tuple[float, ...], by_fold: Floats) -> float:
-    """Return the smallest power within one standard error of the best one.
-
-    The standard error is that of the difference from the best, fold by fold: what the folds
-    have in common cancels.
-    """
-    best = int(by_fold.mean(axis=0).argmax())
-    behind = by_fold[:, [best]] - by_fold
-    error = behind.std(axis=0, ddof=1) / np.sqrt(len(by_fold))
-    return powers[int(np.flatnonzero(behind.mean(axis=0) <= error + 1e-12)[0])]

@@ -29,9 +29,9 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from precede.boosting.callbacks import ProgressBar
-from precede.boosting.holdout import folds
+from precede.boosting.holdout import align_curves, folds, mean_and_error
 from precede.boosting.loop import INTERRUPTED
-from precede.engine.arrays import Floats, Integers
+from precede.engine.arrays import Floats, Integers, Json
 from precede.engine.frames import pandas_frame, take_rows
 from precede.engine.parameters import check_integer
 from precede.estimator import BaseRanker, described_parameters
@@ -160,7 +160,7 @@ def tune(
     log: str | os.PathLike[str] | None = None,
     verbose: int = 0,
 ) -> Tuning:
-    """Search for parameters by successive halving over folds of queries.
+    """Search for parameters over folds of queries, by successive halving or the whole space.
 
     Parameters
     ----------
@@ -171,8 +171,9 @@ def tune(
         Rows that are held out are judged by their grades; those with a label only are not.
     space : dict of parameter to values, optional
         The default is `SPACE`, as far as the estimator has these parameters.
-    trials : int
-        Number of candidates: the estimator as it is, and random ones.
+    trials : int or None
+        Number of candidates: the estimator as it is, and random ones. None compares every
+        combination of the values in `space` on all folds, without halving.
     cv : int
         Number of folds. Candidates are compared on 1 of them, the better third on a third of
         them, and the better third of these on all.
@@ -198,7 +199,8 @@ def tune(
     >>> found.best_parameters["learning_rate"]
     1.0
     """
-    check_integer("trials", trials, least=1)
+    if trials is not None:
+        check_integer("trials", trials, least=1)
     check_integer("cv", cv, least=2)
     generator = check_random_state(random_state)
     drawn = generator.randint(2**31 - 1)
@@ -213,7 +215,7 @@ def tune(
     parts = list(folds(judgments, cv, random_state=drawn))
     candidates = _candidates(estimator, searched, trials, generator)
     study = _Study(estimator, X, judgments, parts, str(metric), log)
-    rungs = sorted({1, math.ceil(cv / HALVING_FACTOR), cv})
+    rungs = [cv] if trials is None else sorted({1, math.ceil(cv / HALVING_FACTOR), cv})
     left, steps = candidates, _count(len(candidates), rungs)
     with ExitStack() as stack:
         bar = stack.enter_context(ProgressBar("tune", rounds=steps, verbose=verbose))
@@ -257,6 +259,7 @@ class _Study:
             found = {(_key(each["parameters"]), each["fold"]): each for each in records}
             for each in records:
                 _check_record(each)
+            _check_folds(found)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ValueError(f"{self._log} is not the log of a search: {error}") from error
         if head != json.loads(json.dumps(self._head)):
@@ -320,9 +323,7 @@ class _Study:
         """Return the curves of the first folds, extended by last values; greater is better."""
         key = _key(candidate)
         found = [self._found[key, fold]["curve"] for fold in range(count)]
-        longest = max(map(len, found))
-        padded = [each + each[-1:] * (longest - len(each)) for each in found]
-        return self._sign * np.array(padded)
+        return self._sign * align_curves(found)
 
     def _value(self, candidate: dict[str, Any], count: int) -> float:
         if self._refused(candidate):
@@ -358,11 +359,20 @@ class _Study:
             return Trial(candidate, 0, None, math.nan, math.nan, math.nan, refused)
         own, other = self._curves(candidate, count), self._curves(best, count)
         at = int(own.mean(axis=0).argmax())
-        apart = own[:, at] - other[:, int(other.mean(axis=0).argmax())]
-        error = float(apart.std(ddof=1) / math.sqrt(count)) if count > 1 else math.nan
+        difference, error = mean_and_error(own[:, at] - other[:, int(other.mean(axis=0).argmax())])
         rounds = at + 1 if _chooses_rounds(self._estimator, candidate) else None
         value = self._sign * float(own[:, at].mean())
-        return Trial(candidate, count, rounds, value, float(apart.mean()), error)
+        return Trial(candidate, count, rounds, value, difference, error if count > 1 else math.nan)
+
+
+def _check_folds(found: Mapping[tuple[str, int], Json]) -> None:
+    """Raise ValueError unless each candidate was held out on its first folds."""
+    held_out: dict[str, list[int]] = {}
+    for key, fold in found:
+        held_out.setdefault(key, []).append(fold)
+    for key, given in held_out.items():
+        if not all(type(fold) is int for fold in given) or {*given} != {*range(len(given))}:
+            raise ValueError(f"the folds of {shown(key)} are {shown(given)}")
 
 
 def _check_record(record: dict[str, Any]) -> None:
@@ -407,13 +417,16 @@ def _space(
 
 
 def _candidates(
-    estimator: BaseRanker, space: dict[str, list[Any]], trials: int, generator: Any
+    estimator: BaseRanker,
+    space: dict[str, list[Any]],
+    trials: int | None,
+    generator: np.random.RandomState,
 ) -> list[dict[str, Any]]:
-    """Return the estimator's values and random others; the whole space if small."""
+    """Return the estimator's values and random others; the whole space if small or asked for."""
     own = {name: estimator.get_params(deep=False)[name] for name in space}
     total = math.prod(len(values) for values in space.values())
-    found = {_key(own): own}
-    if total <= trials:
+    found = {} if trials is None else {_key(own): own}
+    if trials is None or total <= trials:
         for values in product(*space.values()):
             each = dict(zip(space, values, strict=True))
             if _is_compatible(each):

@@ -80,10 +80,7 @@ class Bagged(Trainer):
 def bagged_trainer(estimator: BaseRanker, task: FitContext, stop: Stop) -> Bagged:
     """Return a trainer of `_n_bags` models, each on a bootstrap sample of the queries."""
     seeds = np.random.RandomState(estimator._seed()).randint(2**31 - 1, size=(estimator._n_bags, 2))
-    judgments = estimator.judgments_to_learn(task.judgments)
-    sample = Resampler.of(
-        task.training, judgments, balance=estimator.balance, labeled=estimator.learns_labels
-    )
+    sample = Resampler.of_fit(estimator, task)
     bags = []
     for draw, seed in seeds.tolist():
         single = copy.copy(estimator)

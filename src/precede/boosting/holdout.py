@@ -1,20 +1,30 @@
-"""Cross-validation folds and bootstrap samples that keep queries and compared rows together."""
+"""Held-out rows: folds and bootstrap samples of queries, and what the values on them say.
+
+Everything that is chosen on held-out rows is chosen with this module: ``"auto"`` and ``"cv"``, the
+pairs of a `GlassBoxRanker`, and the candidates of `precede.tune`. Folds and samples keep queries
+and compared rows together; standard errors are paired by held-out unit.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
 
 from precede.engine.arrays import Array, Floats, Integers, Keys
-from precede.engine.exact import all_gather, all_reduce_max, all_reduce_sum, splitmix64
+from precede.engine.exact import all_gather, all_reduce_max, all_reduce_sum, exact_sum, splitmix64
 from precede.engine.query_layout import QueryLayout, merge_query_totals, query_totals
 from precede.engine.training_data import TrainingData
 from precede.judgments import Judgments
+
+if TYPE_CHECKING:
+    from precede.estimator import BaseRanker, FitContext
 
 
 def folds(
@@ -87,6 +97,8 @@ def components_for_folds(judgments: Judgments, cv: int) -> Integers | None:
     return group if enough else None
 
 
+# A learning curve ends without improvement in the last third of the rounds, at least PATIENCE.
+PATIENCE = 50
 # Connected groups are units only if there are at least this many.
 MIN_GROUPS = 5
 
@@ -171,6 +183,17 @@ class Resampler:
     def of(cls, training: TrainingData, judgments: Judgments, **options: Any) -> Resampler:
         """Return the resampler of a training set and the judgments that it was prepared from."""
         return cls(training, judgments[training.layout.order], **options)
+
+    @classmethod
+    def of_fit(
+        cls, estimator: BaseRanker, task: FitContext, *, seed: int = 0, min_queries: int = 2
+    ) -> Resampler:
+        """Return the resampler of the rows that an estimator is fitted to."""
+        judgments = estimator.judgments_to_learn(task.judgments)
+        return cls.of(
+            task.training, judgments, balance=estimator.balance, labeled=estimator.learns_labels,
+            seed=seed, min_queries=min_queries,
+        )  # fmt: skip
 
     @property
     def rows(self) -> Integers:
@@ -458,3 +481,166 @@ def _concatenate(parts: Sequence[Judgments]) -> Judgments:
         pair_margin=column("pair_margin"), ties=listed("ties"), tie_weight=column("tie_weight"),
         weight=column("weight"), label=column("label"), n=int(first[-1]),
     )  # fmt: skip
+
+
+# -- what held-out values say ------------------------------------------------------------------
+
+
+def weighted_mean(values: Floats, weight: Floats) -> float:
+    """Return the weighted mean, independent of the order of the units.
+
+    >>> weighted_mean(np.array([1.0, 4.0]), np.array([2.0, 1.0]))
+    2.0
+    """
+    return exact_sum(weight * values) / exact_sum(weight)
+
+
+def mean_and_error(values: Floats, weight: Floats | None = None) -> tuple[float, float]:
+    """Return the weighted mean of held-out values and its standard error; 0 for one value.
+
+    With differences of two candidates on the same units the error is paired: what the units have
+    in common cancels.
+
+    >>> mean_and_error(np.array([1.0, 3.0]))
+    (2.0, 1.0)
+    """
+    weight = np.ones(values.size) if weight is None else weight
+    mean = weighted_mean(values, weight)
+    if values.size < 2:
+        return mean, 0.0
+    variance = exact_sum((weight * (values - mean)) ** 2) / (values.size - 1)
+    return mean, float(np.sqrt(variance * values.size)) / exact_sum(weight)
+
+
+def is_within_error(behind: float, error: float) -> bool:
+    """Whether a difference is at most an error, up to rounding.
+
+    Rounding matters because both are equal if a single unit differs.
+
+    >>> is_within_error(0.1 + 0.2, 0.3)
+    True
+    """
+    return behind <= error * (1.0 + 1e-9)
+
+
+@dataclass(frozen=True)
+class OneErrorRule:
+    """Choice of the first candidate within one standard error of the best.
+
+    Attributes
+    ----------
+    best, chosen : numbers of the candidates
+    differences : of each candidate, the mean difference to the best (negative is worse) and its
+        standard error, paired by unit
+    """
+
+    best: int
+    chosen: int
+    differences: list[tuple[float, float]]
+
+
+def one_error_rule(values: Sequence[Floats], weight: Floats | None = None) -> OneErrorRule:
+    """Choose among candidates, simplest first, given the values of each on the same units.
+
+    >>> one_error_rule([np.array([1.0, 2.9]), np.array([2.0, 3.0]), np.array([1.0, 1.0])]).chosen
+    1
+    """
+    best = int(np.argmax([mean_and_error(each, weight)[0] for each in values]))
+    differences = [mean_and_error(each - values[best], weight) for each in values]
+    within = (is_within_error(-mean, error) for mean, error in differences)
+    return OneErrorRule(best, list(within).index(True), differences)
+
+
+def align_curves(curves: Sequence[Sequence[float] | Floats]) -> Floats:
+    """Return learning curves as rows of one array, extended by their last values.
+
+    >>> align_curves([[1.0, 2.0], [3.0]]).tolist()
+    [[1.0, 2.0], [3.0, 3.0]]
+    """
+    longest = max(map(len, curves))
+    return np.array([[*each, *[each[-1]] * (longest - len(each))] for each in curves])
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """Held-out learning curve: values of the units (columns) after `rounds` rounds (rows).
+
+    `weight` are the weights of the units.
+    """
+
+    rounds: Sequence[int]
+    values: Floats
+    weight: Floats
+
+    @cached_property
+    def best(self) -> tuple[int, float]:
+        """The row with the best mean, the first among ties, and that mean."""
+        means = [weighted_mean(row, self.weight) for row in self.values]
+        row = int(np.argmax(means))
+        return row, means[row]
+
+
+class CurveRecorder:
+    """Record the learning curve of one size and decide when to stop.
+
+    `incumbent` is the best curve of the larger sizes.
+    """
+
+    def __init__(self, weight: Floats, max_rounds: int, incumbent: LearningCurve | None = None):
+        self._weight, self._max_rounds, self._incumbent = weight, max_rounds, incumbent
+        self._rounds: list[int] = []
+        self._values: list[Floats] = []
+        self._best_means: list[float] = []  # best mean so far, at every evaluation
+        self._best = 0  # evaluation of the best mean
+
+    def add(self, done: int, values: Floats) -> None:
+        """Record the values after `done` rounds."""
+        mean = weighted_mean(values, self._weight)
+        if not self._best_means or mean > self._best_means[-1]:
+            self._best = len(self._best_means)
+        self._best_means.append(max([mean, *self._best_means[-1:]]))
+        self._rounds.append(done)
+        self._values.append(values)
+
+    def is_over(self) -> bool:
+        """Whether the curve stopped improving or is pruned."""
+        done = self._rounds[-1]
+        if done - self._rounds[self._best] >= max(PATIENCE, done // 3):
+            return True
+        return self._incumbent is not None and self._is_pruned(done, self._incumbent)
+
+    def _is_pruned(self, done: int, incumbent: LearningCurve) -> bool:
+        """Whether the extrapolated curve stays two standard errors below the incumbent."""
+        best = incumbent.best[0]
+        if done < max(4 * PATIENCE, incumbent.rounds[best]):
+            return False
+        last, before = self._gain(done), self._gain(done // 2)
+        factor = min(last / before, 1.0) if before > 0 else 1.0
+        expected_gain = 0.0
+        while done < self._max_rounds:
+            last *= factor
+            expected_gain, done = expected_gain + last, 2 * done
+        behind, error = mean_and_error(
+            incumbent.values[best] - self._values[self._best], self._weight
+        )
+        return not is_within_error(behind - expected_gain, 2.0 * error)
+
+    def _gain(self, done: int) -> float:
+        """Return the gain of the best mean in the second half of the first `done` rounds."""
+        first, last = (bisect_right(self._rounds, each) - 1 for each in (done // 2, done))
+        return self._best_means[last] - self._best_means[first]
+
+    def curve(self) -> LearningCurve:
+        """Return the learning curve."""
+        return LearningCurve(self._rounds, np.array(self._values), self._weight)
+
+
+def fewest_rounds(curve: LearningCurve) -> tuple[int, int]:
+    """Return the row of the best mean, and the first of the rows up to it within one error."""
+    best = fewest = curve.best[0]
+    while fewest > 0:
+        behind, error = mean_and_error(curve.values[best] - curve.values[fewest - 1], curve.weight)
+        if not is_within_error(behind, error):
+            break
+        fewest -= 1
+    return best, fewest

@@ -16,21 +16,27 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precede.boosting.callbacks import ProgressBar
-from precede.boosting.holdout import Resampler, TooFewError, split_judgments
+from precede.boosting.holdout import (
+    CurveRecorder,
+    LearningCurve,
+    Resampler,
+    TooFewError,
+    fewest_rounds,
+    one_error_rule,
+    split_judgments,
+    weighted_mean,
+)
 from precede.boosting.loop import History, Round, Rounds, Trainer, run_rounds
 from precede.boosting.monitors import Monitor, monitored_metrics
 from precede.engine.arrays import Flags, Floats, Keys
-from precede.engine.exact import exact_sum
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import find_auto_parameters, pluralize
 from precede.engine.table import Table
@@ -46,10 +52,7 @@ LEAF_COUNTS = (2, 4, 8, 16, 31)
 # One of N_FOLDS folds is held out at a time, until this many queries or rows have been held out.
 N_FOLDS = 5
 MIN_HELD_OUT_QUERIES, MIN_HELD_OUT_ROWS = 1000, 5000
-# Boosting ends after MAX_ROUNDS, or without improvement in the last third of the rounds (at least
-# PATIENCE).
 MAX_ROUNDS = 2000
-PATIENCE = 50
 # The metric is evaluated every ``rounds // SPACING_DIVISOR`` rounds.
 SPACING_DIVISOR = 50
 
@@ -278,78 +281,6 @@ def held_out_splits(resampler: Resampler) -> list[HeldOutSplit]:
     return found
 
 
-@dataclass(frozen=True)
-class LearningCurve:
-    """Held-out learning curve: values of the units (columns) after `rounds` rounds (rows).
-
-    `weight` are the weights of the units.
-    """
-
-    rounds: Sequence[int]
-    values: Floats
-    weight: Floats
-
-    @cached_property
-    def best(self) -> tuple[int, float]:
-        """The row with the best mean, the first among ties, and that mean."""
-        means = [weighted_mean(row, self.weight) for row in self.values]
-        row = int(np.argmax(means))
-        return row, means[row]
-
-
-class CurveRecorder:
-    """Record the learning curve of one size and decide when to stop.
-
-    `incumbent` is the best curve of the larger sizes.
-    """
-
-    def __init__(self, weight: Floats, max_rounds: int, incumbent: LearningCurve | None = None):
-        self._weight, self._max_rounds, self._incumbent = weight, max_rounds, incumbent
-        self._rounds: list[int] = []
-        self._values: list[Floats] = []
-        self._best_means: list[float] = []  # best mean so far, at every evaluation
-        self._best = 0  # evaluation of the best mean
-
-    def add(self, done: int, values: Floats) -> None:
-        """Record the values after `done` rounds."""
-        mean = weighted_mean(values, self._weight)
-        if not self._best_means or mean > self._best_means[-1]:
-            self._best = len(self._best_means)
-        self._best_means.append(max([mean, *self._best_means[-1:]]))
-        self._rounds.append(done)
-        self._values.append(values)
-
-    def is_over(self) -> bool:
-        """Whether the curve stopped improving or is pruned."""
-        done = self._rounds[-1]
-        if done - self._rounds[self._best] >= max(PATIENCE, done // 3):
-            return True
-        return self._incumbent is not None and self._is_pruned(done, self._incumbent)
-
-    def _is_pruned(self, done: int, incumbent: LearningCurve) -> bool:
-        """Whether the extrapolated curve stays two standard errors below the incumbent."""
-        best = incumbent.best[0]
-        if done < max(4 * PATIENCE, incumbent.rounds[best]):
-            return False
-        last, before = self._gain(done), self._gain(done // 2)
-        factor = min(last / before, 1.0) if before > 0 else 1.0
-        expected_gain = 0.0
-        while done < self._max_rounds:
-            last *= factor
-            expected_gain, done = expected_gain + last, 2 * done
-        behind, error = paired_error(incumbent.values[best], self._values[self._best], self._weight)
-        return not is_within_error(behind - expected_gain, 2.0 * error)
-
-    def _gain(self, done: int) -> float:
-        """Return the gain of the best mean in the second half of the first `done` rounds."""
-        first, last = (bisect_right(self._rounds, each) - 1 for each in (done // 2, done))
-        return self._best_means[last] - self._best_means[first]
-
-    def curve(self) -> LearningCurve:
-        """Return the learning curve."""
-        return LearningCurve(self._rounds, np.array(self._values), self._weight)
-
-
 def is_evaluated(done: int) -> bool:
     """Whether the metric is evaluated after this many rounds.
 
@@ -433,51 +364,6 @@ def held_out_curve(
     return trainer.curve()
 
 
-def weighted_mean(values: Floats, weight: Floats) -> float:
-    """Return the weighted mean, independent of the order of the units.
-
-    >>> weighted_mean(np.array([1.0, 4.0]), np.array([2.0, 1.0]))
-    2.0
-    """
-    return exact_sum(weight * values) / exact_sum(weight)
-
-
-def paired_error(values: Floats, others: Floats, weight: Floats) -> tuple[float, float]:
-    """Return the weighted mean of the differences and its standard error.
-
-    >>> paired_error(np.array([1.0, 3.0]), np.array([0.0, 0.0]), np.ones(2))
-    (2.0, 1.0)
-    """
-    difference = values - others
-    mean = weighted_mean(difference, weight)
-    if difference.size < 2:
-        return mean, 0.0
-    variance = exact_sum((weight * (difference - mean)) ** 2) / (difference.size - 1)
-    return mean, float(np.sqrt(variance * difference.size)) / exact_sum(weight)
-
-
-def is_within_error(behind: float, error: float) -> bool:
-    """Whether a difference is at most an error, up to rounding.
-
-    Rounding matters because both are equal if a single unit differs.
-
-    >>> is_within_error(0.1 + 0.2, 0.3)
-    True
-    """
-    return behind <= error * (1.0 + 1e-9)
-
-
-def fewest_rounds(curve: LearningCurve) -> tuple[int, int]:
-    """Return the row of the best mean, and the first of the rows up to it within one error."""
-    best = fewest = curve.best[0]
-    while fewest > 0:
-        behind, error = paired_error(curve.values[best], curve.values[fewest - 1], curve.weight)
-        if not is_within_error(behind, error):
-            break
-        fewest -= 1
-    return best, fewest
-
-
 def choose_size(
     leaf_counts: Sequence[int | None], curves: Sequence[LearningCurve], *, fixed_rounds: bool
 ) -> list[Size]:
@@ -490,18 +376,12 @@ def choose_size(
         (len(curve.rounds) - 1,) * 2 if fixed_rounds else fewest_rounds(curve) for curve in curves
     ]
     at_best = [curve.values[best] for curve, (best, _) in zip(curves, found, strict=True)]
-    means = [weighted_mean(values, weight) for values in at_best]
-    best = int(np.argmax(means))
-    paired = [paired_error(values, at_best[best], weight) for values in at_best]
-    chosen = next(
-        number for number, (mean, error) in enumerate(paired) if is_within_error(-mean, error)
-    )
+    rule = one_error_rule(at_best, weight)
     sizes = []
     for number, (leaves, curve, rows) in enumerate(zip(leaf_counts, curves, found, strict=True)):
         best_rounds, fewest = (int(curve.rounds[row]) for row in rows)
-        sizes.append(
-            Size(leaves, best_rounds, means[number], *paired[number], fewest, number == chosen)
-        )
+        value, difference = weighted_mean(at_best[number], weight), rule.differences[number]
+        sizes.append(Size(leaves, best_rounds, value, *difference, fewest, number == rule.chosen))
     return sizes
 
 
@@ -572,11 +452,7 @@ def _splits(estimator: BaseRanker, task: FitContext, seed: int) -> list[HeldOutS
                 task.training, monitored.table, monitored.judgments, keys, monitored.init_score
             )
         ]
-    judgments = estimator.judgments_to_learn(task.judgments)
-    labeled = estimator.learns_labels
-    balance = estimator.balance
-    sample = Resampler.of(task.training, judgments, balance=balance, labeled=labeled, seed=seed)
-    return held_out_splits(sample)
+    return held_out_splits(Resampler.of_fit(estimator, task, seed=seed))
 
 
 def _with_size(estimator: BaseRanker, leaves: int | None, rounds: int) -> BaseRanker:

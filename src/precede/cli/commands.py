@@ -612,8 +612,8 @@ def tune(
 ) -> None:
     """Cross-validate parameters over queries: a grid, or a search by successive halving.
 
-    Without --grid, or with --trials, candidates are drawn at random; the better third of them is
-    tried on more folds, and the number of rounds is chosen.
+    Without --grid, or with --trials, candidates are drawn at random, and the better third of them
+    is tried on more folds. The number of rounds is chosen.
 
     precede tune train.txt --log search.jsonl -o best.json
 
@@ -630,13 +630,10 @@ def tune(
     train = reading.read(data)
     say(f"{data}: {train!r}")
     named = metric or fitting.default_metric(train)
-    options: dict[str, Any] = {"cv": cv, "metric": named, "seed": seed}
-    if values is None or trials or log:
-        rows, best, facts = fitting.search(
-            base, train, values, log=log, trials=trials or 27, output=output, source=data, **options
-        )
-    else:
-        rows, best, facts = fitting.tune(base, train, values, **options)
+    rows, best, facts = fitting.tune(
+        base, train, values, cv=cv, metric=named, seed=seed, log=log, source=data, output=output,
+        trials=trials or (27 if values is None else None),
+    )  # fmt: skip
     write_rows(rows, as_json=as_json)
     say(facts)
     if output is not None:

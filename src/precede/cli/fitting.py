@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
-import itertools
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -13,24 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import precede
-from precede.algorithms.tuning import tune as search_parameters
-from precede.boosting.holdout import TooFewError, folds
+from precede.boosting.holdout import TooFewError
 from precede.boosting.loop import INTERRUPTED
-from precede.cli.console import is_interactive, say, shown
-from precede.cli.inputs import features_for, name_features
-from precede.engine.arrays import Integers
+from precede.cli.console import is_interactive, say
+from precede.cli.inputs import name_features
 from precede.engine.parameters import AUTO, pluralize
 from precede.estimator import BaseRanker
 from precede.estimator.other_libraries import unknown_parameter
 from precede.files.blocks import write_table_of_file
 from precede.files.streams import STANDARD
 from precede.files.tables import Data
-from precede.inference import compare
-from precede.metrics import Evaluation, default_metrics, evaluate
-from precede.metrics import metric as parsed_metric
+from precede.metrics import default_metrics
 
 
 def algorithms() -> dict[str, type[BaseRanker]]:
@@ -317,53 +311,6 @@ def values_to_try(base: BaseRanker, words: Sequence[str]) -> dict[str, list[Any]
 def tune(
     base: BaseRanker,
     data: Data,
-    grid: dict[str, list[Any]],
-    *,
-    metric: str,
-    cv: int,
-    seed: int,
-) -> tuple[list[dict[str, Any]], dict[str, Any], str]:
-    """Cross-validate every combination; return the table, the best parameters and a message.
-
-    Every query is held out once, so that all candidates have one score for every row. A row of
-    the table has the mean over queries with its standard error, and the difference to the best
-    with the standard error of that difference, which is paired and thus much smaller. A single
-    list has no queries; folds take their place.
-    """
-    if ranks_labels(base):
-        raise ValueError(f"{type(base).__name__} ranks labels, and queries are held out; use fit")
-    if data.y is None:
-        raise ValueError("tuning needs grades; the data have pairs only")
-    parts = list(folds(data.judgments, cv, random_state=seed))
-    qid = data.qid
-    if qid is None:
-        qid = np.empty(len(data), np.int64)
-        for number, (_, held_out) in enumerate(parts):
-            qid[held_out] = number
-    names = list(grid)
-    candidates = [dict(zip(names, each, strict=True)) for each in itertools.product(*grid.values())]
-    scores = []
-    for number, candidate in enumerate(candidates):
-        message = ", ".join(f"{name}={value}" for name, value in candidate.items())
-        say(f"{number + 1} of {len(candidates)}: {message or 'defaults'}")
-        scores.append(_held_out(base, candidate, data, parts))
-    results = [evaluate(data.y, each, qid, metrics=metric) for each in scores]
-    key = str(parsed_metric(metric))
-    sign = 1.0 if parsed_metric(metric).greater_is_better else -1.0
-    best = int(np.argmax([sign * result.mean[key] for result in results]))
-    rows = []
-    for number, (candidate, result) in enumerate(zip(candidates, results, strict=True)):
-        row = {**candidate, key: result.mean[key], "std_error": _standard_error(result, key)}
-        paired = compare(data.y, scores[number], scores[best], qid, metric=key)
-        row |= {"difference": paired.difference, "difference_std_error": paired.std_error}
-        rows.append({**row, "best": number == best})
-    named = ", ".join(f"{name}={shown(value)}" for name, value in candidates[best].items())
-    return rows, candidates[best], f"best: {named}"
-
-
-def search(
-    base: BaseRanker,
-    data: Data,
     space: dict[str, list[Any]] | None,
     *,
     source: str,
@@ -371,37 +318,19 @@ def search(
     seed: int,
     **options: Any,
 ) -> tuple[list[dict[str, Any]], dict[str, Any], str]:
-    """Search by successive halving; return the table, the best parameters and a message."""
+    """Search for parameters; return the table, the best parameters and a message."""
     if ranks_labels(base):
         raise ValueError(f"{type(base).__name__} ranks labels, and queries are held out; use fit")
     if data.y is None:
         raise ValueError("tuning needs grades; the data have pairs only")
-    if base.n_estimators == type(base)().n_estimators:
+    usual = type(base)().get_params(deep=False)
+    if "early_stopping_rounds" in usual and base.n_estimators == usual["n_estimators"]:
         base = make_estimator(
             type(base).__name__, {**base.get_params(deep=False), "n_estimators": 1000}
         )
-    found = search_parameters(
+    found = precede.tune(
         base, data.X, data.judgments, space=space, random_state=seed,
         verbose=1 if is_interactive() else 0, **options,
     )  # fmt: skip
     message = f"{found}\n{found.command(source, output or 'model.json')}"
     return found.rows(), found.settings, message
-
-
-def _held_out(
-    base: BaseRanker, candidate: dict[str, Any], data: Data, parts: list[tuple[Integers, Integers]]
-) -> NDArray[np.float64]:
-    scores = np.empty(len(data))
-    for learn, held_out in parts:
-        model = make_estimator(type(base).__name__, {**base.get_params(deep=False), **candidate})
-        fit(model, data[learn], progress=False)
-        if model.stop_reason_ == INTERRUPTED:
-            raise KeyboardInterrupt
-        scores[held_out] = model.predict(features_for(model, data[held_out]))
-    return scores
-
-
-def _standard_error(result: Evaluation, key: str) -> float | None:
-    values = result.per_query[key]
-    values = values[~np.isnan(values)]
-    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else None

@@ -17,6 +17,7 @@ import naive_algorithms
 import strategies as some
 from precede import Columns, Judgments, PairRisk, Power, Price, PushRanker, RankBoost, load
 from precede.algorithms.push import PriceSearch, SmallSampleWarning
+from precede.boosting.holdout import one_error_rule
 from precede.boosting.steps import ExactStep, SmoothedStepWarning
 from precede.bounds import push_risk
 from precede.losses import SmoothedHinge
@@ -363,11 +364,9 @@ def test_ctrl_c_during_the_search_of_prices_is_raised(monkeypatch, rounds_before
 
 
 def test_the_least_of_equally_good_prices_is_taken():
-    from precede.algorithms.push import _smallest_within_one_error
-
-    by_fold = np.array([[0.5, 0.80, 0.82], [0.5, 0.83, 0.81], [0.6, 0.81, 0.83]])
-    assert _smallest_within_one_error((1.0, 4.0, 16.0), by_fold) == 4.0
-    assert _smallest_within_one_error((1.0, 4.0), by_fold[:, [0, 2]]) == 4.0
+    by_price = np.array([[0.5, 0.5, 0.6], [0.80, 0.83, 0.81], [0.82, 0.81, 0.83]])
+    assert one_error_rule(list(by_price)).chosen == 1
+    assert one_error_rule(list(by_price[[0, 2]])).chosen == 1
 
 
 def test_cross_validation_keeps_queries_whole_and_takes_any_metric():

@@ -19,7 +19,7 @@ from precede import (
     pairs_in_order,
     write_table,
 )
-from precede.boosting import selection
+from precede.boosting import holdout, selection
 from precede.boosting.holdout import TooFewError
 from precede.boosting.selection import (
     CurveRecorder,
@@ -42,7 +42,7 @@ small = {"n_estimators": "auto", "learning_rate": 0.3, "min_child_samples": 5}
 @pytest.fixture(autouse=True)
 def few_rounds(monkeypatch):
     monkeypatch.setattr(selection, "MAX_ROUNDS", 25)
-    monkeypatch.setattr(selection, "PATIENCE", 8)
+    monkeypatch.setattr(holdout, "PATIENCE", 8)
 
 
 # -- the rule ---------------------------------------------------------------------------------

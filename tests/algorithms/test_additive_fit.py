@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from precede import Judgments, PairRisk, Trees
-from precede.algorithms.additive_fit import AdditiveFit, _best_round, _standard_error
+from precede.algorithms.additive_fit import AdditiveFit, _best_round
 from precede.boosting.holdout import Resampler
 from precede.boosting.loop import run_rounds
 from precede.engine.execution import Context
@@ -61,12 +61,6 @@ def test_the_trial_finds_the_pair_and_the_fit_uses_it():
 )
 def test_the_best_round_is_that_of_all_trials_together(curves, best):
     assert _best_round([np.array(curve) for curve in curves]) == best
-
-
-def test_the_standard_error_of_a_sum():
-    values = np.array([1.0, 3.0, 2.0, 2.0])
-    assert np.isclose(_standard_error(values), 2 * values.std(ddof=1))
-    assert _standard_error(values[:1]) == 0
 
 
 @pytest.mark.parametrize(("at", "rounds"), [(3, (3, 0)), (13, (10, 3))])

@@ -445,3 +445,11 @@ def test_the_message_of_auto_names_the_parameters_that_asked(model, named):
     with pytest.raises(TooFewError, match=named) as raised:
         model.fit([[0.0], [1.0]], [0, 1], qid=[1, 1])
     assert ("num_leaves" in str(raised.value)) == ("num_leaves" in named)
+
+
+def test_the_standard_error_of_a_mean():
+    values = np.array([1.0, 3.0, 2.0, 2.0])
+    error = values.std(ddof=1) / 2
+    for weight in (None, np.full(4, 7.0)):
+        np.testing.assert_allclose(holdout.mean_and_error(values, weight), (2.0, error), rtol=1e-15)
+    assert holdout.mean_and_error(values[:1]) == (1.0, 0.0)

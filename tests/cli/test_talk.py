@@ -198,7 +198,7 @@ def test_a_missing_folder_or_a_wrong_suffix_is_told_before_the_fit(folder, tmp_p
     for words in (["fit", train], ["tune", train]):
         told = run(*words, "-o", tmp_path / "m.onnx", code=1)[1]
         assert "saved as JSON, not as .onnx; name the file .json" in told
-        assert "export it to write other formats" in told
+        assert "precede.export writes other formats" in told
 
 
 NAMES = ["[/b]x", "speed [km/h]", "[red]", "evil\x1b[2Jname", "c1\x9b31m", ":smile:", "tab\tname"]

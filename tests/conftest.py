@@ -61,3 +61,16 @@ def tiny_thresholds(monkeypatch):
         monkeypatch.setitem(MIN_PARALLEL_WORK, kind, 1)
     monkeypatch.setattr(exponential, "MAX_ROWS_PER_CHUNK", 16)
     monkeypatch.setattr(pair_weights, "MAX_PAIRS_PER_CHUNK", 16)
+
+
+@pytest.fixture
+def device(monkeypatch):
+    """An emulated GPU, which is opened as "cuda"."""
+    from emulated_device import COMPILER, EmulatedDevice
+    from precede.engine.backend import BACKENDS
+
+    if COMPILER is None:
+        pytest.skip("kernels are compiled with g++, and there is none")
+    device = EmulatedDevice()
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
+    return device

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from precede.engine import cuda
 
@@ -227,3 +228,14 @@ def as_argument(kind, given):
     number = made(given)
     assert number.value == given or math.isnan(given), f"{given} does not fit into {kind}"
     return number
+
+
+def assert_same_fit(estimator, columns, *given, **named):
+    """Assert that fits on the CPU and on the fixture `device` are equal; return the latter."""
+    here, there = (
+        clone(estimator).set_params(device=name).fit(*given, **named) for name in ("cpu", "cuda")
+    )
+    assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
+    for column in columns:
+        np.testing.assert_array_equal(here.history_[column], there.history_[column])
+    return there

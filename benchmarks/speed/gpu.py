@@ -24,9 +24,8 @@ from measure import about, middle, spread, write_page
 from precede import BoostedRanker, Judgments, PairRisk, QBRank, RankBoost, RankBoostPlus
 from precede.engine.backend import open_backend as open_device
 from precede.engine.cuda import Batch, DeviceRows, NodeWork, SearchRules
-from precede.engine.device_histograms import DeviceColumns, DeviceTriples
 from precede.engine.execution import Context
-from precede.engine.histograms import pair_words, triple_cover
+from precede.engine.histograms import GpuHistograms, TripleHistograms, pair_words, triple_cover
 from precede.engine.table import Table
 from precede.risks.device_pair_weights import DevicePairWeights
 from precede.weak_rankers.interactions import interaction_strengths
@@ -199,7 +198,7 @@ def kernels(quick):
 def kernels_of_stumps(device, context, table, layout):
     """The same of RankBoost and RankBoost+."""
     rng, rows, features = np.random.default_rng(0), table.n_used_rows, table.n_features
-    columns = DeviceColumns(device, table)
+    columns = GpuHistograms(device, table)
     pull = device.put(rng.standard_normal(rows) / rows)
     moved = rows * (-(-features // 32) * 32 + 8)
     yield (
@@ -355,7 +354,7 @@ def lines_of_detection(quick):
             found["here" if using is None else "there"] = strengths
     codes = (rng.integers(0, 16, (X.shape[1], rows))).astype(np.uint8)
     words = pair_words(pull, weight, Context(1)).words
-    triples = DeviceTriples(device, codes, words)
+    triples = TripleHistograms(codes, words, Context(1, device))
     found["fill"] = timed(lambda: triples.sums(triple_cover(X.shape[1])), 5)
     return found
 

@@ -27,11 +27,10 @@ from precede.files.streams import is_plain, opened, require_folder, suffix_of, w
 from precede.weak_rankers.base import WeakRanker, declared_field_types, weak_ranker_from_dict
 from precede.weak_rankers.stumps import Stump
 from precede.weak_rankers.terms import Term, TermTables
-from precede.weak_rankers.trees import MAX_FEATURES, Forest, Tree
+from precede.weak_rankers.trees import MAX_FEATURES, Forest, GpuForest, Tree
 
 if TYPE_CHECKING:
     from precede.engine.backend import Backend
-    from precede.weak_rankers.device_trees import DeviceForest
 
 __all__ = [
     "FORMAT",
@@ -78,7 +77,7 @@ class Ensemble:
     array([0., 2., 1.])
     """
 
-    _on_device: DeviceForest | None = None  # made when it is needed
+    _on_device: GpuForest | None = None  # made when it is needed
 
     def __init__(self, weak_rankers: list[WeakRanker], weights: list[float], n_features: int):
         self.weak_rankers = list(weak_rankers)
@@ -146,10 +145,8 @@ class Ensemble:
     def predict_on_device(self, X: Any, device: Backend) -> Any:
         """Score the rows of a device array; the scores stay on the device. Trees only."""
         self.check_width(X)
-        from precede.weak_rankers.device_trees import DeviceForest  # noqa: PLC0415  (only on a GPU)
-
         if self._on_device is None:
-            self._on_device = DeviceForest(device, self.weak_rankers, self.weights)
+            self._on_device = GpuForest(device, self.weak_rankers, self.weights)
         return self._on_device.scores(X)
 
     def check_width(self, X: Any) -> None:

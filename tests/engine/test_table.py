@@ -5,16 +5,20 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
 from numpy.testing import assert_array_equal
 
 import naive
 import strategies as some
+from emulated_device import DeviceArray, EmulatedDevice, needs_compiler
+from precede import Judgments
 from precede.engine import table as table_module
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.execution import Context
 from precede.engine.table import LARGE_COLUMN_ROWS, MISSING, Table, choose_cuts
+from precede.engine.training_data import TrainingData
 
 FEW_ROWS = st.integers(1, 12).flatmap(some.tables)
 
@@ -317,3 +321,146 @@ def test_keys_of_small_and_large_tables_are_equal():
     table = Table.build(np.random.default_rng(1).normal(size=(40, 3)))
     weight = np.linspace(0.5, 2.0, 40)
     assert_array_equal(table.keys(weight, Context(1)), small_keys(table, weight))
+
+
+# -- on a GPU --------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _small_tables_are_binned_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(table_module, "MIN_GPU_ROWS", 1)
+
+
+def assert_same_on_gpu(X, *, order=None, max_bins=255, weight=None):
+    order = np.arange(len(X)) if order is None else order
+    weight = np.ones(order.size) if weight is None else weight
+    given = {"order": order, "weight": weight, "max_bins": max_bins}
+    context = Context(1, EmulatedDevice())
+    here, there = Table.build(X, **given), Table.build(X, **given, context=context)
+    assert "codes_of_" in " ".join(context.backend.launched)
+    for one, other in zip(here.bins.cuts, there.bins.cuts, strict=True):
+        assert_array_equal(one, other)
+    for name in ("low", "high", "has_missing", "n_bins"):
+        assert_array_equal(getattr(here.bins, name), getattr(there.bins, name))
+    assert_array_equal(here.codes, there.codes)
+    assert (here.n_used_rows, here.n_features) == (there.n_used_rows, there.n_features)
+    weight = np.full(order.size, 0.5)
+    assert_array_equal(here.keys(weight, context), there.keys(weight, context))
+    old = np.random.default_rng(0).permutation(order.size)
+    here, there = here.reorder(old), there.reorder(old)
+    assert_array_equal(here.codes, there.codes)
+    assert_array_equal(here.order, there.order)
+
+
+def all_kinds_of_columns(dtype, rows=1500, seed=0):
+    """Return columns of all kinds: continuous, few values, heavy ties, missing, constant, wide."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 38))
+    X[:, 1] = rng.integers(-2, 3, rows)
+    X[:, 2] = np.where(rng.random(rows) < 0.7, 0.0, X[:, 2])
+    X[:, 3] = np.nan
+    X[:, 4] = 7.0
+    X[:, 5] = rng.choice([-0.0, 0.0, 1.0], rows)
+    X[:, 6] = np.exp(30 * X[:, 6])
+    X[:, 7] = rng.integers(0, 255, rows)
+    X[:, 8] = rng.integers(0, 256, rows)
+    X[:, 9] = rng.integers(0, 257, rows)
+    X[:, 10] = np.where(rng.random(rows) < 0.1, rng.integers(0, 9, rows), X[:, 10])
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X.astype(dtype)
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+@pytest.mark.parametrize("max_bins", [2, 9, 255])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cuts_and_codes_of_a_gpu(dtype, layout, max_bins, weighted):
+    X, rng = all_kinds_of_columns(dtype), np.random.default_rng(1)
+    X = X[:, ::2] if layout == "strided" else np.array(X, order=layout)
+    weight = rng.choice([0.1, 1.0, 40.0], 1200, p=[0.4, 0.5, 0.1]) if weighted else None
+    assert_same_on_gpu(X, order=rng.permutation(len(X))[:1200], max_bins=max_bins, weight=weight)
+
+
+@needs_compiler
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays.arrays(
+        st.sampled_from([np.float32, np.float64]), st.tuples(st.integers(1, 40), st.integers(1, 3)),
+        elements=st.floats(-9, 9, width=16) | st.just(np.nan) | st.sampled_from([0.0, -0.0, 1.0]),
+    ),
+    st.integers(2, 8),
+    st.booleans(),
+)  # fmt: skip
+def test_small_columns_on_a_gpu(X, max_bins, weighted):
+    weight = np.random.default_rng(0).integers(1, 9, len(X)) / 2 if weighted else None
+    assert_same_on_gpu(X, max_bins=max_bins, weight=weight)
+
+
+@needs_compiler
+def test_columns_are_sorted_in_chunks_on_a_gpu(monkeypatch):
+    monkeypatch.setattr(table_module, "MAX_SORTED_BYTES", 3 * 8 * 1500)
+    assert_same_on_gpu(all_kinds_of_columns(np.float64))
+
+
+@needs_compiler
+def test_codes_by_row_on_a_gpu():
+    X = all_kinds_of_columns(np.float32)
+    device = EmulatedDevice()
+    given = {"order": np.arange(len(X)), "weight": np.ones(len(X)), "max_bins": 255}
+    there = Table.build(X, **given, context=Context(1, device)).reorder(np.arange(len(X)))
+    for features in (np.arange(38), np.array([0, 2, 5, 36])):
+        tables = Table.build(X), there
+        rows = [table.codes_by_row(device, features).get() for table in tables]
+        assert_array_equal(*rows)
+        assert_array_equal(rows[0][:, : features.size], there.codes[features].T)
+
+
+@needs_compiler
+@pytest.mark.parametrize("layout", ["C", "F", "strided"])
+def test_arrays_on_a_gpu(layout):
+    X, device = all_kinds_of_columns(np.float32), EmulatedDevice()
+    X = X[:, ::2] if layout == "strided" else np.array(X, order=layout)
+    given = {"order": np.arange(len(X)), "weight": np.ones(len(X))}
+    there = Table.build(X.view(DeviceArray), **given, context=Context(1, device))
+    assert device.launched
+    assert_array_equal(there.codes, Table.build(X).codes)
+    assert_array_equal(there.X, X)
+    assert not device.holds(there.X)
+
+
+@pytest.mark.parametrize("what", ["integers", "room"])
+def test_unsupported_rows_are_binned_on_the_cpu(what):
+    X = all_kinds_of_columns(np.float64)
+    X = np.nan_to_num(X).clip(-9, 9).astype(np.int64) if what == "integers" else X
+    device = EmulatedDevice(free=1000 if what == "room" else 10**12)
+    table = Table.build(X, context=Context(1, device))
+    assert not device.launched
+    assert_array_equal(table.codes, Table.build(X).codes)
+
+
+def prepared(device, *, offset=False, categorical=()):
+    rng = np.random.default_rng(2)
+    X = np.round(all_kinds_of_columns(np.float64), 1)
+    X[:, 1] = rng.integers(0, 9, len(X))
+    judgments = Judgments(rng.integers(0, 3, 1500), rng.integers(0, 40, 1500))
+    return TrainingData.prepare(
+        X, judgments, balance="pairs", max_bins=255, context=Context(1, device),
+        init_score=rng.normal(size=1500) if offset else None, categorical=categorical,
+    )  # fmt: skip
+
+
+@needs_compiler
+@pytest.mark.parametrize("offset", [False, True])
+@pytest.mark.parametrize("categorical", [(), (1,)])
+def test_rows_have_the_same_order_on_a_gpu(offset, categorical):
+    """Categories are binned on the CPU."""
+    given, device = {"offset": offset, "categorical": categorical}, EmulatedDevice()
+    here, there = prepared(None, **given), prepared(device, **given)
+    assert "codes_of_doubles" in device.launched
+    assert there.table.bins.categories.keys() == here.table.bins.categories.keys()
+    for one, other in zip(here.table.bins.cuts, there.table.bins.cuts, strict=True):
+        assert_array_equal(one, other)
+    assert_array_equal(here.table.codes, there.table.codes)
+    assert_array_equal(here.layout.order, there.layout.order)
+    assert_array_equal(here.table.order, there.table.order)

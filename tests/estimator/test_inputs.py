@@ -26,7 +26,7 @@ from precede import (
     tune,
     write_table,
 )
-from precede.engine import device_table
+from precede.engine import table as table_module
 from precede.engine.backend import BACKENDS
 from precede.estimator import inputs
 from precede.inference import ranking_risk
@@ -386,7 +386,7 @@ def on_device(monkeypatch):
     device = EmulatedDevice()
     monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
     monkeypatch.setattr(inputs, "on_gpu", device.holds)
-    monkeypatch.setattr(device_table, "LARGE_COLUMN_ROWS", 1)
+    monkeypatch.setattr(table_module, "MIN_GPU_ROWS", 1)
     return lambda array: np.asarray(array).view(DeviceArray)
 
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from precede import BoostedRanker
-from precede.engine.device_table import DeviceTable
 from precede.engine.execution import Context
 from precede.engine.table import Table
 
@@ -29,8 +28,8 @@ def test_cuts_codes_and_order(device, dtype, layout, max_bins, weighted):
     weight = rng.choice([0.1, 1.0, 40.0], order.size) if weighted else np.ones(order.size)
     given = {"order": order, "weight": weight, "max_bins": max_bins}
     context = Context(1, device)
-    assert DeviceTable.takes(X, order, device)
-    here, there = Table.build(X, **given), DeviceTable.build(X, **given, context=context)
+    here, there = Table.build(X, **given), Table.build(X, **given, context=context)
+    assert device.holds(there._stored_codes)
     for one, other in zip(here.bins.cuts, there.bins.cuts, strict=True):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(here.bins.has_missing, there.bins.has_missing)

@@ -1,6 +1,7 @@
 """Candidates without duplicates, and their linear span over pairs."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
@@ -8,9 +9,12 @@ from numpy.testing import assert_array_equal
 import naive_algorithms
 import strategies as some
 from algorithms.test_rankboost_plus import candidate
+from emulated_device import EmulatedDevice, needs_compiler
 from precede import Judgments
 from precede.engine.execution import Context
+from precede.engine.table import Table
 from precede.engine.training_data import TrainingData
+from precede.weak_rankers import candidates as module
 from precede.weak_rankers.candidates import Candidates, LinearSpan
 from precede.weak_rankers.stumps import Stumps
 
@@ -69,3 +73,29 @@ def test_a_sketch_tells_single_items_apart():
         span.add(residual)
     eye[[7, 14, 700]] = 1
     assert not span.residual(span.vector((eye > 0).astype(np.uint8))).any()
+
+
+@needs_compiler
+@pytest.mark.parametrize("most", [3, 5000])
+@pytest.mark.parametrize("few", [0, 1000])
+def test_edges_values_and_vectors_on_a_gpu(monkeypatch, most, few):
+    monkeypatch.setattr(module, "MAX_SHARED_WIDTH", few)
+    rng = np.random.default_rng(most)
+    X = rng.normal(size=(500, 3))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    layout = Judgments(rng.integers(0, 3, 500), rng.integers(0, 9, 500)).to_layout("pairs")
+    table, device = Table.build(X, order=layout.order), EmulatedDevice()
+    here = Candidates(table, layout, Stumps(), Context(1))
+    there = Candidates(table, layout, Stumps(), Context(1, device))
+    pull = rng.normal(size=table.n_used_rows) / 1000
+    assert_array_equal(there.edges(device.put(pull)), here.edges(pull))
+    spans = LinearSpan(layout, most), LinearSpan(layout, most, device)
+    assert spans[0]._sketched == (most == 3)
+    for number in (0, len(here) // 2, len(here) - 1):
+        values = here.values(number)
+        assert_array_equal(there.values(number).get(), values)
+        vectors = [
+            span.vector(each)
+            for span, each in zip(spans, (values, there.values(number)), strict=True)
+        ]
+        assert_array_equal(vectors[0], vectors[1])

@@ -3,11 +3,14 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import naive_trees
+from emulated_device import EmulatedDevice, assert_same_fit, needs_compiler
+from precede import GlassBoxRanker
 from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.weak_rankers.interactions import Grid, PairTerms, interaction_strengths
@@ -117,3 +120,33 @@ def test_a_grid_keeps_heavy_categories_and_the_others_join_missing_values():
 def test_without_a_pull_nothing_is_found():
     X = np.arange(16.0).reshape(8, 2)
     assert PairTerms([(0, 1)]).search(Table.build(X), np.zeros(8)) is None
+
+
+@needs_compiler
+def test_strengths_on_a_gpu():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 30, (400, 5)).astype(float)
+    X[rng.random(X.shape) < 0.1] = math.nan
+    table, pull, weight = Table.build(X), rng.normal(size=400), rng.random(400)
+    found = [
+        interaction_strengths(table, pull, weight, np.arange(5), context)
+        for context in (Context(1), Context(1, EmulatedDevice()))
+    ]
+    assert found[0] == found[1]
+    nothing = interaction_strengths(
+        table, 0 * pull, weight, np.arange(5), Context(1, EmulatedDevice())
+    )
+    assert set(nothing.values()) == {0.0}
+
+
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+def test_glass_boxes_have_the_same_bits_on_a_gpu(device, loss):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(600, 4))
+    X[rng.random(X.shape) < 0.05] = np.nan
+    y = np.nan_to_num(X[:, 0] + 2 * np.sign(X[:, 1] * X[:, 2])) + rng.normal(size=600) > 0
+    given = {"interactions": 2, "n_estimators": 5, "pair_estimators": 4, "loss": loss}
+    qid = rng.integers(0, 30, 600)
+    here, model = GlassBoxRanker(**given).fit(X, y, qid=qid), GlassBoxRanker(**given)
+    assert here.pair_strengths_ == assert_same_fit(model, [], X, y, qid=qid).pair_strengths_
+    assert {"triple_fill", "fill"} <= {*device.launched}

@@ -13,8 +13,10 @@ from sklearn.base import clone
 
 import naive
 import strategies as some
+from emulated_device import EmulatedDevice, assert_same_fit, needs_compiler
 from precede import (
     AdaBoostRanker,
+    Columns,
     ConvexRiskRanker,
     Features,
     GlassBoxRanker,
@@ -27,12 +29,14 @@ from precede import (
     Stump,
     Stumps,
 )
+from precede.engine import histograms
 from precede.engine.exact import TIE, TIE_OF_DECREASES
 from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.model import Ensemble
 from precede.weak_rankers.base import weak_ranker_from_dict
-from precede.weak_rankers.stumps import StumpSearch
+from precede.weak_rankers.columns import Constants
+from precede.weak_rankers.stumps import SignedStump, SignedStumps, StumpSearch, signed_stumps
 
 
 def as_candidate(found):
@@ -509,3 +513,184 @@ def test_as_many_bins_as_there_are_codes_leave_room_for_the_missing():
     assert stump == Stump(0, math.inf, 1)
     assert stump.first_code(table) == 255
     assert_array_equal(stump.on(table), np.isnan(X[:, 0]))
+
+
+# -- signed stumps ---------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
+@given(some.tables(9), st.data())
+def test_the_best_signed_stump_is_the_best_by_brute_force(X, data):
+    pull = np.array(data.draw(st.lists(st.integers(-50, 50), min_size=9, max_size=9)), float)
+    pull /= max(np.abs(pull).sum(), 1)
+    found = SignedStumps().search(Table.build(X), pull)
+    edges = [
+        math.fsum(p * (2 * v - 1) for p, v in zip(pull, stump.values(X), strict=True))
+        for stump in naive.candidates(X)
+    ]
+    if found is None:
+        assert max(map(abs, edges), default=0.0) < 1e-12
+    else:
+        assert edges
+        assert abs(found.edge) == pytest.approx(max(map(abs, edges)), abs=1e-12)
+        assert found.edge == pytest.approx(float(pull @ found.weak_ranker(X)), abs=1e-12)
+
+
+def test_families_with_signed_stumps():
+    assert signed_stumps(Stumps(), constant=False) == SignedStumps()
+    assert signed_stumps(Columns(), constant=True).families == (Columns(), Constants())
+    assert SignedStump(0, 1.5)(np.array([[1.0], [2.0], [np.nan]])).tolist() == [-1, 1, -1]
+
+
+# -- on a GPU: the same bits as on the CPU ---------------------------------------------------
+
+
+def gpu_problem(seed, rows=300, features=5):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, features))
+    X[:, 1] = rng.integers(0, 3, rows)
+    X[:, -1] = X[:, 0]  # ties
+    y = np.digitize(X[:, 0] + X[:, 1] + rng.normal(size=rows), [0, 1, 2])
+    X[rng.random((rows, features)) < 0.1] = np.nan
+    return X, y, rng.integers(0, 12, rows)
+
+
+def assert_same_stumps(given, X, y, qid, estimator=RankBoost, sample_weight=None):
+    model = estimator(**{"n_estimators": 6, "learning_rate": 0.4, **given})
+    columns = "risk", "log_risk", "edge", "step", "smoothed", "perfect"
+    there = assert_same_fit(model, columns, X, y, qid=qid, sample_weight=sample_weight)
+    assert len(there.ensemble_) == 6
+    return there
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"step": "bound"},
+        {"nonnegative": True},
+        {"monotone_constraints": {0: -1, 2: 1}},
+        {"max_features": 0.4, "random_state": 2},
+        {"balance": "queries"},
+        {"max_bins": 7},
+        {"rank_weight": "ndcg"},
+    ],
+    ids=str,
+)
+def test_models_have_the_same_bits_on_a_gpu(device, given):
+    assert_same_stumps(given, *gpu_problem(1))
+    assert {"stump_fill", "stump_search", "stump_values"} <= {*device.launched}
+    assert ("level_pulls" in device.launched) == ("rank_weight" not in given)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("price", [1, 4])
+@pytest.mark.parametrize("queries", [False, True])
+def test_push_on_a_gpu(price, queries):
+    X, y, qid = gpu_problem(2)
+    rest = (y, qid) if queries else (y > 1, None)
+    there = assert_same_stumps({"price": price}, X, *rest, PushRanker)
+    here = PushRanker(price=price, n_estimators=6, learning_rate=0.4).fit(X, rest[0], qid=rest[1])
+    assert here.effective_losers_ == there.effective_losers_
+
+
+@pytest.mark.usefixtures("device")
+def test_other_losses_on_a_gpu():
+    X, y, qid = gpu_problem(3, 120)
+    assert_same_stumps({"loss": "logistic", "price": 1}, X, y, qid, PushRanker)
+
+
+@pytest.mark.usefixtures("device")
+def test_weights_one_list_and_many_features_on_a_gpu():
+    X, y, _ = gpu_problem(4, 250, 40)
+    weight = np.random.default_rng(0).exponential(size=y.size)
+    assert_same_stumps({}, X, y, None, sample_weight=weight)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("estimator", [RankBoost, PushRanker])
+def test_trees_by_exact_steps_on_a_gpu(estimator):
+    assert_same_stumps({"weak_rankers": "trees"}, *gpu_problem(7), estimator)
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("estimator", [RankBoost, PushRanker])
+def test_perfect_weak_rankers_on_a_gpu(estimator):
+    X, y, _ = gpu_problem(8)
+    X[:, 0] = 2 * (y > 1)
+    assert assert_same_fit(estimator(), [], X, y > 1).history_["perfect"][-1]
+
+
+@pytest.mark.usefixtures("device")
+def test_early_stops_on_a_gpu():
+    X, y, qid = gpu_problem(9)
+    given = {"eval_set": (X[:150], y[:150]), "eval_qid": qid[:150]}
+    assert_same_fit(RankBoost(early_stopping_rounds=2), [], X, y, qid=qid, **given)
+
+
+@pytest.mark.usefixtures("device")
+def test_warm_starts_on_a_gpu():
+    X, y, qid = gpu_problem(5)
+    models = []
+    for name in ("cpu", "cuda"):
+        model = RankBoost(n_estimators=3, warm_start=True, device=name).fit(X, y, qid=qid)
+        models.append(model.set_params(n_estimators=6).fit(X, y, qid=qid))
+    assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
+
+
+@pytest.mark.usefixtures("device")
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"weak_rankers": "features"}, r"is for trees and stumps.*use device='cpu'"),
+        ({"select": "decrease"}, r"use select='slope', or device='cpu'"),
+    ],
+)
+def test_searches_of_the_cpu_only_raise(given, match):
+    with pytest.raises(ValueError, match=match):
+        RankBoost(**given, device="cuda").fit(*gpu_problem(6)[:2])
+
+
+@needs_compiler
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_searches_with_ties_on_a_gpu(data):
+    """Few distinct pulls, so that many edges tie, and columns repeated with the sign changed."""
+    rows, features = data.draw(st.integers(2, 40)), data.draw(st.integers(1, 6))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    X = rng.integers(0, data.draw(st.integers(1, 5)), (rows, features)).astype(float)
+    X[rng.random(X.shape) < data.draw(st.sampled_from([0.0, 0.2, 1.0]))] = np.nan
+    X[:, -1] = -X[:, 0]
+    pull = rng.choice([-1.0, 0.0, 1.0], rows) / rows
+    if data.draw(st.booleans()):
+        pull += rng.normal(size=rows) * 2.0**-58
+    allowed = rng.random(features) < 0.7 if data.draw(st.booleans()) else None
+    signs = data.draw(
+        st.sampled_from([None, [int(each) for each in rng.integers(-1, 2, features)]])
+    )
+    positive_only = signs is None and data.draw(st.booleans())
+    table, device = Table.build(X), EmulatedDevice()
+    found = []
+    for context in (Context(1), Context(1, device)):
+        search = Stumps(monotone_constraints=signs).start(table, context)
+        search = search.restrict_to_positive() if positive_only else search
+        found.append([search.best(each, allowed) for each in (pull, -pull, pull[::-1].copy())])
+    assert found[0] == found[1]
+    for one, other in zip(*found, strict=True):
+        if one is not None:
+            assert_array_equal(other.values, one.weak_ranker.on(table))
+
+
+@needs_compiler
+@pytest.mark.parametrize("rows", [4100, 9000])
+def test_carries_between_words_on_a_gpu(monkeypatch, rows):
+    """More rows per block than words of 20 bits hold, and pulls with all bits set."""
+    monkeypatch.setattr(histograms, "TARGET_BLOCKS", 1)
+    rng = np.random.default_rng(rows)
+    table = Table.build(rng.integers(0, 2, (rows, 2)).astype(float))
+    pull = np.full(rows, (2.0**50 - 1) / 2.0**61)
+    pull[::3] *= -1
+    found = [
+        Stumps().start(table, w).best(pull) for w in (Context(1), Context(1, EmulatedDevice()))
+    ]
+    assert found[0] == found[1]

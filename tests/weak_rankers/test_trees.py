@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeRegressor
 
 import naive_trees
+from emulated_device import EmulatedDevice, needs_compiler
 from precede import (
     AdaBoostRanker,
     BoostedRanker,
@@ -29,6 +30,7 @@ from precede import (
     RankBoost,
     RankBoostPlus,
     SmoothMarginRanker,
+    Stump,
     Tree,
     Trees,
     load,
@@ -40,6 +42,7 @@ from precede.model import Ensemble, plain
 from precede.weak_rankers.base import weak_ranker_from_dict
 from precede.weak_rankers.trees import (
     Forest,
+    GpuForest,
     _MaskLayout,
     _NodeLayout,
     tree_from_lightgbm,
@@ -532,3 +535,37 @@ def test_other_algorithms_boost_trees_too():
     assert len(set().union(*used)) > 2
     with pytest.raises(ValueError, match="no common scale"):
         Trees() | Trees()
+
+
+# -- on a GPU --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def trees_with_missing_values():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 5))
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return X, BoostedRanker(n_estimators=8).fit(X, np.nan_to_num(X[:, 1]) > 0).ensemble_
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_scores_on_a_gpu(trees_with_missing_values, kind):
+    X, model = trees_with_missing_values
+    device = EmulatedDevice()
+    forest = GpuForest(device, model.weak_rankers, model.weights)
+    rows = X.astype(kind)
+    np.testing.assert_array_equal(forest.scores(device.put(rows)).get(), model.predict(rows))
+    assert forest.scores(device.put(rows[:0])).shape == (0,)
+
+
+@needs_compiler
+def test_other_rankers_and_many_features_are_refused_on_a_gpu(trees_with_missing_values):
+    X, model = trees_with_missing_values
+    device = EmulatedDevice()
+    with pytest.raises(ValueError, match="only trees without categories"):
+        GpuForest(device, [Stump(0, 0.5)], [1.0])
+    forest = GpuForest(device, model.weak_rankers, model.weights)
+    forest._n_features = 10_000
+    with pytest.raises(ValueError, match="reads 10000 features"):
+        forest.scores(device.put(X))

@@ -26,7 +26,6 @@ from precede.risks.pair_risk import PairRisk
 from precede.risks.pair_weights import PairWeights, free_memory, pair_factors
 from precede.weak_rankers.base import Family, family
 from precede.weak_rankers.candidates import PRIME, Candidates, LinearSpan
-from precede.weak_rankers.device_stumps import DeviceCandidates, DeviceSpan
 
 # Slopes below this are rounding errors.
 SLOPE_ROUNDING = 1e-14
@@ -342,14 +341,11 @@ class _E2Trainer(Trainer):
             raise ValueError(
                 "device='cuda' is for grades; listed pairs are weighed on the CPU: use device='cpu'"
             )
-        make = Candidates if device is None else DeviceCandidates
-        self._candidates = make(table, layout, family(settings.weak_rankers), context)
+        self._candidates = Candidates(table, layout, family(settings.weak_rankers), context)
         self.memory = settings._predict_memory(task, len(self._candidates))
         self._is_available = np.ones(len(self._candidates), bool)
         most = min(settings.n_estimators, len(self._candidates))
-        self._span = (
-            LinearSpan(layout, most) if device is None else DeviceSpan(device, layout, most)
-        )
+        self._span = LinearSpan(layout, most, context.backend)
         self._used = _ModelRankers()
         self._index: dict[int, int] = {}
         self._weights = self._make_weights(settings)

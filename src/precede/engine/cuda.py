@@ -25,6 +25,7 @@ from precede.engine.arrays import Array, Flags, Floats, Integers, Keys, Rows, Si
 from precede.engine.backend import Backend, Grid
 from precede.engine.exact import from_fixed_point
 from precede.engine.execution import Context
+from precede.engine.histograms import GPU_GROUP
 from precede.engine.quantization import (
     Quantization,
     QuantizedRows,
@@ -39,9 +40,8 @@ if TYPE_CHECKING:
 # Rows of a tile, which one thread block partitions, sums into histograms (at most), or sums in
 # leaves; as in `kernels.cu`.
 PARTITION_TILE, MAX_FILL_TILE, LEAF_TILE = 2048, 4000, 4096
-# Features of one thread block, and bytes of shared memory for their histograms; as in `kernels.cu`.
-GROUP = 32
-FILL_SHARED_BYTES = 2 * GROUP * 257 * 4
+# Bytes of shared memory for the histograms of a thread block; as in `kernels.cu`.
+FILL_SHARED_BYTES = 2 * GPU_GROUP * 257 * 4
 # Queries of up to this many rows are kept in shared memory while their pairs are summed.
 MAX_SHARED_ROWS = 1024
 # Row lists: the rows of a node are partitioned into the list of the next depth, so that the ranges
@@ -405,12 +405,10 @@ class DeviceRows:
     ):
         self._device, self.n_rows = device, table.n_used_rows
         self.n_bins = table.bins.n_bins[features]
-        self._groups = max(1, -(-features.size // GROUP))
-        self.width = GROUP * self._groups
+        self._groups = max(1, -(-features.size // GPU_GROUP))
+        self.width = GPU_GROUP * self._groups
         device.check_room(self.n_rows * (2 * self.width + 4 * LISTS + 64), "the rows of the table")
-        self.codes = device.zeros(self.n_rows, self.width, dtype=np.uint8)
-        for first in range(0, features.size, GROUP):
-            self._copy_columns(table, features[first : first + GROUP], first)
+        self.codes = table.codes_by_row(device, features)
         self.lists = device.zeros(LISTS, self.n_rows, dtype=np.int32)
         self.histograms = device.zeros(0, self.width, 256, 2, dtype=np.int64)
         # Arguments of the search: bins, directions, categorical flags, and all features allowed.
@@ -418,17 +416,6 @@ class DeviceRows:
             device.put(self.n_bins.astype(np.int64)), device.put(monotone.astype(np.int8)),
             device.put(categorical.astype(np.uint8)), device.put(np.ones(features.size, np.uint8)),
         ]  # fmt: skip
-
-    def _copy_columns(self, table: Table, features: Integers, to: int) -> None:
-        """Copy the codes of some features to the columns from `to` of `codes`."""
-        columns = table.codes_on(self._device, features)
-        table.release(features)
-        tile = -(-self.n_rows // GROUP), 1
-        if self.n_rows:
-            self._device.launch(
-                "by_rows", tile, (GROUP, GROUP), np.int64(self.n_rows), features.size, self.width,
-                columns, self.codes.ravel()[to:],
-            )  # fmt: skip
 
     # -- one tree --------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers
+from precede.engine.arrays import BackendArray, Bytes, Flags, Floats, Integer, Integers
+from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, least_tied_kernel
 from precede.engine.execution import Context, is_small
@@ -33,6 +34,13 @@ BINS = 256
 # Features whose histograms are filled in one pass, so that each integer is read once for all of
 # them and consecutive additions go to different bins, which do not wait for each other.
 GROUP_SIZE = 4
+# On a GPU: features that a thread block sums, and bytes of shared memory for their sums; as in
+# `kernels.cu`.
+GPU_GROUP = 32
+GPU_SHARED_BYTES = 3 * GPU_GROUP * 257 * 4
+# Thread blocks to aim for (four times two for each of the 132 multiprocessors of an H200), and the
+# fewest rows of one.
+TARGET_BLOCKS, MIN_BLOCK_ROWS = 1056, 500
 
 
 class Histograms:
@@ -99,6 +107,39 @@ class Histograms:
                 run(_fill_many, chunk.size, *columns, numbers, out, small=small)
             table.release(chunk)
         return sums
+
+
+class GpuHistograms:
+    """Histograms of the pull over all rows of a table on a GPU, and values of stumps."""
+
+    def __init__(self, backend: Backend, table: Table):
+        features = np.arange(table.n_features)
+        self._backend, self._features, self._n_rows = backend, features.size, table.n_used_rows
+        self._width = GPU_GROUP * max(1, -(-features.size // GPU_GROUP))
+        backend.check_room(self._n_rows * (2 * self._width + 64), "the rows of the table")
+        self._codes = table.codes_by_row(backend, features)
+
+    def sums(self, pull: BackendArray) -> BackendArray:
+        """Sum the pull over bins, in units of 2^-61: 256 sums per feature, then a single 0."""
+        rows, groups = self._n_rows, self._width // GPU_GROUP
+        sums = self._backend.zeros(self._width * 256 + 1, dtype=np.uint64)
+        size = max(MIN_BLOCK_ROWS, -(-rows * groups // TARGET_BLOCKS))
+        self._backend.launch(
+            "stump_fill", (-(-rows // size), groups), 512, np.int64(rows), np.int64(size),
+            self._width, self._features, self._codes, pull, sums, shared=GPU_SHARED_BYTES,
+        )  # fmt: skip
+        return sums
+
+    def values(self, stump: BackendArray) -> BackendArray:
+        """Return the values of a stump for all rows.
+
+        `stump` holds feature, edge, first code above the threshold and value of missing values.
+        """
+        values = self._backend.empty(self._n_rows, dtype=np.uint8)
+        self._backend.over_rows(
+            "stump_values", self._n_rows, self._width, self._codes, stump, values
+        )
+        return values
 
 
 def suffix_sums(histograms: Integers) -> Integers:
@@ -265,6 +306,9 @@ def search_by_bound(
 SIDE = 16
 # A total of 2^30 leaves headroom for rounding.
 TOTAL_BITS = 30
+# On a GPU: most rows of a thread block, which also clears and folds 4096 cells; and most triples of
+# a launch (a grid has at most 65,535 thread blocks in the second dimension).
+MAX_BLOCK_ROWS, MAX_TRIPLES = 1 << 16, 1 << 15
 
 
 @dataclass(frozen=True)
@@ -356,16 +400,51 @@ def triple_cover(count: int) -> Integers:
     return triples[triples[:, 1] < count].astype(np.int64)
 
 
-def triple_sums(codes: Bytes, triples: Integers, words: Integers, context: Context) -> Integers:
-    """Sum words over the cells of the three pairs of each triple, in O(rows) per triple.
+class TripleHistograms:
+    """Sums of words over the cells of triples of features, on the backend of the context.
 
-    `codes` is an array (features, rows) of codes below 16. Returns an array (triples, 3, 16, 16)
-    for the pairs (first, second), (first, third) and (second, third).
+    Parameters
+    ----------
+    codes : array (features, rows) of codes below 16
+    words : one integer for each row; see `PairWords`
+    context : Context
     """
-    sums = np.zeros((len(triples), 3, SIDE, SIDE), np.int64)
-    small = is_small("cells", len(triples) * words.size)
-    context.run(_fill_triples, len(triples), triples, codes, words, sums, small=small)
-    return sums
+
+    def __init__(self, codes: Bytes, words: Integers, context: Context):
+        self._backend, self._context = context.backend, context
+        features, self._n_rows = codes.shape
+        triples = min(features * (features + 6) // 6, MAX_TRIPLES)
+        needed = codes.size + 8 * words.size + 24 * SIDE * SIDE * triples
+        self._backend.check_room(needed, "the codes of all pairs of features")
+        self._codes, self._words = self._backend.put(codes), self._backend.put(words)
+
+    def sums(self, triples: Integers) -> Integers:
+        """Sum the words over the cells of the three pairs of each triple, in O(rows) per triple.
+
+        Returns an array (triples, 3, 16, 16) for the pairs (first, second), (first, third) and
+        (second, third).
+        """
+        if self._backend.is_gpu:
+            starts = range(0, max(len(triples), 1), MAX_TRIPLES)
+            parts = [self._gpu_sums(triples[first : first + MAX_TRIPLES]) for first in starts]
+            return np.concatenate(parts)
+        sums = np.zeros((len(triples), 3, SIDE, SIDE), np.int64)
+        self._context.run(
+            _fill_triples, len(triples), triples, self._codes, self._words, sums,
+            small=is_small("cells", len(triples) * self._n_rows),
+        )  # fmt: skip
+        return sums
+
+    def _gpu_sums(self, triples: Integers) -> Integers:
+        backend, rows = self._backend, self._n_rows
+        sums = backend.zeros(len(triples), 3, SIDE, SIDE, dtype=np.int64)
+        if len(triples) and rows:
+            backend.launch(
+                "triple_fill", (-(-rows // MAX_BLOCK_ROWS), len(triples)), 512, np.int64(rows),
+                np.int64(MAX_BLOCK_ROWS), len(self._codes), self._codes, backend.put(triples),
+                self._words, sums,
+            )  # fmt: skip
+        return backend.get(sums)
 
 
 assert SIDE == 16, "the kernels below write it out"

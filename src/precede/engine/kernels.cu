@@ -1307,7 +1307,7 @@ extern "C" __global__ void sweep_read(const SweptSide* sides, const SweptBlock* 
   sums[(threadIdx.x ? gridDim.x : 0) + blockIdx.x] = total;
 }
 
-// -- columns of tables, see engine/table.py and engine/device_table.py -------------------------
+// -- columns of tables, see engine/table.py ------------------------------------------------------
 
 // Sort keys are integers with the order of the floats; -0 is 0, and missing values come last.
 __device__ __forceinline__ u32 key_of(float x) {
@@ -1963,7 +1963,7 @@ extern "C" __global__ void walk(i64 n, int width, const u8* codes, const i64* fe
   }
 }
 
-// -- prediction, see weak_rankers/device_trees.py -------------------------------------------------
+// -- prediction, see weak_rankers/trees.py --------------------------------------------------------
 
 // A split, whose `number` is the threshold, or a leaf: then the feature is -1 and `number` is the value
 // times the weight of the tree.

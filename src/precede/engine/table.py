@@ -3,6 +3,9 @@
 A `Bins` holds the cut points of every feature, chosen once. A `Table` holds the rows of one data
 set in the order of a `QueryLayout`, one byte per cell, column by column: code c of a feature means
 that the value exceeds exactly c cut points, 255 that it is missing.
+
+On a GPU large columns are binned there: they are sorted as integers in the order of the floats, and
+one thread per column then finds the cut points by bisection. Cut points and codes are the same.
 """
 
 from __future__ import annotations
@@ -10,23 +13,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
-from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
+from precede.engine.arrays import (
+    Array,
+    BackendArray,
+    Bytes,
+    Flags,
+    Floats,
+    Integer,
+    Integers,
+    Keys,
+    MatrixLike,
+)
+from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import SCALE, exact_sum, splitmix64, to_integers
 from precede.engine.execution import Context, is_small
-from precede.engine.histograms import Histograms
+from precede.engine.histograms import GPU_GROUP, Histograms
 from precede.engine.portable_kernels import fmin
 
-if TYPE_CHECKING:
-    from precede.engine.backend import Backend
-
-
+Result = TypeVar("Result")
 # Minimum and maximum of a column, and whether it has missing values.
 ColumnRange = tuple[float, float, bool]
 
@@ -42,6 +52,16 @@ LARGE_COLUMN_ROWS = 1 << 16
 DISTINCT_PROBE_ROWS = 1 << 12
 # Bits per digit and number of digits of the radix sort: all bits of single precision.
 DIGIT_BITS, N_DIGITS = 11, 3
+# Fewest rows that are binned on a GPU, and bytes of columns that are sorted there at a time.
+MIN_GPU_ROWS, MAX_SORTED_BYTES = 1 << 16, 1 << 31
+# Floats per column that the kernel `cuts_of_*` returns: 256 cut points, their number, the least and
+# the greatest value, and the number of values that are not missing.
+CUT_FLOATS = 260
+# By dtype: the suffix of the names of kernels and the type of the sort keys.
+KEY_TYPES = {
+    np.dtype(np.float32): ("singles", np.uint32),
+    np.dtype(np.float64): ("doubles", np.uint64),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,25 +158,32 @@ class Table:
 
     Attributes
     ----------
-    codes : uint8 array (features, rows), each feature contiguous
+    codes : uint8 array (features, rows), each feature contiguous; copied from the GPU, if they are
+        there, when they are first read
     bins : cut points the codes refer to
     order : row of `X` for each row of the table
-    X : raw values, not copied, for weak rankers that do not use bins
+    X : raw values, for weak rankers that do not use bins; not copied unless they are on a GPU
     streamed : whether the codes are on disk, so that few columns should be in use at a time
     """
 
     streamed: ClassVar[bool] = False
 
-    def __init__(self, X: Any, codes: Bytes, bins: Bins, order: Integers) -> None:
-        self.X = X
-        self.codes = codes
-        self.bins = bins
-        self.order = order
+    def __init__(
+        self,
+        X: MatrixLike,
+        codes: BackendArray,
+        bins: Bins,
+        order: Integers,
+        backend: Backend = CPU,
+    ) -> None:
+        self.X, self.bins, self.order = X, bins, order
+        self._backend, self._stored_codes = backend, codes
+        self._codes: Bytes | None = None if backend.is_gpu else codes
 
     @classmethod
     def build(
         cls,
-        X: Any,
+        X: MatrixLike,
         *,
         order: Integers | None = None,
         weight: Floats | None = None,
@@ -167,7 +194,8 @@ class Table:
         """Choose cut points from the rows `order` of X and bin those rows.
 
         `weight` is one number per row; `categorical` are the indices of the categorical features.
-        O(n log n) time for each feature, memory for the codes and a few columns.
+        O(n log n) time for each feature, memory for the codes and a few columns. Large tables of
+        floats are binned on the GPU of the context, if it has one.
 
         >>> import numpy as np
         >>> table = Table.build(np.array([[1.0], [np.nan], [3.0], [1.0]]))
@@ -175,8 +203,14 @@ class Table:
         (array([2.]), array([[  0, 255,   1,   0]], dtype=uint8))
         """
         check_max_bins(max_bins)
+        context = context or Context(1)
+        backend = context.backend
         order = np.arange(X.shape[0]) if order is None else order
         integers = integer_weights(weight)
+        if backend.is_gpu and _fits_gpu(backend, X, order):
+            columns, codes = _bin_on_gpu(backend, X, order, integers, int(max_bins), categorical)
+            return cls(X, codes, Bins.of(columns), order, backend)
+        X = backend.get(X)
         codes = np.empty((X.shape[1], order.size), np.uint8)
 
         def bin_column(values: Array, feature: int) -> FeatureBins:
@@ -187,12 +221,16 @@ class Table:
             chosen.encode(values, codes[feature])
             return chosen
 
-        bins = Bins.of(_map_columns(X, order, context or Context(1), bin_column))
-        return cls(X, codes, bins, order)
+        return cls(X, codes, Bins.of(_map_columns(X, order, context, bin_column)), order)
 
     @classmethod
     def like(
-        cls, X: Any, bins: Bins, *, order: Integers | None = None, context: Context | None = None
+        cls,
+        X: MatrixLike,
+        bins: Bins,
+        *,
+        order: Integers | None = None,
+        context: Context | None = None,
     ) -> Table:
         """Bin other rows by existing cut points. O(n log bins) for each feature."""
         order = np.arange(X.shape[0]) if order is None else order
@@ -205,14 +243,30 @@ class Table:
         return cls(X, codes, bins, order)
 
     @property
+    def X(self) -> MatrixLike:  # noqa: N802
+        """The raw values, copied from the GPU if need be."""
+        return self._backend.get(self._X)
+
+    @X.setter
+    def X(self, X: MatrixLike) -> None:  # noqa: N802
+        self._X = X
+
+    @property
+    def codes(self) -> Bytes:
+        """The codes in main memory."""
+        if self._codes is None:
+            self._codes = self._backend.get(self._stored_codes)
+        return self._codes
+
+    @property
     def n_used_rows(self) -> int:
         """Number of rows in the table."""
-        return int(self.codes.shape[1])
+        return int(self._stored_codes.shape[1])
 
     @property
     def n_features(self) -> int:
         """Number of features."""
-        return int(self.codes.shape[0])
+        return int(self._stored_codes.shape[0])
 
     def histogram(self, pull: Floats) -> Floats:
         """Sum the pull over each bin of each feature: shape (features, 256).
@@ -226,12 +280,30 @@ class Table:
         """Sum integers over each bin of each feature. O(n) for each feature."""
         return Histograms(self).sums(integers)
 
-    def codes_on(self, device: Backend, features: Integers) -> Any:
-        """Copy the codes of some features to the device."""
-        adjacent = features[-1] - features[0] + 1 == features.size  # a slice avoids a copy
-        return device.put(
-            self.codes[slice(features[0], features[-1] + 1) if adjacent else features]
-        )
+    def codes_on(self, backend: Backend, features: Integers) -> BackendArray:
+        """Return the codes of some features on a backend, without a copy if possible."""
+        if features[-1] - features[0] + 1 == features.size:  # a slice is not copied
+            columns: Any = slice(int(features[0]), int(features[-1]) + 1)
+        else:
+            columns = self._backend.put(features)
+        return backend.put(self._stored_codes[columns])
+
+    def codes_by_row(self, backend: Backend, features: Integers) -> BackendArray:
+        """Return the codes of some features on a GPU, row by row.
+
+        The number of columns is a multiple of `GPU_GROUP`, of which there is at least one.
+        """
+        rows, width = self.n_used_rows, GPU_GROUP * max(1, -(-features.size // GPU_GROUP))
+        codes = backend.zeros(rows, width, dtype=np.uint8)
+        for first in range(0, features.size if rows else 0, GPU_GROUP):
+            group = features[first : first + GPU_GROUP]
+            columns = self.codes_on(backend, group)
+            self.release(group)
+            backend.launch(
+                "by_rows", (-(-rows // GPU_GROUP), 1), (GPU_GROUP, GPU_GROUP), np.int64(rows),
+                group.size, width, columns, codes.ravel()[first:],
+            )  # fmt: skip
+        return codes
 
     def release(self, features: Integers) -> None:
         """Allow the codes of these features to be dropped from memory."""
@@ -247,13 +319,20 @@ class Table:
         rows = self.X[self.order]
         return rows.toarray() if scipy.sparse.issparse(rows) else rows
 
-    def keys(self, weight: Floats, context: Context) -> NDArray[np.uint64]:
+    def keys(self, weight: Floats, context: Context) -> Keys:
         """Hash the codes and the weight of each row.
 
         Rows are sorted by these keys inside each level, so that sums do not depend on the order of
         the user's rows.
         """
-        keys = weight.astype(np.float64).view(np.uint64).copy()
+        backend = self._backend
+        keys: Keys = weight.astype(np.float64).view(np.uint64).copy()
+        if backend.is_gpu:
+            there = backend.put(keys)
+            backend.over_rows(
+                "mix_codes", self.n_used_rows, self.n_features, self._stored_codes, there
+            )
+            return backend.get(there)
         if is_small("cells", self.codes.size):
             for column in self.codes:  # like `mix_codes`, without compiling it
                 mixed = (keys ^ column) * np.uint64(0x9E3779B97F4A7C15)
@@ -264,7 +343,7 @@ class Table:
         )
         return keys
 
-    def keys_by_value(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def keys_by_value(self, keys: Keys) -> Keys:
         """Hash the raw feature values into the keys. O(n) for each feature."""
         for feature in range(self.n_features):
             values = self.column(feature) + 0.0
@@ -274,8 +353,12 @@ class Table:
 
     def reorder(self, old: Integers) -> Table:
         """Reorder the rows in place: new row p was row ``old[p]``."""
-        for feature in range(self.n_features):
-            self.codes[feature] = self.codes[feature][old]
+        if self._backend.is_gpu:
+            xp, order = self._backend.xp, self._backend.put(old)
+            self._stored_codes, self._codes = xp.take(self._stored_codes, order, axis=1), None
+        else:
+            for column in self.codes:
+                column[:] = column[old]
         self.order = self.order[old]
         return self
 
@@ -306,11 +389,11 @@ def integer_weights(weight: Floats | None, total: float | None = None) -> Intege
 
 
 def _map_columns(
-    X: Any,
+    X: MatrixLike,
     order: Integers,
     context: Context,
-    bin_column: Callable[[Array, int], Any],
-) -> list[Any]:
+    bin_column: Callable[[Array, int], Result],
+) -> list[Result]:
     """Return ``bin_column(values, feature)`` for each column of the rows `order`.
 
     Columns are copied in groups that fill a cache line of X.
@@ -318,7 +401,7 @@ def _map_columns(
     small = is_small("rows", order.size)
     width = max(1, CACHE_LINE_BYTES // X.dtype.itemsize)
     buffer = np.empty((width, order.size), X.dtype)
-    results: list[Any] = []
+    results: list[Result] = []
     for first in range(0, X.shape[1], width):
         group = buffer[: min(width, X.shape[1] - first)]
         context.run(
@@ -335,7 +418,9 @@ def _map_columns(
     return results
 
 
-def _copy_columns(X: Any, order: Integers, first: int, out: Array, low: int, high: int) -> None:
+def _copy_columns(
+    X: MatrixLike, order: Integers, first: int, out: Array, low: int, high: int
+) -> None:
     """Copy columns first, first + 1, ... of X, rows ``order[low:high]``, into the rows of out."""
     if scipy.sparse.issparse(X):
         for j in range(len(out)):
@@ -455,6 +540,83 @@ def encode(values: Array, cuts: Floats, codes: Bytes) -> None:
     """
     # Padded by infinities to 256 cuts, so that the binary search has a fixed number of steps.
     _encode(values, np.append(cuts, np.full(256 - cuts.size, np.inf)), codes)
+
+
+# -- binning on a GPU ------------------------------------------------------------------------
+
+
+def _fits_gpu(backend: Backend, X: MatrixLike, order: Integers) -> bool:
+    """Return whether the rows `order` of X can be binned on a GPU and are worth it."""
+    dense = isinstance(X, np.ndarray) or backend.holds(X)
+    if not dense or X.dtype not in KEY_TYPES or order.size < MIN_GPU_ROWS:
+        return False
+    cells = order.size * X.shape[1]
+    sorted_bytes = min(MAX_SORTED_BYTES, cells * (X.itemsize + 8))
+    return backend.has_room(X.nbytes + 32 * order.size + cells + 3 * sorted_bytes)
+
+
+def _bin_on_gpu(
+    backend: Backend,
+    X: MatrixLike,
+    order: Integers,
+    weight: Integers | None,
+    max_bins: int,
+    categorical: Sequence[int],
+) -> tuple[list[FeatureBins], BackendArray]:
+    """Return the bins of every feature and the codes; categories are binned on the CPU."""
+    kind, key_type = KEY_TYPES[X.dtype]
+    by_columns = X.flags.f_contiguous and not X.flags.c_contiguous
+    values, rows = backend.put(X.T if by_columns else X), order.size
+    if not values.flags.c_contiguous:
+        values = backend.xp.ascontiguousarray(values, values.dtype)
+    steps = (1, X.shape[0]) if by_columns else (X.shape[1], 1)
+    gpu_order, gpu_weight = backend.put(order), None if weight is None else backend.put(weight)
+    codes = backend.empty(X.shape[1], rows, dtype=np.uint8)
+    group = max(1, min(X.shape[1], MAX_SORTED_BYTES // (rows * (X.itemsize + 8))))
+    features = []
+    for first in range(0, X.shape[1], group):
+        count = min(group, X.shape[1] - first)
+        keys = backend.empty(count, rows, dtype=key_type)
+        backend.launch(
+            f"keys_of_{kind}", (-(-rows // 32), -(-count // 32)), (32, 32), np.int64(rows),
+            count, values.ravel()[first * steps[1] :], *map(np.int64, steps), gpu_order, keys,
+        )  # fmt: skip
+        cuts = _choose_cuts_on_gpu(backend, kind, keys, gpu_weight, max_bins)
+        backend.launch(
+            f"codes_of_{kind}", (min(-(-rows // 256), 256), count), 256, np.int64(rows), keys,
+            cuts, codes[first : first + count],
+        )  # fmt: skip
+        for found in backend.get(cuts):
+            cut_count, low, high, present = found[256:].tolist()
+            features.append(FeatureBins(found[: int(cut_count)].copy(), low, high, present < rows))
+    for feature in categorical:
+        column, encoded = backend.get(X[:, feature])[order], np.empty(rows, np.uint8)
+        features[feature] = FeatureBins.choose(
+            column, weight, max_bins, feature=feature, categorical=True
+        )
+        features[feature].encode(column, encoded)
+        codes[feature] = backend.put(encoded)
+    return features, codes
+
+
+def _choose_cuts_on_gpu(
+    backend: Backend, kind: str, keys: BackendArray, weight: BackendArray | None, max_bins: int
+) -> BackendArray:
+    """Return an array (columns, `CUT_FLOATS`) of cut points and statistics of columns of keys."""
+    ordered, (count, rows) = keys.copy(), keys.shape
+    weights = backend.empty(count if weight is not None else 0, rows, dtype=np.int64)
+    for number, column in enumerate(ordered):
+        if weight is None:
+            column.sort()
+        else:
+            by_value = backend.xp.argsort(column)
+            ordered[number], weights[number] = column[by_value], weight[by_value]
+    cuts = backend.empty(count, CUT_FLOATS)
+    backend.launch(
+        f"cuts_of_{kind}", count, 1, np.int64(rows), count, max_bins, ordered,
+        int(weight is not None), weights, cuts,
+    )  # fmt: skip
+    return cuts
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -665,7 +827,7 @@ def _encode(values: Array, cuts: Floats, codes: Bytes) -> None:
 
 
 @njit(cache=True, nogil=True)
-def mix_codes(low: int, high: int, codes: Bytes, keys: NDArray[np.uint64]) -> None:
+def mix_codes(low: int, high: int, codes: Bytes, keys: Keys) -> None:
     """Hash the codes of the rows low..high into their keys, feature by feature."""
     for feature in range(codes.shape[0]):
         column = codes[feature]

@@ -50,14 +50,7 @@ class TrainingData:
         if layout.total <= 0 and not (labeled and layout.n_used_rows):
             raise ValueError(why_no_pair(judgments))
         order, weight = layout.order, layout.weight
-        kind: type[Table] = Table
-        if context.backend.is_gpu:
-            from precede.engine.device_table import DeviceTable  # noqa: PLC0415  (only on a GPU)
-
-            kind = DeviceTable if DeviceTable.takes(X, order, context.backend) else Table
-        if kind is Table:
-            X = context.backend.get(X)
-        table = kind.build(
+        table = Table.build(
             X, order=order, weight=weight, max_bins=max_bins, categorical=categorical,
             context=context,
         )  # fmt: skip

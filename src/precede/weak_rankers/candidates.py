@@ -11,11 +11,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.arrays import BackendArray, Bytes, Floats, Integers
+from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.execution import Context
-from precede.engine.histograms import Histograms, suffix_sums
+from precede.engine.histograms import GpuHistograms, Histograms, suffix_sums
 from precede.engine.query_layout import QueryLayout
 from precede.engine.table import Table
 from precede.weak_rankers.base import Family, WeakRanker
@@ -27,12 +28,16 @@ PRIME = (1 << 31) - 1
 # A random sketch of m vectors has m + m / 8 + EXTRA_COORDINATES coordinates, which makes it very
 # unlikely that the residual of an independent vector is zero in all of them.
 EXTRA_COORDINATES = 64
+# On a GPU: most coordinates of a sketch that a thread block sums in shared memory, and most thread
+# blocks.
+MAX_SHARED_WIDTH, MAX_BLOCKS = 6144, 528
 
 
 class Candidates:
     """Binary weak rankers of a table: every threshold of every feature, or the columns themselves.
 
-    Missing values count as lower than all others (C19 section 5). Candidates that order no
+    On a GPU, pulls and values are there. Missing values count as lower than all others (C19 section
+    5). Candidates that order no
     pair are dropped. Of candidates that are equal or opposite over pairs, the first is kept:
     lowest feature, then lowest threshold.
 
@@ -64,6 +69,9 @@ class Candidates:
             _check_columns(table)
         self.feature, self.first = self._all_thresholds()
         self._drop_duplicates(layout)
+        self._backend = context.backend
+        if self._backend.is_gpu:
+            self._gpu_histograms = GpuHistograms(self._backend, table)
 
     def __len__(self) -> int:
         return int(self.feature.size)
@@ -87,13 +95,19 @@ class Candidates:
             int(found[0]) if found.size and self.weak_ranker(int(found[0])) == weak_ranker else -1
         )
 
-    def values(self, number: int) -> Bytes:
+    def values(self, number: int) -> BackendArray:
         """Return the value of a candidate for each row."""
+        if self._backend.is_gpu:
+            stump = np.array([self.feature[number], 0, self.first[number], 0], np.int64)
+            return self._gpu_histograms.values(self._backend.put(stump))
         codes = self._table.codes[self.feature[number]]
         return ((codes >= self.first[number]) & (codes < 255)).astype(np.uint8)
 
-    def edges(self, pull: Floats) -> Floats:
+    def edges(self, pull: BackendArray) -> Floats:
         """Return ``sum_i pull_i h(x_i)`` of every candidate, independent of row order."""
+        if self._backend.is_gpu:
+            sums = self._backend.get(self._gpu_histograms.sums(pull)).view(np.int64)
+            return suffix_sums(sums[:-1].reshape(-1, 256))[self.feature, self.first] / SCALE
         return self._sums(to_integers(pull)) / SCALE
 
     def _all_thresholds(self) -> tuple[Integers, Integers]:
@@ -163,6 +177,8 @@ class LinearSpan:
     layout : QueryLayout
     max_vectors : int
         Maximum number of vectors.
+    backend : Backend
+        Where the values of weak rankers are.
 
     Notes
     -----
@@ -170,10 +186,12 @@ class LinearSpan:
     rationals can be dependent modulo the prime, with probability about 10^-9.
     """
 
-    def __init__(self, layout: QueryLayout, max_vectors: int):
+    def __init__(self, layout: QueryLayout, max_vectors: int, backend: Backend = CPU):
+        self._backend = backend
         component = layout.components()
         first = np.unique(component, return_index=True)[1]
         self._reference = first[component]
+        self._stored_reference = backend.put(self._reference)
         self.width = self.width_needed(component.size, max_vectors)
         self._sketched = self.width < component.size
         self._rows = np.zeros((min(16, max_vectors), self.width), np.uint32)
@@ -195,11 +213,25 @@ class LinearSpan:
         floats = values.astype(np.float64)
         return floats - floats[self._reference]
 
-    def vector(self, values: Bytes) -> Integers:
+    def vector(self, values: BackendArray) -> Integers:
         """Return the coordinates of a weak ranker with these values."""
+        if self._backend.is_gpu and self._sketched:
+            return self._sketch_on_gpu(values)
+        values = self._backend.get(values)
         coordinates = np.zeros(self.width, np.int64)
         _sketch(values, self._reference, self._sketched, coordinates)
         return coordinates
+
+    def _sketch_on_gpu(self, values: BackendArray) -> Integers:
+        coordinates = self._backend.zeros(self.width, dtype=np.int64)
+        in_shared = self.width <= MAX_SHARED_WIDTH
+        self._backend.launch(
+            "sketch", min(-(-values.size // 256), MAX_BLOCKS), 256, np.int64(values.size), values,
+            self._stored_reference, self.width, int(in_shared), coordinates,
+            shared=8 * self.width if in_shared else 0,
+        )  # fmt: skip
+        residues: Integers = self._backend.get(coordinates) % PRIME
+        return residues
 
     def residual(self, vector: Integers) -> Integers:
         """Return the residual of a vector after elimination; zero if it is in the span."""

@@ -21,7 +21,7 @@ greedy first split misses, is found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -29,17 +29,16 @@ import numpy as np
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers
 from precede.engine.compiling import INNER, njit
-from precede.engine.device_histograms import DeviceTriples
 from precede.engine.exact import all_reduce_sum, exact_sum
 from precede.engine.execution import Context, is_small
 from precede.engine.histograms import (
     SIDE,
     Histograms,
     PairWords,
+    TripleHistograms,
     pair_sums,
     pair_words,
     triple_cover,
-    triple_sums,
 )
 from precede.engine.table import MISSING, Table, integer_weights
 from precede.weak_rankers.base import Family, SearchResult
@@ -171,14 +170,14 @@ def interaction_strengths(
     n = features.size
     count = all_reduce_sum(lambda: pull.size, context)
     triples = triple_cover(n)
-    sum_cells = None if rows is None else _cell_summer(grid, rows, context)
+    histograms = None if rows is None else TripleHistograms(grid.codes, rows.words, context)
     strengths: dict[tuple[int, int], float] = {}
     for first in range(0, len(triples), TRIPLES_PER_BATCH):
         batch = triples[first : first + TRIPLES_PER_BATCH]
         strength = np.zeros((len(batch), 3))
-        if rows is not None and sum_cells is not None:
+        if rows is not None and histograms is not None:
             mean = exact_sum(weight, context) / max(count, 1)
-            sums = all_reduce_sum(partial(sum_cells, batch), context)
+            sums = all_reduce_sum(partial(histograms.sums, batch), context)
             units = rows.pull_unit, rows.weight_unit / mean
             context.run(
                 _strengths, len(batch), batch, sums, grid.sizes, grid.categorical, units,
@@ -189,13 +188,6 @@ def interaction_strengths(
                 if triple[b] < n:
                     strengths[int(features[triple[a]]), int(features[triple[b]])] = value
     return dict(sorted(strengths.items()))
-
-
-def _cell_summer(grid: Grid, rows: PairWords, context: Context) -> Callable[[Integers], Integers]:
-    """Return the function that computes the histograms of triples, on the device or the CPU."""
-    if context.backend.is_gpu:
-        return DeviceTriples(context.backend, grid.codes, rows.words).sums
-    return lambda triples: triple_sums(grid.codes, triples, rows.words, context)
 
 
 # -- fitting ---------------------------------------------------------------------------------

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers, Signs
+from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integers, Signs
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import (
     SCALE,
@@ -25,6 +25,7 @@ from precede.engine.execution import Context, is_small
 from precede.engine.histograms import (
     BINS,
     GROUP_SIZE,
+    GpuHistograms,
     Histograms,
     best_cuts,
     search_by_bound,
@@ -172,16 +173,13 @@ class Stumps(Family):
 
     def start(self, table: Table, context: Context | None = None) -> StumpSearch:
         """Return a search of `table` that is reused in every round."""
+        context = context or Context(1)
         signs = monotone_signs(self.monotone_constraints, table.n_features)
-        if self.thresholds == "all":
-            if context is not None and context.backend.is_gpu:
-                raise ValueError(f"device='cuda' searches bins, not {self!r}; use device='cpu'")
-            return _AllThresholdsSearch(table, context or Context(1), lazy=self.lazy, signs=signs)
-        if context is not None and context.backend.is_gpu:
-            from precede.weak_rankers.device_stumps import DeviceStumpSearch  # noqa: PLC0415  (a subclass)
-
-            return DeviceStumpSearch(table, context, signs=signs)
-        return StumpSearch(table, context or Context(1), lazy=self.lazy, signs=signs)
+        if self.thresholds == "bins":
+            return StumpSearch(table, context, lazy=self.lazy, signs=signs)
+        if context.backend.is_gpu:
+            raise ValueError(f"device='cuda' searches bins, not {self!r}; use device='cpu'")
+        return _AllThresholdsSearch(table, context, lazy=self.lazy, signs=signs)
 
     def __repr__(self) -> str:
         parts = [] if self.thresholds == "bins" else [f"thresholds={self.thresholds!r}"]
@@ -194,6 +192,9 @@ class Stumps(Family):
 class StumpSearch(Search):
     """Lazy exact search over all stumps of a table.
 
+    On a GPU no feature is skipped: summing all of them is faster than finding out which ones could
+    win. If the pulls are on the CPU, the values of the stump are returned on the CPU.
+
     Attributes
     ----------
     evaluated : int
@@ -204,6 +205,7 @@ class StumpSearch(Search):
         self, table: Table, context: Context, *, lazy: bool = True, signs: Signs | None = None
     ):
         self._signs = None if signs is None or not signs.any() else signs.astype(np.int64)
+        self.backend = context.backend
         self._table = table
         self._context = context
         self._histogram_builder = Histograms(table, context)
@@ -223,6 +225,11 @@ class StumpSearch(Search):
         self._histogram_buffer = np.empty((GROUP_SIZE, BINS), np.int64)
         self._is_small = is_small("cells", table.n_used_rows * features)
         self.evaluated = 0
+        if self.backend.is_gpu:
+            self._gpu_histograms = GpuHistograms(self.backend, table)
+            put, missing = self.backend.put, self._missing.astype(np.uint8)
+            self._gpu_features = put(self._n_bins), put(missing)
+            self._gpu_all = put(np.ones(features, np.uint8))
 
     def restrict_to_positive(self) -> StumpSearch:
         """Search only stumps with a positive edge; must be called before the first search."""
@@ -238,6 +245,8 @@ class StumpSearch(Search):
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
         """Return the stump with the largest absolute edge, or the largest edge if restricted."""
+        if self.backend.is_gpu:
+            return self._best_on_gpu(pull, allowed)
         changes = self._context.run(
             _quantize, pull.size, pull, self._integers, small=is_small("rows", pull.size)
         )
@@ -252,6 +261,30 @@ class StumpSearch(Search):
         winner = self._first_tied_feature(bound, best_edge)
         edge, first_code, missing = (int(value) for value in self._best[winner])
         return SearchResult(self._stump(winner, first_code, missing), edge / SCALE)
+
+    def _best_on_gpu(self, pull: BackendArray, allowed: Flags | None) -> SearchResult | None:
+        backend, features = self.backend, self._n_bins.size
+        sums = self._gpu_histograms.sums(backend.put(pull))
+        best = backend.empty(features, 3, dtype=np.int64)
+        stump = backend.empty(4, dtype=np.int64)
+        flags = self._gpu_all if allowed is None else backend.put(allowed.astype(np.uint8))
+        backend.launch(
+            "stump_search", features, 256, features, *self._gpu_features, self._gpu_signs,
+            flags, sums, best, sums[-1:], stump,
+        )  # fmt: skip
+        values = self._gpu_histograms.values(stump)
+        feature, edge, first_code, missing = backend.get(stump).tolist()
+        self.evaluated += features
+        if feature < 0:
+            return None
+        values = values if backend.holds(pull) else backend.get(values)
+        return SearchResult(self._stump(feature, first_code, missing), edge / SCALE, values=values)
+
+    @cached_property
+    def _gpu_signs(self) -> BackendArray:
+        """The sign that edges of each feature must have, 0 for either."""
+        signs = np.full(self._n_bins.size, 1 if self._positive_only else 0)
+        return self.backend.put((signs if self._signs is None else self._signs).astype(np.int8))
 
     def _edge_bounds(self, drift: int, allowed: Flags | None) -> Integers:
         """Add the drift to the slacks; return a bound on each feature's edge, -1 if not allowed."""
@@ -358,6 +391,10 @@ class StumpSearch(Search):
 
     def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> SearchResult | None:
         """Return the stump with the largest decrease of the exponential risk, exactly."""
+        if self.backend.is_gpu:
+            raise ValueError(
+                "select='decrease' is searched on the CPU; use select='slope', or device='cpu'"
+            )
         signs = np.ones(self._n_bins.size, np.int64) if self._positive_only else self._signs
         decrease_of = partial(decreases, smoothing=factors.smoothing, bound=factors.bound)
         choose = partial(_largest_decrease, self._n_bins, allowed, decrease_of, signs)

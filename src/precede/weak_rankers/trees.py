@@ -7,6 +7,7 @@ it. `precede.weak_rankers.tree_family` grows trees.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from reprlib import repr as shown
@@ -16,7 +17,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
+from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integers
+from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmax, fmin
@@ -34,6 +36,13 @@ DISK_CHUNK_ROWS = 1 << 20
 # Larger numbers are rejected as a mistake or a malicious model file.
 MAX_FEATURES = 1 << 26
 MAX_ROWS = 2**53
+# On a GPU: bytes of shared memory for the rows of a thread block (so that two fit on a
+# multiprocessor), and most and fewest rows of a thread block.
+GPU_SHARED_BYTES, MAX_BLOCK_ROWS, MIN_BLOCK_ROWS = 100 * 1024, 256, 32
+# A node on a GPU, as in `kernels.cu`: the threshold of a split or the weighted value of a leaf
+# (feature -1), the split's feature and children, and whether missing values go right.
+GPU_NODE = np.dtype([("number", "f8"), ("feature", "i4"), ("left", "i4"), ("right", "i4"),
+                     ("missing", "i4")])  # fmt: skip
 
 
 # -- one tree --------------------------------------------------------------------------------
@@ -476,6 +485,70 @@ def _round_down(threshold: Floats) -> NDArray[np.float32]:
     with np.errstate(all="ignore"):
         rounded = threshold.astype(np.float32)
         return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+
+
+# -- scoring on a GPU, with the same bits as on the CPU --------------------------------------
+
+
+class GpuForest:
+    """Trees with their weights, laid out for prediction on a GPU.
+
+    Parameters
+    ----------
+    backend : Backend
+    weak_rankers, weights : of an ensemble; all weak rankers must be trees without categories
+    """
+
+    def __init__(
+        self, backend: Backend, weak_rankers: Sequence[WeakRanker], weights: Sequence[float]
+    ):
+        trees = [each for each in weak_rankers if isinstance(each, Tree) and not each.categories]
+        if len(trees) < len(weak_rankers):
+            raise ValueError(
+                "only trees without categories score arrays on a GPU; copy X to the CPU, for "
+                "example by X.get()"
+            )
+        self._backend, self._trees = backend, len(trees)
+        features = np.array(sorted({f for tree in trees for f in tree.features}), np.int64)
+        parts = [_gpu_nodes(*each, features) for each in zip(trees, weights, strict=True)]
+        self._n_features = features.size
+        self._features = backend.put(features)
+        self._start = backend.put(np.cumsum([0, *map(len, parts)]))
+        self._nodes = backend.put(np.concatenate([np.zeros(0, GPU_NODE), *parts]).view(np.uint8))
+
+    def scores(self, X: BackendArray) -> BackendArray:
+        """Return the scores of the rows of an array on the GPU, in O(depth) per tree and row."""
+        single = X.dtype == np.float32
+        X = self._backend.xp.ascontiguousarray(X, np.float32 if single else np.float64)
+        row_bytes = X.dtype.itemsize * (self._n_features | 1)  # odd: avoids bank conflicts
+        rows = min(MAX_BLOCK_ROWS, GPU_SHARED_BYTES // row_bytes // 32 * 32)
+        if rows < MIN_BLOCK_ROWS:
+            raise ValueError(
+                f"the model reads {self._n_features} features, too many for scoring on a GPU; copy "
+                "X to the CPU"
+            )
+        scores = self._backend.zeros(X.shape[0])
+        if X.shape[0]:
+            self._backend.launch(
+                "score_singles" if single else "score_doubles", -(-X.shape[0] // rows), rows,
+                np.int64(X.shape[0]), np.int64(X.shape[1]), X, self._n_features, self._features,
+                self._trees, self._start, self._nodes, scores, shared=rows * row_bytes,
+            )  # fmt: skip
+        return scores
+
+
+def _gpu_nodes(tree: Tree, weight: float, features: Integers) -> NDArray[np.void]:
+    """Return the splits of a tree, then its leaves, as an array of `GPU_NODE`."""
+    splits = len(tree.split_feature)
+    nodes = np.zeros(2 * splits + 1, GPU_NODE)
+    nodes["feature"] = -1
+    nodes["feature"][:splits] = np.searchsorted(features, tree.split_feature)
+    nodes["number"][:splits] = tree.threshold
+    nodes["number"][splits:] = weight * np.array(tree.value)
+    for side in ("left", "right"):
+        nodes[side][:splits] = [c if c >= 0 else splits - 1 - c for c in getattr(tree, side)]
+    nodes["missing"][:splits] = [not left for left in tree.missing_left]
+    return nodes
 
 
 # -- conversion from other libraries ---------------------------------------------------------

@@ -17,23 +17,24 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # The modules and folders of the package that each of them may import, besides itself.
 BASE = {"engine", "judgments", "losses"}
-CORE = BASE | {"risks", "weak_rankers", "model", "metrics", "boosting", "files"}
+CORE = BASE | {"risks", "weak_rankers", "model", "metrics", "boosting", "files", "results"}
 MAY_IMPORT = {
     "engine": set(),
     "losses": set(),
     "judgments": {"engine"},
+    "results": {"engine"},
     "risks": BASE,
     "weak_rankers": {"engine", "judgments"},
     "files": {"engine", "judgments"},
-    "model": {"engine", "weak_rankers", "files"},
-    "metrics": {"engine", "judgments"},
-    "inference": {"engine", "judgments", "metrics"},
-    "boosting": BASE | {"risks", "weak_rankers", "model", "metrics", "files"},
+    "model": {"engine", "weak_rankers", "files", "results"},
+    "metrics": {"engine", "judgments", "results"},
+    "inference": {"engine", "judgments", "metrics", "results"},
+    "boosting": BASE | {"risks", "weak_rankers", "model", "metrics", "files", "results"},
     "margin": CORE,
     "bounds": CORE | {"margin"},
-    "plots": {"engine", "judgments", "metrics", "model"},
-    "top": {"engine", "judgments", "plots"},
-    "explain": {"engine", "judgments", "weak_rankers", "model"},
+    "plots": {"engine", "judgments", "metrics", "model", "results"},
+    "top": {"engine", "judgments", "plots", "results"},
+    "explain": {"engine", "judgments", "weak_rankers", "model", "results"},
     "estimator": CORE | {"explain", "plots"},
     "algorithms": CORE | {"margin", "estimator", "explain"},
     "datasets": {"engine", "judgments"},
@@ -46,6 +47,7 @@ MAY_IMPORT = {
         "explain",
         "exports",
         "estimator",
+        "results",
     },
     "testing": CORE | {"estimator", "datasets"},
     "report": CORE | {"estimator", "explain", "inference", "margin", "plots", "top"},

@@ -24,6 +24,7 @@ from precede.engine.compiling import njit
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmin
 from precede.files.streams import is_plain, opened, require_folder, suffix_of, writing
+from precede.results import plain
 from precede.weak_rankers.base import WeakRanker, declared_field_types, weak_ranker_from_dict
 from precede.weak_rankers.stumps import Stump
 from precede.weak_rankers.terms import Term, TermTables
@@ -37,7 +38,6 @@ __all__ = [
     "Ensemble",
     "check_model_name",
     "number",
-    "plain",
     "read_model",
     "spelled",
     "write_file",
@@ -353,33 +353,6 @@ def spelled(value: Any, name: str) -> float:
     nan
     """
     return math.nan if value == "nan" else number(value, name)
-
-
-def plain(value: Any, *, spell: bool = True) -> Any:
-    """Convert NumPy scalars, infinities and NaN to types that JSON has.
-
-    With ``spell=False`` NaN and infinities become None, and objects of other types text.
-
-    >>> import numpy as np
-    >>> plain({"a": np.int64(1), "b": [float("inf")]})
-    {'a': 1, 'b': ['inf']}
-    >>> plain([float("nan"), 1j], spell=False)
-    [None, '1j']
-    """
-    if isinstance(value, dict):
-        return {str(name): plain(each, spell=spell) for name, each in value.items()}
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    if isinstance(value, list | tuple | np.ndarray):
-        return [plain(each, spell=spell) for each in value]
-    if isinstance(value, np.datetime64):
-        return str(value)
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value) if spell else None  # "inf", "-inf" or "nan"
-    known = value is None or isinstance(value, str | int | float)
-    return value if spell or known else str(value)
 
 
 # -- files -----------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from numpy.testing import assert_array_equal
 from naive_trees import term_value
 from precede.engine.execution import Context
 from precede.engine.table import Table
-from precede.model import Ensemble, plain
+from precede.model import Ensemble
+from precede.results import plain
 from precede.weak_rankers.base import weak_ranker_from_dict
 from precede.weak_rankers.terms import Term, TermTables, bins_of_codes
 

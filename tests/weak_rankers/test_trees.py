@@ -38,7 +38,8 @@ from precede import (
 from precede.datasets import search_results
 from precede.engine.execution import Context
 from precede.engine.table import Table
-from precede.model import Ensemble, plain
+from precede.model import Ensemble
+from precede.results import plain
 from precede.weak_rankers.base import weak_ranker_from_dict
 from precede.weak_rankers.trees import (
     Forest,

@@ -39,7 +39,8 @@ from precede.engine.table import Table
 from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext, restore_on_failure
 from precede.judgments import Judgments, sample_weights
-from precede.model import Ensemble, number, plain
+from precede.model import Ensemble, number
+from precede.results import plain
 from precede.risks.base import BoundRisk, State
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pointwise import PointRisk

@@ -36,7 +36,8 @@ from precede.engine.frames import pandas_frame, take_rows
 from precede.engine.parameters import check_integer
 from precede.estimator import BaseRanker, described_parameters
 from precede.judgments import Judgments, judgments_to_fit
-from precede.model import plain, spelled, write_file
+from precede.model import spelled, write_file
+from precede.results import plain
 from precede.risks.listwise import LISTWISE
 
 __all__ = ["SPACE", "Trial", "Tuning", "tune"]

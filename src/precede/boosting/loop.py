@@ -18,7 +18,8 @@ from precede.boosting.monitors import Monitor
 from precede.engine.arrays import Array, Floats
 from precede.engine.execution import Context
 from precede.engine.frames import pandas_frame
-from precede.model import Ensemble, plain
+from precede.model import Ensemble
+from precede.results import plain
 from precede.risks.base import State
 
 INTERRUPTED = "interrupted"

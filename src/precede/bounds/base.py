@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from precede.engine.parameters import check_choice
 from precede.judgments import check_column, to_numbers
-from precede.model import plain
+from precede.results import plain
 
 FIXED_CLASS = "The class of ranking functions was fixed before the data were seen."
 

@@ -213,7 +213,7 @@ def write_json(content: Any) -> None:
     >>> write_json({"value": float("nan"), "n": 3})
     {"value": null, "n": 3}
     """
-    from precede.model import plain  # noqa: PLC0415  (slow to import)
+    from precede.results import plain  # noqa: PLC0415  (slow to import)
 
     text = json.dumps(plain(content, spell=False), ensure_ascii=False, allow_nan=False)
     # JSON only escapes characters below 32.

@@ -24,7 +24,8 @@ from precede.engine.frames import is_missing, pandas_frame
 from precede.engine.parameters import pluralize
 from precede.explain.shapley import Nodes, Paths
 from precede.judgments import feature_names
-from precede.model import Ensemble, plain
+from precede.model import Ensemble
+from precede.results import plain
 from precede.weak_rankers.columns import LinearWeakRanker
 from precede.weak_rankers.terms import Term, merged_cuts, refined_table
 from precede.weak_rankers.trees import Tree

@@ -19,7 +19,6 @@ from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.frames import take_rows
 from precede.judgments import feature_names, grades_of, to_numbers
 from precede.metrics import evaluate, metric
-from precede.model import plain
 from precede.plots.drawing import (
     Band,
     Blocks,
@@ -34,6 +33,7 @@ from precede.plots.drawing import (
     Segments,
     side_by_side,
 )  # fmt: skip
+from precede.results import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,7 +24,7 @@ from precede.judgments import (
     number_queries,
     warn_of_lost_queries,
 )
-from precede.model import plain
+from precede.results import plain
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -4,8 +4,6 @@ import ast
 import functools
 import graphlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import precede
@@ -138,17 +136,6 @@ def imports_of_package(tree):
                 yield node.module.removeprefix("precede."), alias.name
 
 
-def loaded_by(code):
-    """Return the names of the modules that a new interpreter has loaded after running the code."""
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return set(done.stdout.split())
-
-
 # -- imports --------------------------------------------------------------------------------------
 
 
@@ -175,16 +162,6 @@ def test_no_private_name_of_another_package_is_imported():
         if package not in ("precede", "__future__"):
             parts += [package, *(alias.name for alias in node.names)]
             assert not any(part.startswith("_") for part in parts), (path, node.module)
-
-
-def test_import_is_light():
-    loaded = loaded_by("import precede")
-    assert not loaded & {"numba", "sklearn", "matplotlib", "dask", "lightgbm", "pandas", "scipy"}
-
-
-def test_fitting_loads_no_optional_dependency():
-    loaded = loaded_by("import precede; precede.RankBoost(n_estimators=1).fit([[0], [1]], [0, 1])")
-    assert not loaded & {"matplotlib", "dask", "lightgbm", "jinja2", "typer"}
 
 
 def test_only_one_module_imports_matplotlib():

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import gzip
 import json
+import math
 import os
 import subprocess
 import sys
@@ -86,6 +87,56 @@ def test_some_values_at_some_places():
 @pytest.mark.timeout(3600)
 def test_every_value_at_every_place():
     try_without_compiler(one_of=1)
+
+
+STUMP = ("model", "weak_rankers", 0)
+# Values that are refused, by place.
+REFUSED = {
+    ("format",): [hostile.GONE, 2, 0, "1", True, None, [1]],
+    ("estimator",): ["os.system", None, ["RankBoost"], {"a": 1}],
+    ("model",): [hostile.GONE, [], None],
+    ("model", "weak_rankers"): [{}, "stump"],
+    ("model", "weights"): [[0.5]],
+    ("model", "weights", 0): ["0.5", True, None, [1.0], math.nan, math.inf, 10**400],
+    ("model", "n_features"): [0, -1, 1.5, "2", True],
+    STUMP: [3, ["stump"], {}, {"kind": "stump", "feature": 0},
+            {"kind": "feature", "feature": 0, "low": 1.0, "high": "x"}],
+    (*STUMP, "kind"): ["oracle", ["stump"], {}, None],
+    (*STUMP, "feature"): [3, -1, 0.0, "0", False, "inf", 10**400],
+    (*STUMP, "threshold"): [math.nan, "nan", [0.5], None, {}, 10**400],
+    (*STUMP, "missing"): [2, -1, 0.5, "inf"],
+    ("parameters",): [hostile.GONE, [1], "n_estimators"],
+    ("parameters", "rank_weight"): [  # objects made up
+        {"$class": "Popen", "arguments": {}},
+        {"$class": "RankWeight", "arguments": {"nonsense": 1}},
+        {"$class": "RankWeight", "arguments": {"k": -1}},
+        {"$class": ["RankWeight"], "arguments": {}},
+        {"$class": "RankWeight"}, {"$items": 3}, {"$items": [[[], 1]]},
+    ],
+    ("history",): [{}, [1, 2], "abc", None],
+    ("features",): [["one"], "ab", 5],
+    ("intercept",): ["0", [0], math.nan],
+    ("link",): ["2"],
+    ("classes",): [{"a": 1}, 5, [[1], [2, 3]], None],  # with an intercept
+    ("best_iteration",): ["five"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", REFUSED, ids=lambda way: ".".join(map(str, way)))
+def test_values_that_no_model_has_are_refused(path, way):
+    """Never another exception, never a model that fails later."""
+    for value in REFUSED[way]:
+        path.write_text(json.dumps(hostile.changed(ORIGINAL["rankboost_v1"], way, value)))
+        with pytest.raises(ValueError, match=r"model\.json"):
+            load(path)
+
+
+@pytest.mark.parametrize("number", [{"intercept": 1.0}, {"link": 2.0}])
+def test_numbers_of_two_classes_need_the_classes(path, number):
+    without = {"classes": None, "intercept": None, "link": None}
+    fields = {**ORIGINAL["rankboost_v1"], **without}
+    assert attempt(path, fields, fields) == "used"
+    assert attempt(path, fields | number, fields) == "refused"
 
 
 # -- several values changed, or moved from elsewhere -----------------------------------------
@@ -267,8 +318,14 @@ WHOLE = json.dumps(ORIGINAL["rankboost_v1"]).encode()
     [
         b"",
         b" ",
-        WHOLE[:-1],
-        WHOLE[:1000],
+        b"[]",
+        b"null",
+        b"42",
+        b'"model"',
+        b"not a model at all",
+        b"\xff\xfe\x00",
+        b"[" * 100_000,
+        b'{"a":' * 99_999,
         WHOLE + b"}",
         WHOLE + WHOLE,
         WHOLE + b"\0",
@@ -283,13 +340,26 @@ WHOLE = json.dumps(ORIGINAL["rankboost_v1"]).encode()
         gzip.compress(WHOLE)[:100],
         b"\x1f\x8b" + WHOLE,
     ],
-    ids=["empty", "blank", "half", "cut", "garbage", "twice", "zero", "key twice",
+    ids=["empty", "blank", "a list", "null", "a number", "text", "prose", "binary", "deep list",
+         "deep object", "garbage", "twice", "zero", "key twice",
          "key of a ranker twice", "bytes", "list", "long number", "utf-16", "pickle",
          "gzip cut", "gzip half", "no gzip"],
 )  # fmt: skip
 def test_what_is_no_model_is_refused_at_once(path, content):
     path.write_bytes(content)
     refused_at_once(path, r"model\.json is not a")
+
+
+def test_a_file_cut_off_anywhere_is_refused(path):
+    """Nearly always with the words "it is cut short"."""
+    told = []
+    for length in [*range(0, len(WHOLE), 97), len(WHOLE) - 3]:
+        path.write_bytes(WHOLE[:length])
+        with pytest.raises(ValueError, match=r"model\.json is not a precede model") as refusal:
+            load(path)
+        told.append(": it is cut short" in str(refusal.value))
+    assert told[-1]
+    assert np.mean(told) > 0.7
 
 
 def test_a_packed_model_is_a_model(path):

@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -671,16 +669,6 @@ def test_kernels_are_plain_python_too():
     plain = getattr(kernel, "py_func", kernel)  # the same where the JIT is switched off
     args = (starts, grade, rank, weight, 0.5)
     assert np.array_equal(kernel(*args), plain(*args))
-
-
-def test_import_is_light():
-    code = (
-        "import sys, precede.inference, precede.bounds; "
-        "heavy = {'pandas', 'matplotlib', 'scipy.stats', 'dask'} & set(sys.modules); "
-        "sys.exit(str(heavy) if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 # -- one list, any metric ------------------------------------------------------------------------

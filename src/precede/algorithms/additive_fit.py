@@ -495,7 +495,7 @@ def _select_pairs(trials: list[_HeldOutFit], tried: list[Pair]) -> list[Pair]:
         among = [k for k in range(len(trials)) if pair in values[k]]
         without = {k: trials[k].risks(scores[k] - values[k][pair]) for k in among}
         worse = np.concatenate([without[k] - risk[k] for k in among])
-        mean, error = mean_and_error(worse)
+        mean, error = mean_and_error(worse) if worse.size else (0.0, 0.0)  # no pair is held out
         if mean > MIN_STANDARD_ERRORS * error:
             gain[pair] = float(worse.sum())
             continue

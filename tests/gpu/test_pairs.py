@@ -26,7 +26,7 @@ def states(judgments, loss, scores, device, balance="pairs", rank_weight=None):
     risk = PairRisk(loss, balance=balance, rank_weight=rank_weight)
     here = risk.bind(layout).state(at)
     bound = risk.bind(layout, Context(1, device))
-    assert bound.on_device
+    assert bound.backend.is_gpu
     return here, bound.state(device.put(at))
 
 
@@ -128,7 +128,7 @@ def test_exponential_losses_with_weights_by_rank(
     at, values = at[: layout.n_used_rows], values[: layout.n_used_rows]
     risk = PairRisk("exponential", balance=balance, rank_weight=rank_weight)
     bound = risk.bind(layout, Context(1, device))
-    assert bound.on_device
+    assert bound.backend.is_gpu
     here, there = bound.state(at), bound.state(device.put(at))
     assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)

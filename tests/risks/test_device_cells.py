@@ -16,7 +16,7 @@ def assert_same(judgments, scores, balance="pairs", device=None):
     at, device = scores[layout.order], device or EmulatedDevice()
     risk = PairRisk("logistic", balance=balance)
     bound = risk.bind(layout, Context(1, device))
-    assert bound.on_device
+    assert bound.backend.is_gpu
     on_cpu, on_gpu = risk.bind(layout).state(at), bound.state(device.put(at))
     assert (on_cpu.log_value, on_cpu.log_gradient_sum) == (
         on_gpu.log_value,

@@ -25,7 +25,7 @@ def bound(judgments, price=1, balance="pairs"):
 
 def assert_same(risk, scores, values):
     device = risk.context.device
-    assert risk.on_device
+    assert risk.backend.is_gpu
     cpu, gpu = risk.state(scores), risk.state(device.put(scores))
     assert device.holds(gpu.pull)
     assert (cpu.log_value, cpu.log_gradient_sum) == (gpu.log_value, gpu.log_gradient_sum)
@@ -98,6 +98,6 @@ def test_other_values_are_searched_on_the_cpu():
 
 
 def test_explicit_pairs_and_many_levels_stay_on_the_cpu(monkeypatch):
-    assert not bound(Judgments(pairs=[(0, 1), (1, 2)], n=3)).on_device
+    assert not bound(Judgments(pairs=[(0, 1), (1, 2)], n=3)).backend.is_gpu
     monkeypatch.setattr(device_exponential, "MAX_LEVELS_PER_QUERY", 3)
-    assert not bound(problem(6)[0]).on_device
+    assert not bound(problem(6)[0]).backend.is_gpu

@@ -33,7 +33,7 @@ def assert_same(judgments, rule, scores, later, values, *, balance="items", rate
     device, layout = EmulatedDevice(), judgments.to_layout(balance)
     risk = PairRisk("exponential", balance=balance, rank_weight=rule)
     here, there = risk.bind(layout), risk.bind(layout, Context(1, device))
-    assert there.on_device
+    assert there.backend.is_gpu
     kinds = DeviceTopExponentialRisk, DeviceRankedExponentialRisk
     assert type(there) is kinds[there.weights.top is None]
     here.rate = there.rate = rate
@@ -90,7 +90,7 @@ def test_more_grades_than_sums_by_grade():
     assert_same(judgments, "ndcg@7", scores, -scores, scores > 0)
     device = EmulatedDevice()
     risk = PairRisk("exponential", balance="items", rank_weight="ndcg")
-    assert not risk.bind(judgments.to_layout("items"), Context(1, device)).on_device
+    assert not risk.bind(judgments.to_layout("items"), Context(1, device)).backend.is_gpu
 
 
 @pytest.mark.parametrize("rule", ["ndcg@10", "gap"])
@@ -133,10 +133,10 @@ def test_a_line_is_searched_on_the_cpu(rule):
 def test_what_stays_on_the_cpu(monkeypatch):
     judgments, _ = problem(7)
     risk = PairRisk("exponential", rank_weight="ndcg@10")
-    assert risk.bind(judgments, Context(1, EmulatedDevice())).on_device
+    assert risk.bind(judgments, Context(1, EmulatedDevice())).backend.is_gpu
     monkeypatch.setattr(device_ranks, "MAX_QUERY_ROWS", 10)
     bound = risk.bind(judgments, Context(1, EmulatedDevice()))
-    assert not bound.on_device
+    assert not bound.backend.is_gpu
     state = bound.state(np.zeros(bound.layout.n_used_rows))
     assert bound.curvature(state).any()
     assert bound.begin_round(state.scores)

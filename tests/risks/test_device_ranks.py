@@ -29,7 +29,7 @@ def assert_same(judgments, rule, scores, later, **given):
     """Compare the states of a round at the scores where it begins, and at later ones."""
     device = EmulatedDevice()
     on_cpu, on_gpu = bound(judgments, rule, **given), bound(judgments, rule, device=device, **given)
-    assert on_gpu.on_device
+    assert on_gpu.backend.is_gpu
     order = on_cpu.layout.order
     for start in (scores, later):
         at, end = scores[order], start[order]
@@ -89,9 +89,9 @@ def test_large_tied_groups(monkeypatch, loss):
 def test_what_stays_on_the_cpu(monkeypatch):
     judgments, _ = problem(4)
     device = EmulatedDevice()
-    assert bound(judgments, "ndcg@10", device=device).on_device
+    assert bound(judgments, "ndcg@10", device=device).backend.is_gpu
     monkeypatch.setattr(device_ranks, "MAX_QUERY_ROWS", 10)
-    assert not bound(judgments, "ndcg@10", device=device).on_device
+    assert not bound(judgments, "ndcg@10", device=device).backend.is_gpu
 
 
 @pytest.mark.parametrize("given", [{}, {"line_search": True}, {"hessian": "bound"}])

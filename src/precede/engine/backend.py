@@ -82,6 +82,12 @@ class Backend:
         """Add ``weight * values`` to the scores in place."""
         raise NotImplementedError
 
+    def divide(
+        self, arrays: tuple[BackendArray, BackendArray], divisor: float, context: Context
+    ) -> None:
+        """Divide two arrays of equal size by a number in place."""
+        raise NotImplementedError
+
     def draw(self, keys: BackendArray, seeds: Keys, threshold: float) -> BackendArray:
         """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""
         raise NotImplementedError
@@ -165,6 +171,13 @@ class CpuBackend(Backend):
         small = is_small("rows", scores.size)
         context.run(_advance, scores.size, scores, values, weight, small=small)
 
+    def divide(
+        self, arrays: tuple[BackendArray, BackendArray], divisor: float, context: Context
+    ) -> None:
+        """Divide two arrays of equal size by a number in place."""
+        small = is_small("rows", arrays[0].size)
+        context.run(_divide, arrays[0].size, *arrays, divisor, small=small)
+
     def draw(self, keys: BackendArray, seeds: Keys, threshold: float) -> Rows:
         """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""
         uniform = hash_with_seeds(keys, seeds) >> np.uint64(11)
@@ -183,6 +196,11 @@ def _advance(low: int, high: int, scores: Floats, values: Array, weight: float) 
     for first in range(low, high, ROWS_PER_CHUNK):
         chunk = slice(first, min(first + ROWS_PER_CHUNK, high))
         scores[chunk] += np.multiply(values[chunk], weight, dtype=np.float64)
+
+
+def _divide(low: int, high: int, first: Floats, second: Floats, divisor: float) -> None:
+    first[low:high] /= divisor
+    second[low:high] /= divisor
 
 
 @lru_cache

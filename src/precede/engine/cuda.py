@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 PARTITION_TILE, MAX_FILL_TILE, LEAF_TILE = 2048, 4000, 4096
 # Bytes of shared memory for the histograms of a thread block; as in `kernels.cu`.
 FILL_SHARED_BYTES = 2 * GPU_GROUP * 257 * 4
-# Queries of up to this many rows are kept in shared memory while their pairs are summed.
-MAX_SHARED_ROWS = 1024
 # Row lists: the rows of a node are partitioned into the list of the next depth, so that the ranges
 # of all nodes above stay valid. Below a depth of LISTS - 2 the last two lists alternate.
 LISTS = 18
@@ -213,6 +211,10 @@ class CudaBackend(Backend):
             return
         values = values.astype(np.float64, copy=False)
         self.over_rows("advance", scores.size, scores, values, float(weight))
+
+    def divide(self, arrays: tuple[Any, Any], divisor: float, context: Context) -> None:  # noqa: ARG002
+        """Divide two arrays of equal size by a number in place."""
+        self.over_rows("divide_by", arrays[0].size, float(divisor), *arrays)
 
     def draw(self, keys: Keys, seeds: Keys, threshold: float) -> Any:
         """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""

@@ -4,13 +4,12 @@ from .base import EdgeWeights as EdgeWeights
 from .base import Link as Link
 from .base import Risk as Risk
 from .base import State as State
+from .device_cells import DeviceLevelNodes as DeviceLevelNodes
 from .device_exponential import DeviceSeparableRisk as DeviceSeparableRisk
-from .device_mixture import DeviceMixtureRisk as DeviceMixtureRisk
-from .device_pairs import DeviceHingeRisk as DeviceHingeRisk
-from .device_pairs import DeviceLogisticRisk as DeviceLogisticRisk
 from .device_ranked_exponential import DeviceRankedExponentialRisk as DeviceRankedExponentialRisk
 from .device_ranked_exponential import DeviceTopExponentialRisk as DeviceTopExponentialRisk
 from .device_ranks import DeviceRankedPairsRisk as DeviceRankedPairsRisk
+from .device_sweeps import DeviceLevelSplits as DeviceLevelSplits
 from .exponential import SeparableRisk as SeparableRisk
 from .hinge_sweeps import HingeRisk as HingeRisk
 from .logistic_cells import LogisticRisk as LogisticRisk

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from precede.engine.arrays import Array, Bytes, Floats, Integers
+from precede.engine.arrays import Array, BackendArray, Bytes, Floats, Integers
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import njit
 from precede.engine.exact import (
@@ -128,11 +128,13 @@ class BoundRisk:
     is_nonsmooth: bool = False
     # Rate ``-l'(0) / l(0)`` at which the loss of a pair decays.
     decay: float = 1.0
-    # Whether scores may be on the device, where pulls are then computed.
-    on_device: bool = False
-    # Whether `exact_step` and `line_search` accept scores on the device; otherwise step rules that
+    # The backend of the scores that the risk accepts, and of its pulls: `CPU`, or the GPU of the
+    # context if the risk has kernels for these rows. Scores on the CPU are always accepted, and
+    # then the CPU computes.
+    backend: Backend = CPU
+    # Whether `exact_step` and `line_search` accept scores on `backend`; otherwise step rules that
     # call them keep the scores on the CPU.
-    steps_on_device: bool = False
+    steps_on_backend: bool = False
     # A line search gives up where the slope falls below this share of the initial slope; negative:
     # never.
     slope_tolerance: float = -1.0
@@ -146,16 +148,24 @@ class BoundRisk:
         if not layout.queries_span_machines:
             self.n_queries = all_reduce_sum(lambda: queries, self.context)
         self._item_weight_total: float | None = None
+        self._copies: dict[str, BackendArray] = {}
 
-    @property
-    def backend(self) -> Backend:
-        """The backend of the scores that the risk accepts, and of its pulls."""
-        return self.context.backend if self.on_device else CPU
+    def backend_of(self, scores: BackendArray) -> Backend:
+        """Return the backend that computes at these scores: the one whose memory they are in."""
+        return self.backend if self.backend.holds(scores) else CPU
+
+    def copy_on(self, backend: Backend, name: str, compute: Callable[[], Floats]) -> BackendArray:
+        """Return an array that never changes on a backend; a GPU keeps its copy under `name`."""
+        if not backend.is_gpu:
+            return compute()
+        if name not in self._copies:
+            self._copies[name] = backend.put(compute())
+        return self._copies[name]
 
     @property
     def line_search_backend(self) -> Backend:
         """The backend of the scores that `exact_step` and `line_search` accept."""
-        return self.backend if self.steps_on_device else CPU
+        return self.backend if self.steps_on_backend else CPU
 
     def begin_round(self, scores: Floats) -> bool:  # noqa: ARG002
         """Fix the weights that depend on the scores at the start of a round, such as rank weights.
@@ -227,12 +237,31 @@ class BoundRisk:
             except NotImplementedError:
                 return None
 
-        layout = self.layout
+        layout, backend = self.layout, self.backend_of(state.scores)
+        weight = self.copy_on(backend, "weight", lambda: layout.weight)
         query_start = layout.level_start[layout.query_start]
         return Pull(
-            state.pull, layout.weight, curvature, self.pair_counts, query_start, self.context,
-            queries_span_machines=layout.queries_span_machines, item_total=self._total_item_weight,
+            state.pull, weight, curvature,
+            lambda: self.copy_on(backend, "pair counts", self.pair_counts), query_start,
+            self.context, queries_span_machines=layout.queries_span_machines,
+            item_total=self._total_item_weight,
         )  # fmt: skip
+
+    def normalized_state(
+        self, scores: BackendArray, value: float, gradient_sum: float, pull: BackendArray,
+        hessian: BackendArray,
+    ) -> State:  # fmt: skip
+        """Return the state for a risk, its gradient sum, and sums over pairs by row.
+
+        Pull and Hessian are divided by the gradient sum in place; `State.cache` is the Hessian.
+        """
+        backend = self.backend_of(scores)
+        if gradient_sum <= 0:  # every pair is beyond its margin
+            zeros = backend.zeros(pull.size), backend.zeros(pull.size)
+            return State(scores, -np.inf, -np.inf, *zeros)
+        backend.divide((pull, hessian), gradient_sum, self.context)
+        log_value = -np.inf if value <= 0 else log_of(value)
+        return State(scores, log_value, log_of(gradient_sum), pull, hessian)
 
     def _total_item_weight(self) -> float:
         """Return the weight of all rows of all machines, computed once."""
@@ -402,9 +431,10 @@ class BoundLossRisk(BoundRisk):
         self.mean = mean and cost.power != 1  # no difference for a linear price
         self._mean_loss_scale: tuple[float, float] | None = None
 
-    def pair_totals(self, state: State) -> Floats:  # noqa: ARG002
+    def pair_totals(self, state: State) -> BackendArray:
         """Return the total weight of the pairs of each row; see the function `pair_totals`."""
-        return pair_totals(self.layout)
+        backend = self.backend_of(state.scores)
+        return self.copy_on(backend, "pair totals", lambda: pair_totals(self.layout))
 
     def has_infinite_minimizer(self, values: Array) -> bool:
         """Return whether the risk decreases along the values for any step. O(n).

@@ -14,7 +14,8 @@ import numpy as np
 
 from precede.engine import portable
 from precede.engine.arrays import Array, Flags, Floats, Integers
-from precede.engine.cuda import Device, tiles
+from precede.engine.backend import Backend
+from precede.engine.cuda import tiles
 from precede.engine.execution import Context
 from precede.risks.logistic_cells import (
     CELLS_PER_UNIT,
@@ -43,12 +44,12 @@ class DeviceLevelNodes:
 
     Parameters
     ----------
-    device : Device
+    device : Backend
     depths : nodes of each depth
     weight : of every row, on the GPU
     """
 
-    def __init__(self, device: Device, depths: Sequence[LevelNodes], weight: Any):
+    def __init__(self, device: Backend, depths: Sequence[LevelNodes], weight: Any):
         self._device, self._depths, self._weight = device, depths, weight
         n_groups = [np.diff(nodes.start) - 1 for nodes in depths]
         self._n_groups = np.concatenate(n_groups)
@@ -172,7 +173,7 @@ class DeviceLevelNodes:
         self, scores: Any, nodes: Any, n_cells: Integers, node_sums: Any
     ) -> Any:
         """Return the local coefficients of all cells; fill values and gradient sums."""
-        device, empty = self._device, self._device.arrays.empty
+        device, empty = self._device, self._device.xp.empty
         exponentials, above, below, factors = self._tables
         n_groups, n_sides = self._node_of_group.size, len(self._sides)
         max_cells = int(n_cells.max())
@@ -238,7 +239,7 @@ class DeviceLevelNodes:
         )
         rows_on_device, host = device.put(rows), np.zeros((4, int(end_row.max())))
         arrays = [array[rows_on_device] for array in (scores, self._weight, pull, hessian)]
-        host[:, rows] = device.get(device.arrays.stack(arrays))
+        host[:, rows] = device.get(device.xp.stack(arrays))
         sums = nodes.add_gradients(host[0], host[1], host[2], host[3], context)
         pull[rows_on_device], hessian[rows_on_device] = device.put(host[2:, rows])
         node_sums[:, device.put(start + chosen)] = device.put(sums.T)

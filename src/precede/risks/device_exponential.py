@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from precede.engine.arrays import Array, Floats
+from precede.engine.arrays import Array
 from precede.engine.cuda import Device
 from precede.engine.execution import Context
 from precede.engine.portable import log_of
-from precede.engine.pull import Pull
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import EdgeWeights, State
@@ -37,11 +36,11 @@ WARPS_PER_BLOCK = 8
 class DeviceSeparableRisk(SeparableRisk):
     """`SeparableRisk` for scores on the device; falls back to the CPU for scores on the CPU.
 
-    `on_device` is False, and scores must stay on the CPU, with explicit pairs or with more than
+    Scores must stay on the CPU with explicit pairs or with more than
     MAX_LEVELS_PER_QUERY grades in a query.
     """
 
-    steps_on_device = True
+    steps_on_backend = True
 
     def __init__(
         self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None,
@@ -51,13 +50,14 @@ class DeviceSeparableRisk(SeparableRisk):
         assert self.context.device is not None
         self._device: Device = self.context.device
         levels = np.diff(layout.query_start)
-        self.on_device = bool(
+        has_kernels = bool(
             not self.context.is_distributed
             and not layout.has_explicit_pairs
             and not layout.queries_span_machines
             and levels.max(initial=0) <= MAX_LEVELS_PER_QUERY
         )
-        if self.on_device:
+        if has_kernels:
+            self.backend = self.context.backend
             self._copy_to_device()
 
     def _copy_to_device(self) -> None:
@@ -72,7 +72,7 @@ class DeviceSeparableRisk(SeparableRisk):
             put(layout.query_start),
             put(self._level_query),
         )
-        self._balance, self._weight = put(self.log_balance), put(layout.weight)
+        self._balance = put(self.log_balance)
         self._log_weight = put(self.log_weight if self.log_weight.size else np.zeros(1))
 
     def _run_on_chunks(self, kernel: str, *arguments: Any) -> None:
@@ -161,16 +161,6 @@ class DeviceSeparableRisk(SeparableRisk):
         )  # fmt: skip
         return hessian
 
-    def pull_of(self, state: State) -> Pull:
-        """Return the pull, with item weights and term counts on the device if the scores are."""
-        pull = super().pull_of(state)
-        if not self._device.holds(state.scores):
-            return pull
-        pair_counts = pull.pair_counts
-        return replace(
-            pull, item_weight=self._weight, pair_counts=lambda: self._device.put(pair_counts())
-        )
-
     # -- steps -----------------------------------------------------------------------------
 
     def edge_weights(self, state: State, values: Any) -> EdgeWeights:
@@ -220,8 +210,3 @@ class DeviceSeparableRisk(SeparableRisk):
     def least_margin(self, values: Any) -> float:
         """Return the least margin of any pair when scored by the values alone. O(n)."""
         return super().least_margin(self._device.get(values))
-
-    def pair_totals(self, state: State) -> Floats:
-        """Return the total weight of the pairs of each row."""
-        totals = super().pair_totals(state)
-        return self._device.put(totals) if self._device.holds(state.scores) else totals

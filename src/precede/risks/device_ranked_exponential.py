@@ -42,7 +42,7 @@ class _Sums:
 class _DeviceExponential(DeviceRanks, RankedExponentialRisk):
     """The risk on a device, wherever the scores are there; on the CPU otherwise."""
 
-    steps_on_device = True
+    steps_on_backend = True
 
     def _meet_on_device(self, sums: _Sums, values: Any, *, losers: bool) -> None:
         """Sums over pairs, apart from queries whose scores are far apart."""

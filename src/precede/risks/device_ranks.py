@@ -17,7 +17,6 @@ from precede.engine.portable import log_of
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
 from precede.risks.base import State
-from precede.risks.device_pairs import DevicePull
 from precede.risks.rank_weights import (
     MAX_SUMMED_GRADES,
     RankWeightedRisk,
@@ -51,10 +50,10 @@ class DeviceWeights:
     ends: Any
 
 
-class DeviceRanks(DevicePull, RankWeightedRisk):
+class DeviceRanks(RankWeightedRisk):
     """Risk whose ranks and weights are on the GPU if the scores are.
 
-    `on_device` says whether scores may be on the GPU: if queries have at most `MAX_QUERY_ROWS` rows
+    Scores may be on the GPU if queries have at most `MAX_QUERY_ROWS` rows
     and, where a round needs the ranking order, at most `MAX_SUMMED_GRADES` grades.
     """
 
@@ -67,22 +66,22 @@ class DeviceRanks(DevicePull, RankWeightedRisk):
         self._device = self.context.device
         self._round_on_device: DeviceWeights | None = None
         self._has_few_grades = int(np.diff(layout.query_start).max(initial=0)) <= MAX_SUMMED_GRADES
-        self.on_device = bool(
+        has_kernels = bool(
             not self.context.is_distributed
             and (weights.top is None or weights.top.pieces.single)
             and int(np.diff(weights.first).max(initial=0)) <= MAX_QUERY_ROWS
             and layout.n_graded
             and (self._has_few_grades or not self.needs_order)
         )
-        if self.on_device:
+        if has_kernels:
+            self.backend = self.context.backend
             self._put_on_device()
 
     def _put_on_device(self) -> None:
         put, layout, weights = self._device.put, self.layout, self.weights
         self._device.check_room(BYTES_PER_ROW * layout.n_graded, "the pulls of all pairs")
         by_rank = weights.by_rank if weights.top is None else weights.top.by_rank
-        self._weight = put(layout.weight)
-        self._side_weights = self._weight, put(layout.loser_weight)
+        self._side_weights = put(layout.weight), put(layout.loser_weight)
         self._level_bounds = put(layout.query_start), put(layout.level_start)
         rows = np.diff(layout.level_start)
         self._level_of = put(np.repeat(np.arange(rows.size), rows))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from precede.engine.arrays import Floats
-from precede.engine.cuda import Device
+from precede.engine.backend import Backend
 from precede.risks.hinge_sweeps import CHUNK_BITS, LevelSplits
 
 assert CHUNK_BITS <= 9, "kernels have no room for longer blocks"
@@ -21,14 +21,14 @@ class DeviceLevelSplits:
 
     Parameters
     ----------
-    device : Device
+    device : Backend
     depths : splits of each depth, innermost first
     rows : number of graded rows
     weight, loser_weight : of every row as a winner and as a loser, on the GPU
     """
 
     def __init__(
-        self, device: Device, depths: Sequence[LevelSplits], rows: int, weight: Any,
+        self, device: Backend, depths: Sequence[LevelSplits], rows: int, weight: Any,
         loser_weight: Any,
     ):  # fmt: skip
         self._device, self._rows, self._weights = device, rows, (weight, loser_weight)
@@ -45,21 +45,21 @@ class DeviceLevelSplits:
         self, scores: Any, degree: int, knot: float, pull: Floats, hessian: Any
     ) -> Any:
         """Add gradient and Hessian of all rows; return values and gradient sums of the chunks."""
-        device, argsort = self._device, self._device.arrays.argsort
-        keys = device.arrays.empty(self._rows, np.uint64)
+        device, argsort = self._device, self._device.xp.argsort
+        keys = device.xp.empty(self._rows, np.uint64)
         device.over_rows("sweep_keys", self._rows, scores, keys)
         by_score, sums = argsort(keys), []
         for side, sides, chunks, chunk_bits in self._depths:
             order = by_score[argsort(side[by_score])]
             shape = chunk_bits, float(knot), degree
             sums.append(self._add_splits(order, sides, chunks, scores, shape, pull, hessian))
-        return device.arrays.concatenate(sums, axis=1)
+        return device.xp.concatenate(sums, axis=1)
 
     def _add_splits(
         self, order: Any, sides: Any, chunks: Any, scores: Any, shape: tuple[int, float, int],
         pull: Floats, hessian: Any,
     ) -> Any:  # fmt: skip
-        device, empty = self._device, self._device.arrays.empty
+        device, empty = self._device, self._device.xp.empty
         n_chunks, knot = len(chunks), shape[1]
         sorted_scores, weight = empty((2, self._rows), np.float64)
         moments, carry = empty((self._rows, 3), np.float64), empty((n_chunks, 3), np.float64)

@@ -31,7 +31,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from precede.engine.arrays import Floats, Integers
+from precede import risks  # modules for a GPU are loaded with it
+from precede.engine.arrays import BackendArray, Floats, Integers
+from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
@@ -44,6 +46,7 @@ CHUNK_BITS = 9  # does not depend on the number of threads, so that sums do not 
 # holds for lists of more than LONG_LIST_ROWS rows, because one thread enumerates a list.
 MAX_PAIRS_PER_ROW, MAX_PAIRS_PER_LONG_LIST_ROW, LONG_LIST_ROWS = 100, 16, 8192
 MIN_RADIX_ROWS = 1 << 12  # shorter arrays are sorted by comparison
+BYTES_PER_SPLIT_ROW = 100  # memory on a GPU
 
 
 class HingeRisk(EnumeratedRisk):
@@ -55,19 +58,31 @@ class HingeRisk(EnumeratedRisk):
     def __init__(
         self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
     ):
-        super().__init__(layout, loss, cost, context)
         level_ranges, self._depths = _plan(layout)
-        self._set_level_ranges(level_ranges)
+        super().__init__(layout, loss, cost, context, level_ranges)
+        if self.backend.is_gpu and self._depths:
+            graded, put = layout.n_graded, self.backend.put
+            self.backend.check_room(BYTES_PER_SPLIT_ROW * graded, "the pulls of long lists")
+            weights = put(layout.weight), put(layout.loser_weight)
+            self._splits = risks.DeviceLevelSplits(self.backend, self._depths, graded, *weights)
 
-    def _add_graded_pairs(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
+    def _add_graded_pairs(
+        self, backend: Backend, scores: BackendArray, pull: BackendArray, hessian: BackendArray
+    ) -> BackendArray:
         """Add enumerated pairs, then the splits from the innermost to the outermost."""
-        sums, sorted_rows = [super()._add_graded_pairs(scores, pull, hessian)], None
-        if self._depths:
+        sums = [super()._add_graded_pairs(backend, scores, pull, hessian)]
+        if not self._depths:
+            return sums[0]
+        if backend.is_gpu:
+            shape = self._degree, self._knot
+            sums.append(self._splits.add_gradients(scores, *shape, pull, hessian))
+        else:
             scores = scores + 0.0  # -0 becomes 0; radix sort would put it before 0
-        for splits in self._depths:
-            sorted_rows = splits.sort(scores, sorted_rows, self.context)
-            sums.append(self._add_splits(splits, *sorted_rows, pull, hessian))
-        return np.concatenate(sums)
+            sorted_rows = None
+            for splits in self._depths:
+                sorted_rows = splits.sort(scores, sorted_rows, self.context)
+                sums.append(self._add_splits(splits, *sorted_rows, pull, hessian).T)
+        return backend.xp.concatenate(sums, axis=1)
 
     def _add_splits(
         self, splits: LevelSplits, order: Integers, sorted_scores: Floats, pull: Floats,

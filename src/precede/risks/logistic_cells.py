@@ -39,7 +39,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from precede.engine.arrays import Array, Floats, Integers
+from precede import risks  # modules for a GPU are loaded with it
+from precede.engine.arrays import Array, BackendArray, Floats, Integers
+from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, log1p
@@ -86,16 +88,26 @@ class LogisticRisk(EnumeratedRisk):
     def __init__(
         self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
     ):
-        super().__init__(layout, loss, cost, context)
         level_ranges, self._depths = _plan(layout)
-        self._set_level_ranges(level_ranges)
+        super().__init__(layout, loss, cost, context, level_ranges)
+        if self.backend.is_gpu and self._depths:
+            weight = self.copy_on(self.backend, "weight", lambda: layout.weight)
+            self._nodes = risks.DeviceLevelNodes(self.backend, self._depths, weight)
 
-    def _add_graded_pairs(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
+    def _add_graded_pairs(
+        self, backend: Backend, scores: BackendArray, pull: BackendArray, hessian: BackendArray
+    ) -> BackendArray:
         """Add enumerated pairs, then the nodes by depth: nodes of one depth share no row."""
-        weight, sums = self.layout.weight, [super()._add_graded_pairs(scores, pull, hessian)]
-        for nodes in self._depths:
-            sums.append(nodes.add_gradients(scores, weight, pull, hessian, self.context))
-        return np.concatenate(sums)
+        weight, sums = (
+            self.layout.weight,
+            [super()._add_graded_pairs(backend, scores, pull, hessian)],
+        )
+        if not backend.is_gpu:
+            for nodes in self._depths:
+                sums.append(nodes.add_gradients(scores, weight, pull, hessian, self.context).T)
+        elif self._depths:
+            sums.append(self._nodes.add_gradients(scores, pull, hessian, self.context))
+        return backend.xp.concatenate(sums, axis=1)
 
     def line_search(self, state: State, values: Array) -> tuple[float, bool]:
         """Search on Chebyshev points that replace the rows, where applicable and faster."""

@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from precede import risks  # modules are loaded when `bind` chooses one
-from precede.engine.arrays import Bytes, Floats
+from precede.engine.arrays import BackendArray, Bytes, Floats
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.execution import Context
 from precede.engine.portable import exp_of, log_of
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 # A row that occurs only in pairs of weight 0 has no terms.
 MIN_TERMS = 1e-300
+# Memory on a GPU for labels, weights and states.
+BYTES_PER_ROW = 64
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,15 @@ class QuadraticMixture(Risk):
 
     def bind(self, layout: QueryLayout, context: Context | None = None) -> MixtureRisk:
         """Bind the risk to the rows of a layout."""
-        on_device = context is not None and context.device is not None
-        mixture = risks.DeviceMixtureRisk if on_device else MixtureRisk
-        return mixture(self, layout, context)
+        return MixtureRisk(self, layout, context)
 
 
 class Labels(NamedTuple):
     """Label of each row (0 if missing), whether it is known (1.0 or 0.0), and its weight."""
 
-    label: Any
-    known: Any
-    weight: Any
+    label: BackendArray
+    known: BackendArray
+    weight: BackendArray
 
 
 class MixtureRisk(BoundLossRisk):
@@ -80,10 +79,14 @@ class MixtureRisk(BoundLossRisk):
                 f"{'no pairs' if layout.total <= 0 else 'no labels'} of positive weight"
             )
         self._log_total_weight = float(np.log(terms))
+        self.backend = self._pairs.backend
+        if self.backend.is_gpu:
+            self.backend.check_room(BYTES_PER_ROW * layout.n_used_rows, "the pulls of all labels")
+            self._labels_on_gpu = Labels(*map(self.backend.put, self._labels))
 
-    def _labels_for(self, scores: Any) -> Labels:  # noqa: ARG002
-        """Return the labels, on the device if the scores are."""
-        return self._labels
+    def _labels_for(self, scores: BackendArray) -> Labels:
+        """Return the labels, on the backend of the scores."""
+        return self._labels_on_gpu if self.backend_of(scores).is_gpu else self._labels
 
     def begin_round(self, scores: Floats) -> bool:
         """Fix the rank weights of the pairs."""

@@ -112,11 +112,8 @@ class PairRisk(Risk):
             return exponential(judgments, loss, cost, context, mean=mean)
         if loss.pair_kernel is None or cost.power != 1 or judgments.queries_span_machines:
             return risks.GeneralRisk(judgments, loss, cost, context, mean=mean)
-        if loss.pair_kernel == "logistic":
-            logistic = risks.DeviceLogisticRisk if on_device else risks.LogisticRisk
-            return logistic(judgments, loss, cost, context)
-        hinge = risks.DeviceHingeRisk if on_device else risks.HingeRisk
-        return hinge(judgments, loss, cost, context)
+        enumerated = risks.LogisticRisk if loss.pair_kernel == "logistic" else risks.HingeRisk
+        return enumerated(judgments, loss, cost, context)
 
     def _bind_ranked(self, layout: QueryLayout, context: Context) -> BoundLossRisk:
         """Bind the risk with pair weights that depend on the ranking."""

@@ -10,17 +10,20 @@ grade, so the losers of a winner are the rows before its level, and the loop ove
 The unit of work is a *level range*: consecutive levels of one query, as (first level, end level).
 In `EnumeratedRisk` it is the query; `logistic_cells` and `hinge_sweeps` enumerate parts of long
 queries.
+
+On a GPU a block of threads sums a level range. Every sum is taken in the order of the CPU, so
+gradients and Hessians have the same bits.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.arrays import BackendArray, Bytes, Floats, Integers
+from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sums, sums_at
 from precede.engine.execution import Context, is_small
-from precede.engine.portable import log_of
 from precede.engine.portable_kernels import fmax, fmin, portable_exp, portable_log, portable_log1p
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
@@ -29,60 +32,103 @@ from precede.risks.pair_sums import GeneralRisk
 
 # Degree of the losses that can be enumerated: 0 for the logistic loss, or that of the hinge.
 DEGREES = {"logistic": 0, "hinge": 1, "squared_hinge": 2}
+# Beyond these limits the CPU is used, because one thread of a GPU takes some sums of a level range,
+# or of the explicit pairs of a row.
+MAX_RANGE_ROWS = 8192
+MAX_PAIRS_PER_ROW = 1 << 16
+# Memory on a GPU.
+BYTES_PER_ROW, BYTES_PER_PAIR = 100, 72
+# Queries of up to this many rows are kept in shared memory while their pairs are summed.
+MAX_SHARED_ROWS = 1024
 
 
 class EnumeratedRisk(BoundLossRisk):
     """Logistic, hinge or squared hinge loss with a linear price: O(pairs) time, O(n) memory.
 
-    `State.cache` holds the Hessian diagonal, divided by the gradient sum as the pull is.
+    `State.cache` holds the Hessian diagonal, divided by the gradient sum as the pull is. A GPU is
+    used unless a level range has more than `MAX_RANGE_ROWS` rows, or a row more than
+    `MAX_PAIRS_PER_ROW` explicit pairs.
+
+    Parameters
+    ----------
+    layout, loss, cost, context : see `BoundLossRisk`
+    level_ranges : ranges whose pairs are enumerated, by default all queries; subclasses add the
+        pairs of the others in `_add_graded_pairs`
     """
 
     def __init__(
-        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
-    ):
+        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None,
+        level_ranges: Integers | None = None,
+    ):  # fmt: skip
         super().__init__(layout, loss, cost, context)
         assert loss.pair_kernel is not None
         self._degree = DEGREES[loss.pair_kernel]
-        self._knot = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
-        winner, loser = layout.winner, layout.loser
-        self._pair_weight = layout.pair_weight * layout.weight[winner] * layout.loser_weight[loser]
+        self._knot: float = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
         self._general_risk: GeneralRisk | None = None
-        query_start = layout.query_start
-        self._set_level_ranges(np.column_stack([query_start[:-1], query_start[1:]]))
+        if level_ranges is None:
+            level_ranges = np.column_stack([layout.query_start[:-1], layout.query_start[1:]])
+        given = layout, loss, (self._degree, self._knot), level_ranges, self.context
+        self._cpu_sums = _CpuSums(*given)
+        if self.context.backend.is_gpu and _GpuSums.has_kernels(layout, level_ranges):
+            self.backend = self.context.backend
+            self._gpu_sums = _GpuSums(*given)
 
-    def _set_level_ranges(self, level_ranges: Integers) -> None:
-        """Set the level ranges whose pairs are enumerated."""
-        row_bounds = self.layout.level_start[level_ranges]
-        sizes = row_bounds[:, 1] - row_bounds[:, 0]
-        self._level_ranges, self._max_rows = level_ranges, int(sizes.max(initial=0))
-        self._small = is_small("heavy rows", int(sizes.sum()))
-
-    def state(self, scores: Floats) -> State:
+    def state(self, scores: BackendArray) -> State:
         """Compute risk, pull and Hessian diagonal at these scores in one pass."""
-        layout = self.layout
-        pull, hessian = np.zeros(layout.n_used_rows), np.zeros(layout.n_used_rows)
+        layout, backend = self.layout, self.backend_of(scores)
+        pull, hessian = backend.zeros(layout.n_used_rows), backend.zeros(layout.n_used_rows)
         graded_scores = scores[: layout.n_graded]
         if self.loss.gap:
-            graded_scores = graded_scores - layout.grade[: layout.n_graded]
-        sums = self._add_graded_pairs(graded_scores, pull, hessian)
-        explicit = self._add_explicit_pairs(scores, pull, hessian)
-        summands = np.ascontiguousarray(sums.T)
-        if explicit[0].size:
-            summands = np.concatenate([summands, explicit], axis=1)
-        value, gradient_sum = exact_sums([*summands], self.context)
-        if gradient_sum <= 0:  # every pair is beyond its margin
-            return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
-        log_value = log_of(value) if value > 0 else -np.inf
-        self.context.run(
-            _normalize, pull.size, gradient_sum, pull, hessian, small=is_small("rows", pull.size)
-        )
-        return State(scores, log_value, log_of(gradient_sum), pull, hessian)
+            graded_scores = graded_scores - self.copy_on(
+                backend, "grade", lambda: layout.grade[: layout.n_graded]
+            )
+        sums = self._add_graded_pairs(backend, graded_scores, pull, hessian)
+        if layout.winner.size:
+            explicit = self._sums_on(backend).add_explicit_pairs(scores, pull, hessian)
+            sums = backend.xp.concatenate([sums, explicit], axis=1)
+        value, gradient_sum = exact_sums([*sums], self.context)
+        return self.normalized_state(scores, value, gradient_sum, pull, hessian)
 
-    def _add_graded_pairs(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
+    def _add_graded_pairs(
+        self, backend: Backend, scores: BackendArray, pull: BackendArray, hessian: BackendArray
+    ) -> BackendArray:
         """Add the pairs of different grades to pull and Hessian.
 
-        Returns the value and the gradient sum of each level range.
+        Returns values (row 0) and gradient sums (row 1), which add up to those of the risk.
         """
+        return self._sums_on(backend).add_level_ranges(scores, pull, hessian)
+
+    def _sums_on(self, backend: Backend) -> _CpuSums | _GpuSums:
+        return self._gpu_sums if backend.is_gpu else self._cpu_sums
+
+    def curvature(self, state: State) -> BackendArray:
+        """Return the Hessian diagonal over the gradient sum, computed with the state."""
+        return state.cache
+
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
+        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
+        if self._general_risk is None:
+            self._general_risk = GeneralRisk(self.layout, self.loss, self.price, self.context)
+        return self._general_risk.edge_weights(state, values)
+
+
+class _CpuSums:
+    """Sums over pairs on the threads of a context."""
+
+    def __init__(
+        self, layout: QueryLayout, loss: PairLoss, shape: tuple[int, float],
+        level_ranges: Integers, context: Context,
+    ):  # fmt: skip
+        self.layout, self.loss, self.context = layout, loss, context
+        self._degree, self._knot = shape
+        self._level_ranges = level_ranges
+        sizes = _range_sizes(layout, level_ranges)
+        self._max_rows = int(sizes.max(initial=0))
+        self._small = is_small("heavy rows", int(sizes.sum()))
+        self._explicit_weight = _explicit_weight(layout)
+
+    def add_level_ranges(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
+        """Add the pairs of the level ranges; return values and gradient sums of the ranges."""
         layout, sums = self.layout, np.full((len(self._level_ranges), 2), np.nan)
         row_arrays = (scores, layout.weight, layout.loser_weight, pull, hessian)
         if self._degree == 0:
@@ -109,35 +155,120 @@ class EnumeratedRisk(BoundLossRisk):
                 small=self._small,
             )  # fmt: skip
             sums[remaining] = remaining_sums
-        return sums
+        return np.ascontiguousarray(sums.T)
 
-    def _add_explicit_pairs(
-        self, scores: Floats, pull: Floats, hessian: Floats
-    ) -> tuple[Floats, Floats]:
+    def add_explicit_pairs(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
         """Add the explicit pairs; return the value and the gradient of each."""
-        winner, loser, weight = self.layout.winner, self.layout.loser, self._pair_weight
-        if not winner.size:
-            return np.zeros(0), np.zeros(0)
+        winner, loser = self.layout.winner, self.layout.loser
         margin = self.layout.explicit_pair_margins(scores, gap=self.loss.gap)
-        value, gradient, curvature = np.empty((3, winner.size))
+        terms = np.empty((3, winner.size))
         self.context.run(
-            _explicit_pairs, winner.size, self._degree, self._knot, margin, weight, value, gradient,
-            curvature, small=is_small("exponentials", winner.size),
+            _explicit_pairs, winner.size, self._degree, self._knot, margin, self._explicit_weight,
+            *terms, small=is_small("exponentials", winner.size),
         )  # fmt: skip
         for side, sign in ((winner, 1.0), (loser, -1.0)):
-            pull += sign * sums_at(side, gradient, pull.size)
-            hessian += sums_at(side, curvature, hessian.size)
-        return value, gradient
+            pull += sign * sums_at(side, terms[1], pull.size)
+            hessian += sums_at(side, terms[2], hessian.size)
+        return terms[:2]
 
-    def curvature(self, state: State) -> Floats:
-        """Return the Hessian diagonal over the gradient sum, computed with the state."""
-        return state.cache
 
-    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
-        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
-        if self._general_risk is None:
-            self._general_risk = GeneralRisk(self.layout, self.loss, self.price, self.context)
-        return self._general_risk.edge_weights(state, values)
+class _GpuSums:
+    """The same sums on the GPU of a context."""
+
+    def __init__(
+        self, layout: QueryLayout, loss: PairLoss, shape: tuple[int, float],
+        level_ranges: Integers, context: Context,
+    ):  # fmt: skip
+        self._backend, self._rows = context.backend, layout.n_used_rows
+        put, rows = self._backend.put, self._rows
+        needed = BYTES_PER_ROW * rows + BYTES_PER_PAIR * layout.winner.size
+        self._backend.check_room(needed, "the pulls of all pairs")
+        self._gap = int(loss.gap)
+        self._degree, self._knot = shape[0], float(shape[1])
+        self._max_rows = int(_range_sizes(layout, level_ranges).max(initial=0))
+        self._n_ranges = len(level_ranges)
+        self._ranges = put(level_ranges), put(layout.level_start)
+        self._weights = put(layout.weight), put(layout.loser_weight)
+        self._scratch = self._backend.zeros(4, rows)
+        self._winner_twos = self._backend.zeros(rows, dtype=np.int32)
+        self._range_weights = self._backend.zeros(self._n_ranges)
+        if self._n_ranges:
+            self._backend.launch(
+                "pair_weights", -(-self._n_ranges // 128), 128, self._n_ranges, *self._ranges,
+                *self._weights, self._range_weights,
+            )  # fmt: skip
+        if layout.winner.size:
+            self._put_explicit_pairs(layout)
+
+    @staticmethod
+    def has_kernels(layout: QueryLayout, level_ranges: Integers) -> bool:
+        """Return whether these pairs can be summed on a GPU."""
+        sides = layout.winner, layout.loser
+        most_pairs = max(int(np.bincount(side).max(initial=0)) for side in sides)
+        most_rows = int(_range_sizes(layout, level_ranges).max(initial=0))
+        return (
+            not layout.queries_span_machines
+            and most_rows <= MAX_RANGE_ROWS
+            and most_pairs <= MAX_PAIRS_PER_ROW
+        )
+
+    def _put_explicit_pairs(self, layout: QueryLayout) -> None:
+        """Copy the explicit pairs, and for every row the pairs that it wins and loses."""
+        put, margin, rows = self._backend.put, layout.pair_margin, np.arange(self._rows + 1)
+        margin = np.ones(layout.winner.size) if margin is None else margin
+        pairs = layout.winner, layout.loser, _explicit_weight(layout), margin
+        self._explicit_pairs = [put(array) for array in pairs]
+        self._pairs_of_row = []
+        for side in (layout.winner, layout.loser):
+            order = np.argsort(side, kind="stable")
+            self._pairs_of_row += [put(np.searchsorted(side[order], rows)), put(order)]
+
+    def add_level_ranges(
+        self, scores: BackendArray, pull: BackendArray, hessian: BackendArray
+    ) -> BackendArray:
+        """Add the pairs of the level ranges; return values and gradient sums of the ranges."""
+        sums = self._backend.xp.full((2, self._n_ranges), np.nan)
+        if not self._n_ranges:
+            return sums
+        threads = 128 if self._max_rows <= 256 else 256
+        if self._degree == 0:
+            shared_rows = min(self._max_rows, MAX_SHARED_ROWS)
+            self._backend.launch(
+                "narrow_runs", self._n_ranges, threads, *self._ranges, scores, *self._weights,
+                self._range_weights, pull, hessian, sums, shared_rows, self._scratch,
+                self._winner_twos, np.int64(self._rows), shared=36 * shared_rows,
+            )  # fmt: skip
+        self._backend.launch(
+            "plain_runs", self._n_ranges, threads, *self._ranges, self._degree, self._knot,
+            scores, *self._weights, pull, hessian, sums, self._scratch, np.int64(self._rows),
+        )  # fmt: skip
+        return sums
+
+    def add_explicit_pairs(
+        self, scores: BackendArray, pull: BackendArray, hessian: BackendArray
+    ) -> BackendArray:
+        """Add the explicit pairs; return the value and the gradient of each."""
+        count = self._explicit_pairs[0].size
+        terms = self._backend.empty(3, count)
+        self._backend.over_rows(
+            "listed_pairs", count, *self._explicit_pairs, self._gap, self._degree, self._knot,
+            scores, terms,
+        )  # fmt: skip
+        self._backend.over_rows(
+            "listed_rows", pull.size, np.int64(count), *self._pairs_of_row, terms, pull, hessian
+        )
+        return terms[:2]
+
+
+def _range_sizes(layout: QueryLayout, level_ranges: Integers) -> Integers:
+    """Return the number of rows of every level range."""
+    row_bounds = layout.level_start[level_ranges]
+    return row_bounds[:, 1] - row_bounds[:, 0]
+
+
+def _explicit_weight(layout: QueryLayout) -> Floats:
+    """Return the weights of the explicit pairs."""
+    return layout.pair_weight * layout.weight[layout.winner] * layout.loser_weight[layout.loser]
 
 
 def count_rows_and_pairs(level_start: Integers, level_ranges: Integers) -> tuple[Floats, Floats]:
@@ -148,11 +279,6 @@ def count_rows_and_pairs(level_start: Integers, level_ranges: Integers) -> tuple
     squares = np.concatenate([[0.0], np.cumsum(np.diff(row_start) ** 2)])
     within = squares[level_ranges[:, 1]] - squares[level_ranges[:, 0]]
     return end_row - first_row, ((end_row - first_row) ** 2 - within) / 2
-
-
-def _normalize(low: int, high: int, gradient_sum: float, pull: Floats, hessian: Floats) -> None:
-    pull[low:high] /= gradient_sum
-    hessian[low:high] /= gradient_sum
 
 
 # -- kernels ---------------------------------------------------------------------------------

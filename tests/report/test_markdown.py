@@ -19,7 +19,7 @@ def test_json_and_markdown_and_the_page_agree(ranked):
     for row in facts["quality"]["metrics"]:
         ends = shown_interval(row)
         over = ", mean over queries" if row["metric"] == "pairs_in_order" else ""
-        line = f"| {metric_name(row['metric'])}{over} | {shown_value(row)} | {ends} |"
+        line = f"| {metric_name(row['metric'])}{over} | {shown_value(row)} ({ends}) |"
         assert line.replace("\u00a0", " ") in text
         assert f"<strong>{shown_value(row)}</strong> <small>{ends}</small>" in page
     for sentence in facts["summary"]["sentences"] + facts["summary"]["warnings"]:

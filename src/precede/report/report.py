@@ -23,7 +23,7 @@ from precede.estimator import BaseRanker
 from precede.files.streams import suffix_of
 from precede.metrics.registry import check_grade, with_relevant
 from precede.model import write_file
-from precede.report import document, wording
+from precede.report import wording
 from precede.report.data import (
     data_facts,
     fit_facts,
@@ -32,6 +32,7 @@ from precede.report.data import (
     version_facts,
 )
 from precede.report.figures import figures_of
+from precede.report.markdown import to_markdown
 from precede.report.model import feature_facts, learning_facts, margin_facts
 from precede.report.quality import (
     comparison_facts,
@@ -178,8 +179,8 @@ class Report:
         return json.dumps(self.facts, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
     def to_markdown(self) -> str:
-        """Return the report as Markdown."""
-        return document.to_markdown(self.facts)
+        """Return the report as Markdown: the page as text, with tables in place of charts."""
+        return to_markdown(_page(self.facts))
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Write a self-contained page to `path`, atomically.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import re
 from collections.abc import Sequence
 from io import BufferedReader
 from typing import Any, NamedTuple, NoReturn
@@ -10,7 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Array, Bytes, Integers
+from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.compiling import njit
 
 BUFFER_BYTES = 1 << 24  # initial size of the buffer of a stream
@@ -192,9 +194,11 @@ def _join_words(text: Bytes, spans: Integers) -> Bytes:
 # Kinds of columns.
 NUMBER, TEXT, SKIP = range(3)
 
-_MEANINGS = {
-    **dict.fromkeys((b"na", b"nan", b"none", b"null"), math.nan), b"true": 1.0, b"false": 0.0
-}  # fmt: skip
+NUMBER_PATTERN = re.compile(
+    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE | re.ASCII
+)
+_MEANINGS = {**dict.fromkeys(("na", "nan", "none", "null"), math.nan), "true": 1.0, "false": 0.0}
+_BEYOND_NUMBERS = re.compile(r"[^0-9eE.+\-naNA\n]")
 
 
 class TextColumns(NamedTuple):
@@ -233,10 +237,10 @@ def read_text_columns(stream: BufferedReader, path: str, kinds: list[int]) -> Te
                 f"{len(words)} for {width}"
             )
         for position in positions[0]:
-            number = _parse_number(words[position])
-            if number is None:
-                found = words[position][:40].decode("utf-8", "replace")
-                raise ValueError(f"{path}, line {line}: {found!r} is not a finite number")
+            word = words[position].decode("utf-8", "replace")
+            number = _parse_number(word)
+            if math.isinf(number):
+                raise ValueError(f"{path}, line {line}: {word[:40]!r} is not a finite number")
             numbers.append(number)
         for column, position in zip(texts, positions[1], strict=True):
             column.append(words[position].decode("utf-8", "replace"))
@@ -244,13 +248,23 @@ def read_text_columns(stream: BufferedReader, path: str, kinds: list[int]) -> Te
     return TextColumns(matrix, texts)
 
 
-def _parse_number(word: bytes) -> float | None:
-    """Parse a number like `float`, but refuse underscores; None if it is not finite."""
-    meaning = _MEANINGS.get(word.lower())
+def parse_numbers(words: list[str]) -> Floats:
+    """Parse numbers as `float` rounds them, and words for missing and true values.
+
+    What is no number becomes infinite, as are numbers that are too large.
+
+    >>> parse_numbers(["1e3", "NA", "-.5", "true", "1_0", "1e999"])
+    array([1000. ,   nan,   -0.5,    1. ,    inf,    inf])
+    """
+    if not _BEYOND_NUMBERS.search("\n".join(words)):
+        with contextlib.suppress(ValueError):
+            return np.array([*map(float, words)])
+    known = {word: _parse_number(word) for word in set(words)}
+    return np.array([known[word] for word in words])
+
+
+def _parse_number(word: str) -> float:
+    meaning = _MEANINGS.get((word[1:] if word[:1] in ("+", "-") else word).lower())
     if meaning is not None:
         return meaning
-    try:
-        value = float(word)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) and b"_" not in word else None
+    return float(word) if NUMBER_PATTERN.fullmatch(word) else math.inf

@@ -14,16 +14,20 @@ architecture.md is the one that tests/test_conventions.py enforces.
 """
 
 import ast
+import inspect
 import posixpath
 import re
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import jupytext
-from griffe import Extension
+from griffe import Extension, Function, Parameter, ParameterKind, Parameters
 from mkdocs.structure.files import File
 from nbconvert import MarkdownExporter
 from nbconvert.preprocessors import ExecutePreprocessor
+
+from precede import BaseRanker
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
@@ -138,7 +142,20 @@ class Sessions(Extension):
     """Docstrings whose sessions stand in a code block, also outside a section "Examples".
 
     As plain Markdown, `>>>` would quote, and a list below a comprehension would be a reference.
+    Estimators get the `__init__` that their base class makes from the declared parameters.
     """
+
+    def on_class(self, *, cls, **_) -> None:
+        """Add the parameters of an estimator, with their defaults, to its signature."""
+        made = getattr(import_module(cls.module.path), cls.name, None)
+        if isinstance(made, type) and issubclass(made, BaseRanker) and made is not BaseRanker:
+            declared = inspect.signature(made).parameters.values()
+            parameters = [
+                Parameter(each.name, annotation=str(each.annotation),
+                          kind=ParameterKind.keyword_only, default=repr(each.default))
+                for each in declared
+            ]  # fmt: skip
+            cls.set_member("__init__", Function("__init__", parameters=Parameters(*parameters)))
 
     def on_object(self, *, obj, **_) -> None:
         """Put the sessions of one docstring into blocks."""

@@ -7,42 +7,25 @@ from precede import BaseRanker, PairRisk
 from precede.boosting import LineSearch, Plan
 from precede.datasets import search_results
 from precede.testing import check_algorithm
-from precede.weak_rankers import family
+from precede.weak_rankers import Family, family
 
 
 class LogisticBoost(BaseRanker):
     """Steepest descent on the mean of log(1 + exp(-(s_i - s_k))) over pairs."""
 
-    def __init__(
-        self,
-        *,
-        weak_rankers="stumps",
-        n_estimators=100,
-        learning_rate=1.0,
-        balance="pairs",
-        max_bins=255,
-        max_features=1.0,
-        early_stopping_rounds=None,
-        eval_metric=None,
-        callbacks=None,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-    ):
-        self.weak_rankers = weak_rankers
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.balance = balance
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.early_stopping_rounds = early_stopping_rounds
-        self.eval_metric = eval_metric
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    weak_rankers: str | Family = "stumps"
+    n_estimators: int = 100
+    learning_rate: float = 1.0
+    balance: str = "pairs"
+    max_bins: int = 255
+    max_features: float = 1.0
+    early_stopping_rounds: int | None = None
+    eval_metric: str | None = None
+    callbacks: list | None = None
+    warm_start: bool = False
+    random_state: int | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def plan(self, stop):
         return Plan(

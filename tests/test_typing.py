@@ -60,9 +60,8 @@ class Negatives(Family):
 
 
 class LogisticBoost(BaseRanker):
-    def __init__(self, *, weak_rankers: str | Family = "stumps", n_estimators: int = 5) -> None:
-        self.weak_rankers = weak_rankers
-        self.n_estimators = n_estimators
+    weak_rankers: str | Family = "stumps"
+    n_estimators: int = 5
 
     def plan(self, stop: Stop) -> Plan:
         return Plan(PairRisk(Logistic()), family(self.weak_rankers), LineSearch(), stop)

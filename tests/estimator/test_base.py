@@ -2,12 +2,14 @@
 
 import inspect
 import warnings
+from typing import ClassVar
 
 import joblib
 import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -140,6 +142,26 @@ def test_a_constructor_only_assigns():
     """scikit-learn's rule, for every parameter."""
     marks = {name: object() for name in inspect.signature(RankBoost).parameters}
     assert RankBoost(**marks).get_params(deep=False) == marks
+
+
+class Declared(RankBoost):
+    more: int = 1
+    n_estimators: int = 7
+    resumable: ClassVar[bool] = False
+    plain = "no annotation"
+
+
+def test_parameters_are_declared_as_those_of_a_dataclass():
+    """First those of the class; a new default leaves a parameter at its place."""
+    inherited = list(inspect.signature(RankBoost).parameters)
+    assert list(inspect.signature(Declared).parameters) == ["more", *inherited]
+    assert (Declared().more, Declared().n_estimators, RankBoost().n_estimators) == (1, 7, 300)
+    assert clone(Declared(more=2, step="bound")).get_params()["more"] == 2
+    assert repr(Declared(more=2)) == "Declared(more=2)"
+    with pytest.raises(TypeError, match="Declared has no parameter 'plain'; it has more"):
+        Declared(plain=2)
+    with pytest.raises(TypeError, match="positional"):
+        Declared(2)
 
 
 def test_an_evaluation_set_is_looked_at_after_every_round():

@@ -90,41 +90,24 @@ class AdaBoostRanker(BaseRanker):
     0.95
     """
 
+    constant: bool = True
+    weak_rankers: str | Family = "stumps"
+    n_estimators: int | Literal["auto"] = 300
+    learning_rate: float = 1.0
+    max_bins: int = 255
+    max_features: float = 1.0
+    early_stopping_rounds: int | None = None
+    eval_metric: Any = None
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
     resumes_from = ("log_risk", "f_skew")
     takes_init_score = False
 
     selectable = ("n_estimators",)
-
-    def __init__(
-        self,
-        *,
-        constant: bool = True,
-        weak_rankers: str | Family = "stumps",
-        n_estimators: int | Literal["auto"] = 300,
-        learning_rate: float = 1.0,
-        max_bins: int = 255,
-        max_features: float = 1.0,
-        early_stopping_rounds: int | None = None,
-        eval_metric: Any = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.constant = constant
-        self.weak_rankers = weak_rankers
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.early_stopping_rounds = early_stopping_rounds
-        self.eval_metric = eval_metric
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the weak rankers and the step of this algorithm."""

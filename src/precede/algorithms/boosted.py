@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -31,34 +31,30 @@ if TYPE_CHECKING:
 class TreeLearner:
     """Base of estimators that grow trees: the learner, its parameters and their checks."""
 
-    weak_rankers: Any
-    hessian: str
-    targets: str
-    line_search: bool
-    step_length: float | None
+    # Parameters, with the values they have where a subclass does not declare them.
+    weak_rankers: Any = "trees"
+    hessian: str = "newton"
+    targets: str = "sum"
+    line_search: bool = False
+    step_length: float | None = None
     learning_rate: float
     num_leaves: Any
-    max_depth: int
-    min_child_samples: int
-    min_child_weight: float
-    reg_lambda: float
-    reg_alpha: float
-    min_split_gain: float
-    subsample: float
-    subsample_by: str
-    max_features: float
-    max_features_by_split: float
+    max_depth: int = -1
+    reg_alpha: float = 0.0
+    min_split_gain: float = 0.0
+    subsample: float = 1.0
+    subsample_by: str = "row"
+    max_features: float = 1.0
+    max_features_by_split: float = 1.0
     categorical_features: Any
-    cat_smooth: float
     monotone_constraints: Any
-    interaction_constraints: Any
-    max_bins: int
+    interaction_constraints: Any = None
     random_state: Any
     n_features_in_: int
     categories_: Mapping[str, list[Any]]
     feature_draw: Callable[[], Callable[[], Flags | None]]
-    drawn_shares: tuple[str, ...] = ("subsample", "max_features", "max_features_by_split")
-    selectable: tuple[str, ...] = ()
+    drawn_shares: ClassVar[tuple[str, ...]] = ("subsample", "max_features", "max_features_by_split")
+    selectable: ClassVar[tuple[str, ...]] = ()
 
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""
@@ -199,12 +195,45 @@ class TreeLearner:
         )
 
 
-class BaggedTrees(TreeLearner):
-    """Tree learners with "auto" sizes and bagging."""
+class BaggedTrees(TreeLearner, BaseRanker):
+    """Base of estimators whose weak rankers are trees, with "auto" sizes and bagging."""
 
-    bags: int
-    warm_start: bool
-    selectable: tuple[str, ...] = ("n_estimators", "num_leaves")
+    balance: str = "items"  # no other was ahead in benchmarks/results/quality.md
+    rank_weight: Weighting = None
+    weak_rankers: Any = "trees"
+    hessian: str = "newton"
+    targets: str = "sum"
+    n_estimators: int | Literal["auto"] = 200
+    learning_rate: float = 0.05
+    line_search: bool = False
+    step_length: float | None = None
+    num_leaves: int | Literal["auto"] = 31
+    max_depth: int = -1
+    min_child_samples: int = 20
+    min_child_weight: float = 1e-3
+    reg_lambda: float = 5.0  # none from 0 to 320 was ahead in benchmarks/results/quality.md
+    reg_alpha: float = 0.0
+    min_split_gain: float = 0.0
+    categorical_features: Sequence[int | str] | None = None
+    cat_smooth: float = 10.0
+    max_bins: int = 255
+    subsample: float = 1.0
+    subsample_by: str = "row"
+    max_features: float = 1.0
+    max_features_by_split: float = 1.0
+    bags: int = 1
+    monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None
+    interaction_constraints: Sequence[Sequence[int | str]] | None = None
+    early_stopping_rounds: int | None = None
+    eval_metric: Any = None
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
+
+    selectable = ("n_estimators", "num_leaves")
 
     @property
     def _n_bags(self) -> Any:
@@ -222,7 +251,7 @@ class BaggedTrees(TreeLearner):
             raise ValueError(f"bags={self.bags} cannot continue from a model; set warm_start=False")
 
 
-class BoostedRanker(BaggedTrees, BaseRanker):
+class BoostedRanker(BaggedTrees):
     """Boosted regression trees for any risk of the scores.
 
     Minimizes ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``, or a risk of your
@@ -336,82 +365,8 @@ min_split_gain
     0.81
     """
 
-    def __init__(
-        self,
-        *,
-        loss: str | PairLoss | ScoreRisk = "logistic",
-        price: str | float | Price = "linear",
-        balance: str = "items",  # no other was ahead in benchmarks/results/quality.md
-        rank_weight: Weighting = None,
-        weak_rankers: Any = "trees",
-        hessian: str = "newton",
-        targets: str = "sum",
-        n_estimators: int | Literal["auto"] = 200,
-        learning_rate: float = 0.05,
-        line_search: bool = False,
-        step_length: float | None = None,
-        num_leaves: int | Literal["auto"] = 31,
-        max_depth: int = -1,
-        min_child_samples: int = 20,
-        min_child_weight: float = 1e-3,
-        reg_lambda: float = 5.0,  # none from 0 to 320 was ahead in benchmarks/results/quality.md
-        reg_alpha: float = 0.0,
-        min_split_gain: float = 0.0,
-        categorical_features: Sequence[int | str] | None = None,
-        cat_smooth: float = 10.0,
-        max_bins: int = 255,
-        subsample: float = 1.0,
-        subsample_by: str = "row",
-        max_features: float = 1.0,
-        max_features_by_split: float = 1.0,
-        bags: int = 1,
-        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
-        interaction_constraints: Sequence[Sequence[int | str]] | None = None,
-        early_stopping_rounds: int | None = None,
-        eval_metric: Any = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-    ):
-        self.loss = loss
-        self.price = price
-        self.balance = balance
-        self.rank_weight = rank_weight
-        self.weak_rankers = weak_rankers
-        self.hessian = hessian
-        self.targets = targets
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.line_search = line_search
-        self.step_length = step_length
-        self.num_leaves = num_leaves
-        self.max_depth = max_depth
-        self.min_child_samples = min_child_samples
-        self.min_child_weight = min_child_weight
-        self.reg_lambda = reg_lambda
-        self.reg_alpha = reg_alpha
-        self.min_split_gain = min_split_gain
-        self.categorical_features = categorical_features
-        self.cat_smooth = cat_smooth
-        self.max_bins = max_bins
-        self.subsample = subsample
-        self.subsample_by = subsample_by
-        self.max_features = max_features
-        self.max_features_by_split = max_features_by_split
-        self.bags = bags
-        self.monotone_constraints = monotone_constraints
-        self.interaction_constraints = interaction_constraints
-        self.early_stopping_rounds = early_stopping_rounds
-        self.eval_metric = eval_metric
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
+    loss: str | PairLoss | ScoreRisk = "logistic"
+    price: str | float | Price = "linear"
 
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the weak rankers and the step of this algorithm."""

@@ -143,38 +143,20 @@ class ConvexRiskRanker(BaseRanker):
     (True, True)
     """
 
-    def __init__(
-        self,
-        *,
-        loss: str | PairLoss = "exponential",
-        radius: float | str = 4.0,
-        radii: Sequence[float] | None = None,
-        cv: int = 5,
-        balance: str = "pairs",  # as printed
-        weak_rankers: str | Family = "stumps",
-        n_estimators: int = 2000,
-        max_bins: int = 255,
-        tol: float = 1e-3,
-        eval_metric: Any = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.loss = loss
-        self.radius = radius
-        self.radii = radii
-        self.cv = cv
-        self.balance = balance
-        self.weak_rankers = weak_rankers
-        self.n_estimators = n_estimators
-        self.max_bins = max_bins
-        self.tol = tol
-        self.eval_metric = eval_metric
-        self.callbacks = callbacks
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    loss: str | PairLoss = "exponential"
+    radius: float | str = 4.0
+    radii: Sequence[float] | None = None
+    cv: int = 5
+    balance: str = "pairs"  # as printed
+    weak_rankers: str | Family = "stumps"
+    n_estimators: int = 2000
+    max_bins: int = 255
+    tol: float = 1e-3
+    eval_metric: Any = None
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     resumable = False  # a round changes earlier weights
     takes_init_score = False

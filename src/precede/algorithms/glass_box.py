@@ -171,83 +171,38 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     ['x1 x x2', 'x0']
     """
 
-    weak_rankers: Any = "trees"
-    targets: str = "sum"
-    line_search: bool = False
-    step_length: float | None = None
-    max_depth: int = -1
-    reg_alpha: float = 0.0
-    min_split_gain: float = 0.0
-    subsample: float = 1.0
-    subsample_by: str = "row"
-    max_features: float = 1.0
-    max_features_by_split: float = 1.0
-    interaction_constraints: Any = None
-    resumable = False
+    loss: str | PairLoss | ScoreRisk = "logistic"
+    price: str | float | Price = "linear"
+    balance: str = "items"  # as in BoostedRanker
+    hessian: str = "newton"
+    interactions: int | Sequence[Sequence[int | str]] = 50
+    selection: str = "auto"
+    heredity: str | None = None
+    validation_fraction: float = 0.2
+    max_terms: int | None = None
+    n_estimators: int = 300
+    pair_estimators: int = 300
+    # With 300 rounds of two leaves, the setting of benchmarks/results/glassbox.md.
+    learning_rate: float = 0.1
+    num_leaves: int = 2
+    min_child_samples: int = 20
+    min_child_weight: float = 1e-3
+    reg_lambda: float = 5.0  # as in BoostedRanker
+    categorical_features: Sequence[int | str] | None = None
+    cat_smooth: float = 10.0
+    max_bins: int = 255
+    pair_bins: int = 32
+    bags: int = 1
+    monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None
+    early_stopping_rounds: int | None = None
+    eval_metric: Any = None
+    callbacks: Sequence[Callable[..., Any]] | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
 
-    def __init__(
-        self,
-        *,
-        loss: str | PairLoss | ScoreRisk = "logistic",
-        price: str | float | Price = "linear",
-        balance: str = "items",  # as in BoostedRanker
-        hessian: str = "newton",
-        interactions: int | Sequence[Sequence[int | str]] = 50,
-        selection: str = "auto",
-        heredity: str | None = None,
-        validation_fraction: float = 0.2,
-        max_terms: int | None = None,
-        n_estimators: int = 300,
-        pair_estimators: int = 300,
-        # With 300 rounds of two leaves, the setting of benchmarks/results/glassbox.md.
-        learning_rate: float = 0.1,
-        num_leaves: int = 2,
-        min_child_samples: int = 20,
-        min_child_weight: float = 1e-3,
-        reg_lambda: float = 5.0,  # as in BoostedRanker
-        categorical_features: Sequence[int | str] | None = None,
-        cat_smooth: float = 10.0,
-        max_bins: int = 255,
-        pair_bins: int = 32,
-        bags: int = 1,
-        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
-        early_stopping_rounds: int | None = None,
-        eval_metric: Any = None,
-        callbacks: Sequence[Callable[..., Any]] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-    ):
-        self.loss = loss
-        self.price = price
-        self.balance = balance
-        self.hessian = hessian
-        self.interactions = interactions
-        self.selection = selection
-        self.heredity = heredity
-        self.validation_fraction = validation_fraction
-        self.max_terms = max_terms
-        self.n_estimators = n_estimators
-        self.pair_estimators = pair_estimators
-        self.learning_rate = learning_rate
-        self.num_leaves = num_leaves
-        self.min_child_samples = min_child_samples
-        self.min_child_weight = min_child_weight
-        self.reg_lambda = reg_lambda
-        self.categorical_features = categorical_features
-        self.cat_smooth = cat_smooth
-        self.max_bins = max_bins
-        self.pair_bins = pair_bins
-        self.bags = bags
-        self.monotone_constraints = monotone_constraints
-        self.early_stopping_rounds = early_stopping_rounds
-        self.eval_metric = eval_metric
-        self.callbacks = callbacks
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
+    resumable = False
 
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""

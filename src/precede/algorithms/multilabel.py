@@ -115,34 +115,19 @@ class MultilabelRanker(BaseRanker):
     [[4, 2, 1, 3], [2, 1, 3, 4]]
     """
 
+    method: str = "MR"
+    across: bool = False
+    balance: str = "items"  # as in Schapire & Singer
+    n_estimators: int = 300
+    learning_rate: float = 1.0
+    max_bins: int = 255
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
+
     resumable = False
     takes_init_score = False
-    labels_: Array
-
-    def __init__(
-        self,
-        *,
-        method: str = "MR",
-        across: bool = False,
-        balance: str = "items",  # as in Schapire & Singer
-        n_estimators: int = 300,
-        learning_rate: float = 1.0,
-        max_bins: int = 255,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.method = method
-        self.across = across
-        self.balance = balance
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_bins = max_bins
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     # -- fitting ---------------------------------------------------------------------------
 
@@ -170,7 +155,7 @@ class MultilabelRanker(BaseRanker):
         weight = sample_weights(1.0 if sample_weight is None else sample_weight, X.shape[0])
         assert weight is not None
         judgments = self._rows(matrix, weight)
-        self.labels_ = labels  # before the first round: callbacks may predict
+        self.labels_: Array = labels  # before the first round: callbacks may predict
         with Context(self.n_jobs) as context:
             training = _prepare(X, judgments, weight, self.max_bins, context)
             callback_bridge = CallbackBridge(self, *given)

@@ -211,56 +211,30 @@ early_stopping_rounds,
     227
     """
 
-    selectable = ("n_estimators",)
+    loss: str | PairLoss = "exponential"
+    price: float | str | Price = 4
+    scope: str = "query"
+    prices: Sequence[float] = (1, 2, 4, 8, 16, 64)
+    cv: int = 5
+    cv_metric: Any = None
+    balance: str = "pairs"  # as printed
+    rank_weight: Weighting = None
+    weak_rankers: str | Family = "stumps"
+    n_estimators: int | Literal["auto"] = 300
+    learning_rate: float = 1.0  # as printed
+    max_bins: int = 255
+    max_features: float = 1.0
+    monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None
+    early_stopping_rounds: int | None = None
+    eval_metric: Any = None
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    random_state: Any = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
 
-    def __init__(
-        self,
-        *,
-        loss: str | PairLoss = "exponential",
-        price: float | str | Price = 4,
-        scope: str = "query",
-        prices: Sequence[float] = (1, 2, 4, 8, 16, 64),
-        cv: int = 5,
-        cv_metric: Any = None,
-        balance: str = "pairs",  # as printed
-        rank_weight: Weighting = None,
-        weak_rankers: str | Family = "stumps",
-        n_estimators: int | Literal["auto"] = 300,
-        learning_rate: float = 1.0,  # as printed
-        max_bins: int = 255,
-        max_features: float = 1.0,
-        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
-        early_stopping_rounds: int | None = None,
-        eval_metric: Any = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-    ):
-        self.loss = loss
-        self.price = price
-        self.scope = scope
-        self.prices = prices
-        self.cv = cv
-        self.cv_metric = cv_metric
-        self.balance = balance
-        self.rank_weight = rank_weight
-        self.weak_rankers = weak_rankers
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_bins = max_bins
-        self.max_features = max_features
-        self.monotone_constraints = monotone_constraints
-        self.early_stopping_rounds = early_stopping_rounds
-        self.eval_metric = eval_metric
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
+    selectable = ("n_estimators",)
 
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the weak rankers and the step of this algorithm."""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from precede.algorithms.boosted import BaggedTrees
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.loop import Progress, Stop
-from precede.estimator import BaseRanker
+from precede.boosting.loop import Stop
 from precede.losses import SquaredHinge
 from precede.risks.mixture import QuadraticMixture
 
 if TYPE_CHECKING:
-    from precede.risks.rank_weights import Weighting
+    pass
 
 
-class QBRank(BaggedTrees, BaseRanker):
+class QBRank(BaggedTrees):
     """Boosted trees that learn from preferences and from absolute labels together.
 
     Minimizes, over pairs x above y and over labeled rows z with label l,
@@ -96,84 +94,17 @@ random_state, n_jobs, device, verbose
     0.8
     """
 
-    learns_labels = True
+    weight: float = 0.5
+    margin: float | str = "gap"
+    balance: str = "pairs"  # as printed
+    hessian: str = "terms"
+    targets: str = "average"
+    n_estimators: int | Literal["auto"] = 300
+    line_search: bool = True
+    num_leaves: int | Literal["auto"] = 20
+    reg_lambda: float = 0.0  # the paper's trees have no penalty
 
-    def __init__(
-        self,
-        *,
-        weight: float = 0.5,
-        margin: float | str = "gap",
-        balance: str = "pairs",  # as printed
-        rank_weight: Weighting = None,
-        weak_rankers: Any = "trees",
-        hessian: str = "terms",
-        targets: str = "average",
-        n_estimators: int | Literal["auto"] = 300,
-        learning_rate: float = 0.05,  # as in BoostedRanker
-        line_search: bool = True,
-        step_length: float | None = None,
-        num_leaves: int | Literal["auto"] = 20,
-        max_depth: int = -1,
-        min_child_samples: int = 20,
-        min_child_weight: float = 1e-3,
-        reg_lambda: float = 0.0,  # the paper's trees have no penalty
-        reg_alpha: float = 0.0,
-        min_split_gain: float = 0.0,
-        categorical_features: Sequence[int | str] | None = None,
-        cat_smooth: float = 10.0,
-        max_bins: int = 255,
-        subsample: float = 1.0,
-        subsample_by: str = "row",
-        max_features: float = 1.0,
-        max_features_by_split: float = 1.0,
-        bags: int = 1,
-        monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None,
-        interaction_constraints: Sequence[Sequence[int | str]] | None = None,
-        early_stopping_rounds: int | None = None,
-        eval_metric: Any = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-    ):
-        self.weight = weight
-        self.margin = margin
-        self.balance = balance
-        self.rank_weight = rank_weight
-        self.weak_rankers = weak_rankers
-        self.hessian = hessian
-        self.targets = targets
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.line_search = line_search
-        self.step_length = step_length
-        self.num_leaves = num_leaves
-        self.max_depth = max_depth
-        self.min_child_samples = min_child_samples
-        self.min_child_weight = min_child_weight
-        self.reg_lambda = reg_lambda
-        self.reg_alpha = reg_alpha
-        self.min_split_gain = min_split_gain
-        self.categorical_features = categorical_features
-        self.cat_smooth = cat_smooth
-        self.max_bins = max_bins
-        self.subsample = subsample
-        self.subsample_by = subsample_by
-        self.max_features = max_features
-        self.max_features_by_split = max_features_by_split
-        self.bags = bags
-        self.monotone_constraints = monotone_constraints
-        self.interaction_constraints = interaction_constraints
-        self.early_stopping_rounds = early_stopping_rounds
-        self.eval_metric = eval_metric
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
+    learns_labels = True
 
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""

@@ -120,41 +120,23 @@ class RankBoostPlus(BaseRanker):
     True
     """
 
+    balance: str = "pairs"  # as printed
+    weak_rankers: str | Family = "stumps"
+    search: str = "efficient"
+    n_estimators: int = 300
+    learning_rate: float = 1.0
+    max_bins: int = 255
+    early_stopping_rounds: int | None = None
+    eval_metric: Any = None
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    memory_limit: str | float | None = "auto"
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
+
     resumes_from = ("log_risk", "bound", "perfect", "parts")
     takes_init_score = False
-
-    def __init__(
-        self,
-        *,
-        balance: str = "pairs",  # as printed
-        weak_rankers: str | Family = "stumps",
-        search: str = "efficient",
-        n_estimators: int = 300,
-        learning_rate: float = 1.0,
-        max_bins: int = 255,
-        early_stopping_rounds: int | None = None,
-        eval_metric: Any = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        memory_limit: str | float | None = "auto",
-        n_jobs: int | None = None,
-        device: str = "cpu",
-        verbose: int = 0,
-    ):
-        self.balance = balance
-        self.weak_rankers = weak_rankers
-        self.search = search
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_bins = max_bins
-        self.early_stopping_rounds = early_stopping_rounds
-        self.eval_metric = eval_metric
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.memory_limit = memory_limit
-        self.n_jobs = n_jobs
-        self.device = device
-        self.verbose = verbose
 
     # -- fitting ---------------------------------------------------------------------------
 

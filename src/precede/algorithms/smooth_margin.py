@@ -135,35 +135,20 @@ class SmoothMarginRanker(BaseRanker):
     (True, True)
     """
 
+    weak_rankers: str | Family = "stumps"
+    step: str = "approximate"
+    nonnegative: bool = False
+    n_estimators: int = 10_000
+    max_bins: int = 255
+    tol: float = 0.01
+    eval_metric: Any = None
+    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    warm_start: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
+
     resumes_from = ("log_risk", "margin", "lower", "upper")
     takes_init_score = False  # the margin is that of the weak rankers alone
-
-    def __init__(
-        self,
-        *,
-        weak_rankers: str | Family = "stumps",
-        step: str = "approximate",
-        nonnegative: bool = False,
-        n_estimators: int = 10_000,
-        max_bins: int = 255,
-        tol: float = 0.01,
-        eval_metric: Any = None,
-        callbacks: Sequence[Callable[[Progress], Any]] | None = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.weak_rankers = weak_rankers
-        self.step = step
-        self.nonnegative = nonnegative
-        self.n_estimators = n_estimators
-        self.max_bins = max_bins
-        self.tol = tol
-        self.eval_metric = eval_metric
-        self.callbacks = callbacks
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the weak rankers and the step of this algorithm."""

@@ -461,5 +461,5 @@ def _with_size(estimator: BaseRanker, leaves: int | None, rounds: int) -> BaseRa
     candidate.random_state = copy.deepcopy(estimator.random_state)
     candidate.n_estimators, candidate._n_bags = rounds, 1
     if leaves is not None:
-        candidate.num_leaves = leaves
+        candidate.set_params(num_leaves=leaves)
     return candidate

@@ -286,7 +286,7 @@ def _fit_labels(model: BaseRanker, data: Data, valid: Sequence[Data]) -> None:
         raise ValueError("name the columns that hold the labels: --label red --label green")
     model.fit(data.X, target, sample_weight=data.weight)
     if data.labels is not None:
-        model.labels_ = np.array([str(name) for name in data.label_names])
+        vars(model)["labels_"] = np.array([str(name) for name in data.label_names])
 
 
 def default_metric(data: Data) -> str:

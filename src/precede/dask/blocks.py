@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from traceback import clear_frames
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
@@ -24,9 +24,11 @@ from precede.engine.frames import refuse_text_in_blocks
 from precede.engine.query_layout import QueryLayout, merge_query_totals, query_totals
 from precede.engine.table import Bins, FeatureBins, integer_weights
 from precede.engine.training_data import why_no_pair
-from precede.estimator import BaseRanker
 from precede.files.disk import dense_block
 from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights
+
+if TYPE_CHECKING:
+    from precede.dask.estimators import _DaskRanker
 
 # A single list with more distinct grades is not split: workers exchange one sum per grade.
 MAX_GRADES_OF_SPLIT_LIST = 256
@@ -190,7 +192,7 @@ def _check_partition(
 
 @contextmanager
 def scatter(
-    client: Any, delayed: list[Any], model: BaseRanker, explicit: ExplicitPairs | None = None
+    client: Any, delayed: list[Any], model: _DaskRanker, explicit: ExplicitPairs | None = None
 ) -> Iterator[ScatteredRows]:
     """Distribute the rows to the workers and compute the totals over all blocks.
 
@@ -228,7 +230,7 @@ def _cancel(client: Any, futures: list[Any]) -> None:
 
 
 def _scatter_rows(
-    client: Any, parts: list[Any], model: BaseRanker, explicit: ExplicitPairs | None
+    client: Any, parts: list[Any], model: _DaskRanker, explicit: ExplicitPairs | None
 ) -> ScatteredRows:
     summaries = client.gather(client.map(_summarize, parts, pure=False))
     parts, summaries = _drop_empty(parts, summaries)

@@ -13,9 +13,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import sklearn
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # scikit-learn ships no types
     from typing_extensions import Self
 
+    class BaseEstimator:
+        """What scikit-learn's class of the same name defines."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the parameters by name."""
+
+        def set_params(self, **parameters: Any) -> Self:
+            """Set parameters by name."""
+
+        def __sklearn_tags__(self) -> Any: ...
+
+else:
+    from sklearn.base import BaseEstimator
+
+__all__ = ["BaseEstimator", "CallbackSupportMixin", "has_callbacks", "with_callbacks"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -43,17 +58,16 @@ class _NoCallbacks:
             "use the parameter callbacks of the estimator, or update scikit-learn"
         )
 
-    def _init_callback_context(self, *, max_subtasks: int) -> _NullContext:  # noqa: ARG002
+    def _init_callback_context(self, *, max_subtasks: int | None) -> _NullContext:  # noqa: ARG002
         return _NullContext()
 
 
 has_callbacks = find_spec("sklearn.callback") is not None
 _callbacks = import_module("sklearn.callback") if has_callbacks else None
-_Mixin: Any = _NoCallbacks if _callbacks is None else _callbacks.CallbackSupportMixin
-
-
-class CallbackSupportMixin(_Mixin):
-    """scikit-learn's mixin of the same name if available, else a stand-in."""
+if TYPE_CHECKING or _callbacks is None:
+    CallbackSupportMixin = _NoCallbacks
+else:
+    CallbackSupportMixin = _callbacks.CallbackSupportMixin
 
 
 def with_callbacks(method: Method) -> Method:

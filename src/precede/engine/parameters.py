@@ -14,7 +14,10 @@ AUTO = "auto"  # value of a parameter that `fit` chooses
 class Selectable(Protocol):
     """An estimator with parameters that `fit` can choose."""
 
-    selectable: tuple[str, ...]
+    @property
+    def selectable(self) -> tuple[str, ...]:
+        """Names of the parameters that may be "auto"."""
+        ...
 
 
 def find_auto_parameters(estimator: Selectable) -> list[str]:

@@ -1,6 +1,6 @@
 """`BaseRanker`, the base class of all algorithms: parameters, hooks, fit, scores, explanations.
 
-A subclass assigns its parameters in `__init__` and defines `plan`.
+A subclass declares its parameters as annotated attributes and defines `plan`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, get_annotations, signature
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import RegressorTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -38,9 +37,9 @@ from precede.boosting.loop import (
     run_rounds,
 )
 from precede.boosting.monitors import Monitor, pairs_in_order
-from precede.engine.arrays import Array, Floats
+from precede.engine.arrays import Array, Floats, Objects
 from precede.engine.backend import on_gpu, open_backend
-from precede.engine.compatibility import CallbackSupportMixin, with_callbacks
+from precede.engine.compatibility import BaseEstimator, CallbackSupportMixin, with_callbacks
 from precede.engine.execution import Context, count_jobs
 from precede.engine.frames import row_labels
 from precede.engine.parameters import AUTO, check_integer, check_range, find_auto_parameters
@@ -57,9 +56,9 @@ from precede.estimator.inputs import (
 )
 from precede.estimator.other_libraries import (
     OTHER_ATTRIBUTES,
-    explain_parameter_names,
     refuse_fit_arguments,
     refuse_other_callbacks,
+    unknown_parameter,
 )
 from precede.estimator.saving import evals_result, model_fields, read_checkpoint, restore_model
 from precede.files.disk import DiskTable
@@ -79,7 +78,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 if TYPE_CHECKING:  # scikit-learn ships no types
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from typing_extensions import Self
+    from typing_extensions import Self, dataclass_transform
 
     from precede.boosting.selection import Selection
 
@@ -87,6 +86,10 @@ if TYPE_CHECKING:  # scikit-learn ships no types
         """Return a decorator for a method that exists if the check succeeds."""
 else:
     from sklearn.utils.metaestimators import available_if
+
+    def dataclass_transform(**_: bool) -> Callable[[type], type]:
+        """Return a decorator without effect; type checkers read it (`typing` of Python 3.11)."""
+        return lambda cls: cls
 
 
 def restore_on_failure(fit: Decorated) -> Decorated:
@@ -164,15 +167,45 @@ def _has_link(estimator: BaseRanker) -> bool:
     return True
 
 
+def _declared_parameters(cls: type[BaseRanker]) -> dict[str, Parameter]:
+    """Return the parameters that a class and its bases declare: first those of the class."""
+    found: dict[str, Parameter] = {}
+    for base in reversed(cls.__mro__[: cls.__mro__.index(BaseRanker)]):
+        kinds = get_annotations(base) if issubclass(base, BaseRanker) else {}
+        own = {
+            name: Parameter(name, Parameter.KEYWORD_ONLY, default=vars(base)[name], annotation=kind)
+            for name, kind in kinds.items()
+            if name in vars(base) and "ClassVar" not in str(kind)
+        }
+        found = {name: each for name, each in own.items() if name not in found} | found | own
+    return found
+
+
+def _make_init(parameters: dict[str, Parameter]) -> Callable[..., None]:
+    """Return an `__init__` that assigns parameters, with the signature that scikit-learn reads."""
+    defaults = {name: each.default for name, each in parameters.items()}
+
+    def init(self: BaseRanker, **given: Any) -> None:
+        for name in given.keys() - defaults.keys():
+            raise TypeError(unknown_parameter(type(self).__name__, name, defaults))
+        self.__dict__.update(defaults | given)
+
+    named_self = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    init.__signature__ = Signature([named_self, *parameters.values()])  # type: ignore[attr-defined]
+    return init
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
 class BaseRanker(CallbackSupportMixin, BaseEstimator):
     """Base class of all algorithms, including user-defined ones.
 
-    A subclass assigns its parameters in `__init__`, by the names of scikit-learn and LightGBM,
-    and defines `plan`. The other hooks have defaults: `check_parameters` validates the parameters,
-    `feature_draw` restricts the features of a round, `judgments_to_learn` transforms the target,
-    `learns_labels` allows `Judgments.label`, `resumable` and `resumes_from` tell whether a fit can
-    be resumed and from which columns of the history, and `drawn_shares` names the parameters that
-    make a fit depend on `random_state`.
+    A subclass declares its parameters as those of a dataclass, by annotated attributes with
+    defaults, uses the names of scikit-learn and LightGBM, and defines `plan`. (It may also assign
+    them in an `__init__` of its own.) The other hooks have defaults: `check_parameters` validates
+    the parameters, `feature_draw` restricts the features of a round, `judgments_to_learn`
+    transforms the target, `learns_labels` allows `Judgments.label`, `resumable` and `resumes_from`
+    tell whether a fit can be resumed and from which columns of the history, and `drawn_shares`
+    names the parameters that make a fit depend on `random_state`.
 
     Attributes
     ----------
@@ -210,8 +243,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     >>> from precede import BaseRanker, PairRisk, Stumps
     >>> from precede.boosting import LineSearch, Plan
     >>> class LogisticBoost(BaseRanker):
-    ...     def __init__(self, *, n_estimators=10):
-    ...         self.n_estimators = n_estimators
+    ...     n_estimators: int = 10
     ...
     ...     def plan(self, stop):
     ...         return Plan(PairRisk("logistic"), Stumps(), LineSearch(), stop)
@@ -239,20 +271,21 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     device: str = "cpu"
     verbose: int = 0
     # Whether a fit can be resumed from the weak rankers and the history of its first rounds.
-    resumable: bool = True
+    resumable: ClassVar[bool] = True
     # Parameters that are random shares; 1 draws everything.
-    drawn_shares: tuple[str, ...] = ("max_features",)
-    selectable: tuple[str, ...] = ()  # parameters that may be "auto"
+    drawn_shares: ClassVar[tuple[str, ...]] = ("max_features",)
+    selectable: ClassVar[tuple[str, ...]] = ()  # parameters that may be "auto"
     # Columns of the history that a resumed fit reads.
-    resumes_from: tuple[str, ...] = ("log_risk",)
-    learns_labels: bool = False  # whether `Judgments.label` is used
-    takes_init_score: bool = True
+    resumes_from: ClassVar[tuple[str, ...]] = ("log_risk",)
+    learns_labels: ClassVar[bool] = False  # whether `Judgments.label` is used
+    takes_init_score: ClassVar[bool] = True
     _n_bags: Any = 1  # number of models to average
 
     # Fitted attributes.
     ensemble_: Ensemble
     history_: History
     n_features_in_: int
+    feature_names_in_: Objects  # unless the columns have no names
     n_estimators_: int
     best_iteration_: int
     best_score_: float | None
@@ -269,8 +302,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
-        if "__init__" in vars(cls):
-            explain_parameter_names(cls)
+        parameters = _declared_parameters(cls)
+        if "__init__" not in vars(cls) and parameters.keys() & vars(cls).keys():
+            cls.__init__ = _make_init(parameters)  # type: ignore[method-assign]
 
     if not TYPE_CHECKING:  # otherwise mypy would accept every attribute
 

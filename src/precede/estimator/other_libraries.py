@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Container, Iterable
-from functools import wraps
-from inspect import signature
 from typing import Any
 
 _PARAMETER = "it is a parameter of the estimator: give it when the estimator is made"
@@ -125,20 +123,3 @@ def refuse_fit_arguments(named: dict[str, Any], accepted: Container[str]) -> Non
             if name == "callbacks" and isinstance(named[name], list | tuple):
                 refuse_other_callbacks(named[name])
             raise TypeError(f"fit has no argument {name}; {FIT_ARGUMENTS[name]}")
-
-
-def explain_parameter_names(cls: type) -> None:
-    """Wrap `__init__` to suggest a parameter if an unknown one is given."""
-    made = vars(cls)["__init__"]
-    parameters = list(signature(made).parameters.values())[1:]
-    if any(each.kind is each.VAR_KEYWORD for each in parameters):
-        return
-    known = [each.name for each in parameters]
-
-    @wraps(made)
-    def explained(self: Any, *arguments: Any, **named: Any) -> None:
-        for name in named.keys() - known:
-            raise TypeError(unknown_parameter(type(self).__name__, name, known))
-        made(self, *arguments, **named)
-
-    cls.__init__ = explained  # type: ignore[misc]

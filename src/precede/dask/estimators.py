@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -71,13 +71,13 @@ if TYPE_CHECKING:
 class _DaskRanker(BaseRanker):
     """Base class that fits a local estimator (`_local_class`) on a Dask cluster."""
 
-    _local_class: type[BaseRanker]
+    _local_class: ClassVar[type[BaseRanker]]
     # Whether random_state=None means a new random seed.
-    _draws_seed: bool = True
+    _draws_seed: ClassVar[bool] = True
     # Whether explicit pairs are supported.
-    _supports_pairs: bool = True
+    _supports_pairs: ClassVar[bool] = True
     # Whether only the family `weak_rankers` is searched.
-    _searches_only_family: bool = True
+    _searches_only_family: ClassVar[bool] = True
 
     @restore_on_failure
     def fit(  # type: ignore[override]  # no group or init_score on a cluster

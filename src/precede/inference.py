@@ -12,17 +12,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
-from html import escape
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 
-from precede.engine.arrays import Floats, Integers
+from precede.engine.arrays import Floats, Integers, Json
 from precede.engine.compiling import njit
-from precede.engine.frames import pandas_frame
 from precede.engine.kernels import add_to_fenwick_tree
 from precede.engine.parameters import check_choice, upper_tail
 from precede.judgments import (
@@ -37,6 +35,7 @@ from precede.judgments import (
 )
 from precede.metrics import Interval, Metric, evaluate
 from precede.metrics import metric as metric_of
+from precede.results import Result
 
 __all__ = [
     "Comparison",
@@ -63,30 +62,28 @@ RISK_METRICS = {words.replace(" ", "_"): pairs for pairs, words in QUANTITIES.it
 IN_ORDER = ("auc", "pairwise_accuracy")  # 1 − pair error, the AUC of two grades
 
 
-class _Result:
-    """Base of result objects: conversion to a dictionary, a data frame and HTML."""
+class _IntervalResult(Result):
+    """A result with an interval, or with the reason why it has none."""
 
-    def to_dict(self) -> dict[str, Any]:
+    reason: str
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """Return the interval of this level."""
+        raise NotImplementedError
+
+    def to_dict(self) -> Json:
         """Return numbers and words only, with the 95 % interval (None where there is none)."""
-        shown = {f.name: getattr(self, f.name) for f in fields(self) if f.repr}  # type: ignore
-        if isinstance(self, Estimate | Comparison):
-            shown["interval"] = None if self.reason else asdict(self.interval())
-        return shown
+        return {**super().to_dict(), "interval": None if self.reason else asdict(self.interval())}
 
-    def to_frame(self) -> Any:
-        """Return a pandas data frame of one row, with the 95 % interval as `low` and `high`."""
-        shown = self.to_dict()
-        ends = shown.pop("interval", None) or {}
-        return pandas_frame([{**shown, **{k: ends.get(k, math.nan) for k in ("low", "high")}}])
-
-    def _repr_html_(self) -> str:
-        rows = self.to_dict().items()
-        cells = (f"<tr><th>{escape(str(k))}</th><td>{escape(str(v))}</td></tr>" for k, v in rows)
-        return "<table>" + "".join(cells) + "</table>"
+    def rows(self) -> list[Json]:
+        """Return one row, with the 95 % interval as `low` and `high`."""
+        row = self.to_dict()
+        ends = row.pop("interval") or {"low": math.nan, "high": math.nan}
+        return [{**row, "low": ends["low"], "high": ends["high"]}]
 
 
 @dataclass(frozen=True)
-class Estimate(_Result):
+class Estimate(_IntervalResult):
     """An estimate: its value, standard error, interval, and the data behind it.
 
     `std_error` is None where it is undefined; `reason` then says why, and `interval` raises
@@ -149,7 +146,7 @@ class Estimate(_Result):
 
 
 @dataclass(frozen=True)
-class Comparison(_Result):
+class Comparison(_IntervalResult):
     """A paired comparison of two rankers, a minus b, on the same data.
 
     `std_error` is that of the difference over `n_units` independent queries, items or groups,
@@ -209,7 +206,7 @@ class Comparison(_Result):
 
 
 @dataclass(frozen=True)
-class RankComparison(_Result):
+class RankComparison(Result):
     """Several rankers over several data sets: Friedman's test with Nemenyi's difference.
 
     The best rankers come first. Average ranks further apart than `critical_difference` differ at
@@ -355,7 +352,7 @@ def split_sample_risk(y: ArrayLike, scores: ArrayLike, *, ties: str = "half") ->
 
 
 @dataclass(frozen=True)
-class Decomposition(_Result):
+class Decomposition(Result):
     """Hoeffding's decomposition U_n = E U_n + 2·T_n + W_n of a ranking risk.
 
     `value` is U_n (L_n, or Λ_n of `hoeffding_decomposition(best=...)`), `mean` its expectation,

@@ -9,8 +9,7 @@ the greatest below each query and level, the distribution from a sort.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
-from html import escape
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import scipy.optimize
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.arrays import Array, Floats, Integers, Json
 from precede.engine.compiling import njit
 from precede.engine.execution import Context
 from precede.engine.kernels import add_to_fenwick_tree
@@ -34,6 +33,7 @@ from precede.judgments import (
     to_numbers,
 )
 from precede.model import Ensemble
+from precede.results import Result, plain
 from precede.risks.base import least_margin
 from precede.weak_rankers.base import Family, WeakRanker, require_exhaustive
 
@@ -99,7 +99,7 @@ def weight_norm(ensemble: Ensemble) -> float:
 
 
 @dataclass(frozen=True)
-class MarginDistribution:
+class MarginDistribution(Result):
     """Margins (s_i − s_k)/norm of all crucial pairs, known through counts only.
 
     `n_pairs` crucial pairs (same query, i of higher grade than k); `minimum` is the margin of
@@ -149,18 +149,26 @@ class MarginDistribution:
         shares = np.array(counts, dtype=np.float64).reshape(wanted.shape) / self.n_pairs
         return float(shares) if wanted.ndim == 0 else shares
 
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """Return the counts, the least margin and the share of pairs in the wrong order."""
         head = f"{self.n_pairs} crucial pairs of {self.n_items} items, least margin "
         return f"{head}{self.minimum:.4f}, {100 * self.at(0.0):.1f} % not above 0"
 
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(str(self))}</p>"
+    __str__ = summary
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return counts, the least margin, and the distribution on the fixed grid of margins."""
+    def rows(self) -> list[Json]:
+        """Return the distribution on the fixed grid of margins."""
         grid = [0.0, *sorted(MARGIN_GRID)]
-        shares = dict(zip(map(str, grid), self.at(grid).tolist(), strict=True))
-        return {**{f.name: getattr(self, f.name) for f in fields(self) if f.repr}, "at": shares}
+        return [
+            {"theta": at, "share": share} for at, share in zip(grid, self.at(grid), strict=True)
+        ]
+
+    def to_dict(self) -> Json:
+        """Return counts, the least margin, and the distribution on the fixed grid of margins."""
+        return {
+            **super().to_dict(),
+            "at": {str(row["theta"]): row["share"] for row in plain(self.rows())},
+        }
 
 
 def margin_distribution(

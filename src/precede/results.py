@@ -40,14 +40,14 @@ class Result:
 
     def to_dict(self) -> Json:
         """Return plain numbers, text and lists: the fields that `repr` shows."""
-        shown = [each.name for each in fields(self) if each.repr]  # type: ignore[arg-type]
-        return plain({name: getattr(self, name) for name in shown})
+        named = [each.name for each in fields(self) if each.repr]  # type: ignore[arg-type]
+        return {name: plain(getattr(self, name)) for name in named}
 
     def summary(self) -> str:
         """Return the text above the table."""
         return ""
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Json]:
         """Return the table, one dictionary per row; by default one row of all fields."""
         return [self.to_dict()]
 
@@ -70,11 +70,13 @@ class Result:
 
 
 def shown(value: object) -> str:
-    """Return a cell of a table: numbers with four significant digits.
+    """Return a cell of a table: numbers with four significant digits, "-" where there is none.
 
-    >>> shown(0.123456), shown(12), shown("text")
-    ('0.1235', '12', 'text')
+    >>> shown(0.123456), shown(12), shown("text"), shown(None)
+    ('0.1235', '12', 'text', '-')
     """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from precede.engine.arrays import Flags, Floats, Integers
-from precede.engine.compiling import INNER, njit
+from precede.engine.arrays import Flags, Floats, Integers, Json, RandomState
 from precede.engine.parameters import check_integer, upper_tail
 from precede.judgments import check_column, grades_of, read_sample
 from precede.plots.drawing import Chart, Layer, Line, Segments
+from precede.results import Result
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,12 +33,14 @@ __all__ = [
     "top_of_list",
 ]
 
+FIRST_NEGATIVE = "positives_above_first_negative"
+
 
 # -- measuring -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class TopOfList:
+@dataclass(frozen=True, repr=False)
+class TopOfList(Result):
     """Measures of the top of a list and their intervals.
 
     `value` and `interval` are by name; a measure without an interval has None: the number of
@@ -50,17 +52,18 @@ class TopOfList:
     interval: dict[str, tuple[float, float] | None]
     level: float
 
-    def __repr__(self) -> str:
-        width = max(map(len, self.value))
-        lines = [f"{'measure':<{width}}  {'value':>8}  {self.level:.0%} interval"]
+    def rows(self) -> list[Json]:
+        """Return the value of each measure, with its interval as text."""
+        rows = []
         for name, value in self.value.items():
-            found = self.interval[name]
-            between = "-" if found is None else f"[{found[0]:.4f}, {found[1]:.4f}]"
-            shown = f"{value:8.0f}" if found is None else f"{value:8.4f}"
-            lines.append(f"{name:<{width}}  {shown}  {between}")
-        return "\n".join(lines)
+            ends = self.interval[name]
+            shown = "-" if ends is None else "[{:.4f}, {:.4f}]".format(*ends)
+            rows.append({"measure": name, "value": value, f"{self.level:.0%} interval": shown})
+        return rows
 
-    def to_dict(self) -> dict[str, Any]:
+    __repr__ = Result.__str__
+
+    def to_dict(self) -> Json:
         """Return plain values, for JSON."""
         return {
             name: {"value": value, "interval": self.interval[name], "level": self.level}
@@ -77,7 +80,7 @@ def top_of_list(
     power: Sequence[float] = (4,),
     level: float = 0.95,
     draws: int = 1000,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> TopOfList:
     """Measure the top of one list of two classes.
 
@@ -96,7 +99,7 @@ def top_of_list(
 
     Notes
     -----
-    O(n log n) to sort and O(n) for each draw; no draw sorts again. The values are those of
+    O(n log n) to sort and O(n) for each draw, which does not sort again. The values are those of
     `precede.metrics.evaluate` and `precede.bounds.push_risk`.
 
     References
@@ -114,22 +117,18 @@ def top_of_list(
     (27.0, True)
     """
     positive = _sorted_labels(y, scores)
-    names, kinds, arguments = _measures(positive.size, count, fraction, power)
+    measures = _measures(positive.size, count, fraction, power)
     tail = 100 * upper_tail(level)
     check_integer("draws", draws, least=2)
     generator = check_random_state(random_state)
-    once = np.ones(positive.size)
-    found = np.empty((draws, len(names)))
-    value = np.empty(len(names))
-    _measure(positive, once, kinds, arguments, value)
-    for draw in range(draws):
-        _measure(positive, _resampled(positive, generator), kinds, arguments, found[draw])
-    low, high = np.percentile(found, [tail, 100 - tail], axis=0)
-    intervals: dict[str, tuple[float, float] | None] = {
-        name: (float(a), float(b)) for name, a, b in zip(names, low, high, strict=True)
-    }
-    intervals[names[0]] = None
-    return TopOfList(dict(zip(names, map(float, value), strict=True)), intervals, level)
+    value = _measure(positive, np.ones(positive.size), measures)
+    found = [
+        list(_measure(positive, _resampled(positive, generator), measures).values())
+        for _ in range(draws)
+    ]
+    ends = np.percentile(found, [tail, 100 - tail], axis=0).T.tolist()
+    intervals = {name: (low, high) for name, (low, high) in zip(value, ends, strict=True)}
+    return TopOfList(value, {**intervals, FIRST_NEGATIVE: None}, level)
 
 
 def _sorted_labels(y: ArrayLike, scores: ArrayLike) -> Flags:
@@ -145,8 +144,8 @@ def _sorted_labels(y: ArrayLike, scores: ArrayLike) -> Flags:
 
 def _measures(
     rows: int, count: Sequence[int], fraction: Sequence[float], power: Sequence[float]
-) -> tuple[list[str], Integers, Floats]:
-    """Return names, codes and arguments of the measures (a count becomes a share of rows)."""
+) -> dict[str, tuple[str, float]]:
+    """Return the kind and the argument of each measure; a count becomes a share of the rows."""
     for k in count:
         if not isinstance(k, int | np.integer) or k < 1:
             raise ValueError(f"count holds {k!r}; use whole numbers from 1")
@@ -156,18 +155,45 @@ def _measures(
     for p in power:
         if not 1 <= p < np.inf:
             raise ValueError(f"power holds {p!r}; use numbers from 1")
-    listed: list[tuple[str, int, float]] = [("positives_above_first_negative", 0, 0.0)]
-    for name, kind in (("precision", 1), ("recall", 2)):
-        listed += [(f"{name}@{k}", kind, k / rows) for k in count]
-        listed += [(f"{name}@{100 * share:g}%", kind, float(share)) for share in fraction]
-    listed += [(f"partial_auc@{share:g}", 3, float(share)) for share in fraction]
-    listed += [(f"push_risk@{p:g}", 4, float(p)) for p in power]
-    listed.append(("auc", 3, 1.0))
-    names, kinds, arguments = zip(*listed, strict=True)
-    return list(names), np.array(kinds, np.int64), np.array(arguments)
+    measures = {FIRST_NEGATIVE: (FIRST_NEGATIVE, 0.0)}
+    for kind in ("precision", "recall"):
+        measures |= {f"{kind}@{k}": (kind, k / rows) for k in count}
+        measures |= {f"{kind}@{100 * share:g}%": (kind, share) for share in fraction}
+    measures |= {f"partial_auc@{share:g}": ("area", share) for share in fraction}
+    measures |= {f"push_risk@{p:g}": ("push_risk", p) for p in power}
+    return {**measures, "auc": ("area", 1.0)}
 
 
-def _resampled(positive: Flags, generator: Any) -> Floats:
+def _measure(
+    positive: Flags, times: Floats, measures: dict[str, tuple[str, float]]
+) -> dict[str, float]:
+    """Compute the measures of a list in which each row occurs `times` times."""
+    seen, positives_seen = np.cumsum(times), np.cumsum(times * positive)
+    positives = positives_seen[-1]
+    above, negatives = positives_seen[~positive], times[~positive]  # of each negative
+    passed, area = np.cumsum(negatives), np.cumsum(negatives * above)
+
+    def positives_within(cut: float) -> float:
+        last = min(int(np.searchsorted(seen, cut)), seen.size - 1)
+        return positives_seen[last] - positive[last] * max(seen[last] - cut, 0.0)
+
+    def compute(kind: str, argument: float) -> float:
+        if kind == FIRST_NEGATIVE:
+            return above[np.argmax(negatives > 0)]
+        if kind == "push_risk":
+            shares = ((positives - above) / positives) ** argument
+            return (np.sum(negatives * shares) / passed[-1]) ** (1.0 / argument)
+        if kind == "area":  # up to a share of the negatives, the last of them in part
+            most = argument * passed[-1]
+            last = np.searchsorted(passed, most)
+            return (area[last] - (passed[last] - most) * above[last]) / (most * positives)
+        cut = max(1.0, np.ceil(argument * seen[-1] - 1e-9))
+        return positives_within(cut) / (cut if kind == "precision" else positives)
+
+    return {name: float(compute(*measure)) for name, measure in measures.items()}
+
+
+def _resampled(positive: Flags, generator: np.random.RandomState) -> Floats:
     """Return how often each position occurs in a bootstrap sample, stratified by class."""
     times = np.empty(positive.size)
     for side in (True, False):
@@ -302,82 +328,3 @@ def draw_strips(
 def _depths(count: int) -> list[float]:
     """Return shades from light to dark: a steeper push is darker."""
     return np.linspace(0.0, 1.0, max(count, 1)).tolist()
-
-
-# -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _measure(
-    positive: Flags, times: Floats, kinds: Integers, arguments: Floats, out: Floats
-) -> None:
-    """Compute all measures of a list in which each row occurs `times` times."""
-    total, positives = times.sum(), 0.0
-    for position in range(positive.size):
-        if positive[position]:
-            positives += times[position]
-    negatives = total - positives
-    for number in range(kinds.size):
-        if kinds[number] == 0:
-            out[number] = _above_first_negative(positive, times)
-        elif kinds[number] <= 2:
-            cut = max(1.0, np.ceil(arguments[number] * total - 1e-9))
-            found = _positives_within(positive, times, cut)
-            out[number] = found / (cut if kinds[number] == 1 else positives)
-        elif kinds[number] == 3:
-            out[number] = _area(positive, times, arguments[number] * negatives, positives)
-        else:
-            out[number] = _push_risk(positive, times, arguments[number], positives, negatives)
-
-
-@njit(**INNER)
-def _above_first_negative(positive: Flags, times: Floats) -> float:
-    found = 0.0
-    for position in range(positive.size):
-        if positive[position]:
-            found += times[position]
-        elif times[position] > 0:
-            break
-    return found
-
-
-@njit(**INNER)
-def _positives_within(positive: Flags, times: Floats, cut: float) -> float:
-    seen, found = 0.0, 0.0
-    for position in range(positive.size):
-        taken = min(times[position], cut - seen)
-        if positive[position]:
-            found += taken
-        seen += taken
-        if seen >= cut:
-            break
-    return found
-
-
-@njit(**INNER)
-def _area(positive: Flags, times: Floats, most: float, positives: float) -> float:
-    """Return the mean share of positives above the first `most` negatives, the last in part."""
-    area, above, passed = 0.0, 0.0, 0.0
-    for position in range(positive.size):
-        if positive[position]:
-            above += times[position]
-        else:
-            part = min(times[position], most - passed)
-            area += part * above
-            passed += part
-            if passed >= most:
-                break
-    return area / (most * positives)
-
-
-@njit(**INNER)
-def _push_risk(
-    positive: Flags, times: Floats, power: float, positives: float, negatives: float
-) -> float:
-    above, total = 0.0, 0.0
-    for position in range(positive.size):
-        if positive[position]:
-            above += times[position]
-        else:
-            total += times[position] * ((positives - above) / positives) ** power
-    return (total / negatives) ** (1.0 / power)

@@ -46,7 +46,7 @@ def test_margin_distribution_of_real_grades_and_shapes():
     assert isinstance(found.at(0.5), float)
     assert "44850 crucial pairs of 300 items" in str(found)
     assert json.dumps(found.to_dict())
-    assert found._repr_html_().startswith("<p>")
+    assert found._repr_html_().startswith("<table>")
 
 
 def test_margins_of_judgments_and_of_queries_of_any_type():

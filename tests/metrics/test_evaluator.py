@@ -644,15 +644,15 @@ def test_interval_refuses_what_it_cannot_do():
 def test_result_prints_and_serializes():
     result = evaluate(*example(), metrics=["ndcg@3", "auc"], gains=[0, 1, 3])
     lines = str(result).splitlines()
-    assert lines[0].split() == ["metric", "mean", "95%", "interval", "queries", "skipped"]
-    assert lines[1].startswith("ndcg@3")
-    assert len({len(line) for line in lines[:3]}) == 1
-    assert "ties=worst" in lines[-1]
-    assert "max_grade=2" in lines[-1]
+    assert "ties=worst" in lines[0]
+    assert "max_grade=2 map_over=relevant; 95 % intervals" in lines[0]
+    assert lines[1].split() == ["metric", "mean", "low", "high", "queries", "skipped"]
+    assert lines[2].startswith("  ndcg@3")
+    assert len({len(line) for line in lines[1:]}) == 1
     page = result._repr_html_()
     assert page.count("<tr>") == 3
     assert "ndcg@3" in page
-    assert "-  " in str(evaluate([0, 1], [1, 2], metrics="auc"))
+    assert str(evaluate([0, 1], [1, 2], metrics="auc")).split()[-4:] == ["-", "-", "1", "0"]
     plain = json.loads(json.dumps(result.to_dict()))
     assert plain["mean"] == result.mean
     assert plain["policy"]["gains"] == [0, 1, 3]
@@ -689,17 +689,6 @@ def test_policy_is_part_of_the_result():
     result = evaluate(*example(), preset="lightgbm", ties="average")
     assert result.policy == replace(PRESETS["lightgbm"], ties="average", max_grade=2)
     assert hash(Policy(gains=[0, 1])) == hash(Policy(gains=(0.0, 1.0)))
-
-
-def test_doctests():
-    import doctest
-
-    from precede.metrics import evaluator, ranked, registry
-
-    for module in (evaluator, ranked, registry):
-        results = doctest.testmod(module)
-        assert results.attempted >= 1
-        assert results.failed == 0
 
 
 def test_queries_may_be_given_by_their_sizes():

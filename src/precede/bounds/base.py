@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from html import escape
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from precede.engine.arrays import Floats, Json
 from precede.engine.parameters import check_choice
 from precede.judgments import check_column, to_numbers
-from precede.results import plain
+from precede.results import Result, plain
 
 FIXED_CLASS = "The class of ranking functions was fixed before the data were seen."
 
 
 @dataclass(frozen=True)
-class Bound:
+class Bound(Result):
     """An upper bound as a sum of named terms, with its assumptions.
 
     `value` is the sum of `terms`; it holds with probability `confidence` (1: always) under the
@@ -60,10 +60,18 @@ class Bound:
         """True if the value is at least 1, or at least `trivial`."""
         return not self.value < self.trivial
 
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """Return the value and its confidence."""
         held = "always" if self.confidence == 1 else f"with confidence {self.confidence:g}"
-        lines = [f"{self.quantity} ≤ {self.value:.4f}, {held}"]
-        for number, name in zip(self.terms.values(), self.terms, strict=True):
+        return f"{self.quantity} ≤ {self.value:.4f}, {held}"
+
+    def rows(self) -> list[Json]:
+        """Return the terms."""
+        return [{"term": name, "value": number} for name, number in self.terms.items()]
+
+    def __str__(self) -> str:
+        lines = [self.summary()]
+        for name, number in self.terms.items():
             lines.append(f"  {'+ ' if len(lines) > 1 else ''}{number:.4f}  {name}")
         if self.vacuous:
             size = self.needed_samples
@@ -73,17 +81,12 @@ class Bound:
         return "\n".join([*lines, f"  {self.source}"])
 
     def _repr_html_(self) -> str:
-        rows: dict[str, Any] = {**self.terms, "sum": self.value, "confidence": self.confidence}
-        rows |= {"vacuous": self.vacuous, "needed samples": self.needed_samples}
-        cells = [f"<tr><th>{escape(k)}</th><td>{escape(str(v))}</td></tr>" for k, v in rows.items()]
-        listed = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.assumptions)
-        caption = f"<caption>{escape(self.quantity)} ({escape(self.source)})</caption>"
-        return f"<table>{caption}{''.join(cells)}</table><ul>{listed}</ul>"
+        listed = "".join(f"<li>{escape(each)}</li>" for each in (*self.assumptions, self.source))
+        return f"{super()._repr_html_()}<ul>{listed}</ul>"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return numbers, words and lists only; infinities become the text "inf"."""
-        facts = {each.name: plain(getattr(self, each.name)) for each in fields(self)}
-        return {**facts, "value": plain(self.value), "vacuous": self.vacuous}
+        return {**super().to_dict(), "value": plain(self.value), "vacuous": self.vacuous}
 
 
 def solve(log_failure: Callable[[float], float], target: float) -> float:
@@ -95,7 +98,9 @@ def solve(log_failure: Callable[[float], float], target: float) -> float:
     return math.exp(high)
 
 
-def least(empirical: Any, epsilons: Callable[[float], Any], size: float) -> tuple[int, Any]:
+def least(
+    empirical: Floats | list[float], epsilons: Callable[[float], list[float]], size: float
+) -> tuple[int, int | None]:
     """Return the index of the least sum at this size, and the size from which one is below 1."""
     needed = None
     if min(empirical) < 1:

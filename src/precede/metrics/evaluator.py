@@ -6,7 +6,6 @@ and the `Policy` behind them. The formulas are in ``docs/metrics.md``.
 
 from __future__ import annotations
 
-import html
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -57,6 +56,7 @@ from precede.metrics.registry import (
     with_relevant,
 )
 from precede.metrics.registry import metric as parsed
+from precede.results import Result, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ class Interval:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Result):
     """Metrics of one ranking: their means, their values per query, and the conventions.
 
     `mean` holds, by the printed form of a metric, the mean over the queries not skipped;
@@ -101,9 +101,9 @@ class Evaluation:
     pairs. `weights` are the queries' weights in the mean; `policy` has its `max_grade` filled in.
 
     >>> print(evaluate([1, 0, 0, 2, 1, 0], [3, 2, 1, 0, 5, 4], [7, 7, 8, 8, 9, 9], metrics="mrr"))
-    metric     mean  95% interval        queries  skipped
-    mrr      0.8333  [0.1162, 1.0000]          3        0
-    gains=exp ties=worst no_relevant=skip relevant=1 max_grade=2 map_over=relevant
+    gains=exp ties=worst no_relevant=skip relevant=1 max_grade=2 map_over=relevant; 95 % intervals
+      metric    mean     low  high  queries  skipped
+      mrr     0.8333  0.1162     1        3        0
     """
 
     mean: dict[str, float]
@@ -146,27 +146,22 @@ class Evaluation:
         least, most = min(least, float(values.min())), max(most, float(values.max()))
         return Interval(max(mean - reach, least), min(mean + reach, most), level)
 
-    def _rows(self) -> list[list[str]]:
-        """Return the table that `__str__` and `_repr_html_` lay out."""
-        rows = [["metric", "mean", "95% interval", "queries", "skipped"]]
+    def summary(self) -> str:
+        """Return the conventions."""
+        return f"{self.policy}; 95 % intervals"
+
+    def rows(self, level: float = 0.95) -> list[Json]:
+        """Return a row for each metric: mean, interval, and how many queries it is a mean of."""
+        rows = []
         for key, mean in self.mean.items():
             try:
-                interval = "[{:.4f}, {:.4f}]".format(*self.interval(key))
+                low, high = self.interval(key, level)
             except ValueError:
-                interval = "-"
+                low = high = math.nan
             skipped = self.skipped[key]
-            rows.append([key, f"{mean:.4f}", interval, f"{self.n_queries - skipped}", f"{skipped}"])
+            rows.append({"metric": key, "mean": mean, "low": low, "high": high,
+                         "queries": self.n_queries - skipped, "skipped": skipped})  # fmt: skip
         return rows
-
-    def __str__(self) -> str:
-        rows = self._rows()
-        width = max(len(row[0]) for row in rows)
-        lines = [f"{a:<{width}} {b:>8}  {c:<18}  {d:>7}  {e:>7}" for a, b, c, d, e in rows]
-        return "\n".join([*lines, str(self.policy)])
-
-    def _repr_html_(self) -> str:
-        body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in self._rows())
-        return f"<table><caption>{html.escape(str(self.policy))}</caption>{body}</table>"
 
     def to_frame(self, *, by_query: bool = False, level: float = 0.95) -> pd.DataFrame:
         """Return a pandas data frame: a row for each metric, or, `by_query`, for each query.
@@ -177,24 +172,12 @@ class Evaluation:
         """
         if by_query:
             return pandas_frame(self.per_query, index=self.queries.tolist()).rename_axis("qid")
-        rows = []
-        for key, mean in self.mean.items():
-            try:
-                low, high = self.interval(key, level)
-            except ValueError:
-                low = high = math.nan
-            skipped = self.skipped[key]
-            rows.append({"mean": mean, "low": low, "high": high,
-                         "queries": self.n_queries - skipped, "skipped": skipped})  # fmt: skip
-        return pandas_frame(rows, index=list(self.mean)).rename_axis("metric")
+        return pandas_frame(self.rows(level)).set_index("metric")
 
     def to_dict(self) -> Json:
         """Return plain numbers, strings and lists, None standing for a skipped query."""
-        plain = {name: dict(getattr(self, name)) for name in ("mean", "pooled", "skipped")}
-        lists = {key: values.tolist() for key, values in self.per_query.items()}
-        plain["per_query"] = {k: [None if math.isnan(v) else v for v in lists[k]] for k in lists}
-        plain |= {"queries": self.queries.tolist(), "weights": self.weights.tolist()}
-        return plain | {"policy": asdict(self.policy)}
+        per_query, policy = plain(self.per_query, spell=False), plain(asdict(self.policy))
+        return {**super().to_dict(), "per_query": per_query, "policy": policy}
 
 
 class Evaluator:

@@ -55,11 +55,11 @@ def pytest_runtest_setup():
 def tiny_thresholds(monkeypatch):
     """Use threads and chunks however small the work is."""
     from precede.engine.execution import MIN_PARALLEL_WORK
-    from precede.risks import exponential, pair_weights
+    from precede.risks import by_level, pair_weights
 
     for kind in MIN_PARALLEL_WORK:
         monkeypatch.setitem(MIN_PARALLEL_WORK, kind, 1)
-    monkeypatch.setattr(exponential, "MAX_ROWS_PER_CHUNK", 16)
+    monkeypatch.setattr(by_level, "MAX_ROWS_PER_CHUNK", 16)
     monkeypatch.setattr(pair_weights, "MAX_PAIRS_PER_CHUNK", 16)
 
 

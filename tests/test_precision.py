@@ -242,15 +242,15 @@ def test_logistic_pull_of_a_million_rows(large):
 
 def test_a_million_rows_in_pieces_and_threads_give_the_same_bits(large, monkeypatch):
     """Levels of 200,000 rows are cut into chunks; neither their size nor the threads matter."""
-    from precede.risks import exponential
+    from precede.risks import by_level
 
     grade, scores = large
     layout = Judgments(grade).to_layout()
     at = scores[layout.order]
     states = []
-    default = exponential.MAX_ROWS_PER_CHUNK
+    default = by_level.MAX_ROWS_PER_CHUNK
     for jobs, size in ((1, default), (2, default), (3, 1000), (1, MILLION)):
-        monkeypatch.setattr(exponential, "MAX_ROWS_PER_CHUNK", size)
+        monkeypatch.setattr(by_level, "MAX_ROWS_PER_CHUNK", size)
         with Context(jobs) as context:
             states.append(PairRisk("exponential").bind(layout, context).state(at))
     for state in states[1:]:

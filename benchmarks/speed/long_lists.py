@@ -14,7 +14,7 @@ import numpy as np
 
 from precede import Judgments, PairRisk
 from precede.engine.execution import Context
-from precede.risks import logistic_cells
+from precede.risks import by_cell
 
 ROWS_OF_QUERIES = 60_000
 # Prices of a node by which every query is enumerated, or none.
@@ -45,14 +45,14 @@ def main():
 
 def compare(size, levels, threads, repeats):
     """Best milliseconds by enumeration, by cells, and as chosen."""
-    chosen = logistic_cells.PAIRS_PER_ROW, logistic_cells.PAIRS_PER_SIDE
+    chosen = by_cell.PAIRS_PER_ROW, by_cell.PAIRS_PER_SIDE
     found = []
     for price in [*EXTREMES.values(), None]:
         pair = chosen if price is None else (price, price)
-        logistic_cells.PAIRS_PER_ROW, logistic_cells.PAIRS_PER_SIDE = pair
+        by_cell.PAIRS_PER_ROW, by_cell.PAIRS_PER_SIDE = pair
         few = 1 if price == np.inf and size > 10_000 else repeats
         found.append(milliseconds(ROWS_OF_QUERIES, size, levels, threads, few).min())
-    logistic_cells.PAIRS_PER_ROW, logistic_cells.PAIRS_PER_SIDE = chosen
+    by_cell.PAIRS_PER_ROW, by_cell.PAIRS_PER_SIDE = chosen
     return found
 
 

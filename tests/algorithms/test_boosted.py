@@ -34,7 +34,7 @@ from precede.bounds import convergence_bound, small_step_bound
 from precede.datasets import search_results
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
-from precede.risks.exponential import SeparableRisk
+from precede.risks.by_level import SeparableRisk
 from precede.risks.mixture import MixtureRisk, QuadraticMixture
 from precede.risks.short_queries import EnumeratedRisk
 from precede.testing import check_algorithm

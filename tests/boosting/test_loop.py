@@ -189,7 +189,7 @@ def test_ctrl_c_keeps_the_rounds_done_so_far():
 
 def test_ctrl_c_in_the_middle_of_a_round_keeps_whole_rounds(monkeypatch):
     """The interrupt comes while the pull is computed, after the ranker was added."""
-    from precede.risks.exponential import SeparableRisk
+    from precede.risks.by_level import SeparableRisk
 
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
     whole, calls = SeparableRisk.state, []

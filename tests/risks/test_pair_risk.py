@@ -12,9 +12,9 @@ import naive
 import strategies as some
 from precede import Exp, Judgments, PairRisk
 from precede.judgments import number_queries
-from precede.risks.exponential import SeparableRisk
-from precede.risks.hinge_sweeps import HingeRisk
-from precede.risks.logistic_cells import LogisticRisk
+from precede.risks.by_cell import LogisticRisk
+from precede.risks.by_level import SeparableRisk
+from precede.risks.by_order import HingeRisk
 from precede.risks.pair_sums import GeneralRisk
 
 EVERY_LOSS = pytest.mark.parametrize("loss", some.LOSSES)

@@ -99,7 +99,7 @@ class Factors(Protocol):
     Attributes
     ----------
     level_start, query_start : see `QueryLayout`
-    terms, levels, pair_mass : see `precede.risks.exponential.SeparableCache`
+    terms, levels, pair_mass : see `precede.risks.by_level.SeparableCache`
     pairs : winners (row 0) and losers (row 1) of the explicit pairs
     smoothing : smoothing mass of a step that would be infinite
     bound : whether the step minimizes the upper bound instead of the risk

@@ -601,6 +601,25 @@ def level_extrema(layout: QueryLayout, values: Array, context: Context) -> tuple
     return -extrema[:, 1], extrema[:, 0].copy()
 
 
+def cut_into_chunks(
+    first: Integers, end: Integers, rows: int | Integers
+) -> tuple[Integers, Integers, Integers]:
+    """Cut ranges of rows into chunks; return first row, end row and range of each chunk.
+
+    `rows` is the number of rows of a chunk, for each range or for all of them; the last chunk of a
+    range may have fewer.
+
+    >>> cut_into_chunks(np.array([0, 5]), np.array([5, 6]), 3)
+    (array([0, 3, 5]), array([3, 5, 6]), array([0, 0, 1]))
+    """
+    n_chunks = -(-(end - first) // rows)
+    within = np.repeat(np.arange(first.size), n_chunks)
+    number = np.arange(within.size) - (np.cumsum(n_chunks) - n_chunks)[within]
+    of_chunk = np.broadcast_to(rows, first.shape)[within]
+    start = first[within] + number * of_chunk
+    return start, np.minimum(start + of_chunk, end[within]), within
+
+
 def _find_zero_beyond(
     function: Callable[[float], float], step: float, tolerance: float, *, flat_is_zero: bool = False
 ) -> float | None:

@@ -104,12 +104,10 @@ class PairRisk(Risk):
         )
         separable = loss.form is not None and loss.form.kind == "separable"
         mean = self.balance != "pairs"
-        on_device = context is not None and context.device is not None
         if self.rank_weight is not None:
             return self._bind_ranked(judgments, context or Context(1))
         if separable and power_of_sum and not loss.gap:
-            exponential = risks.DeviceSeparableRisk if on_device else risks.SeparableRisk
-            return exponential(judgments, loss, cost, context, mean=mean)
+            return risks.SeparableRisk(judgments, loss, cost, context, mean=mean)
         if loss.pair_kernel is None or cost.power != 1 or judgments.queries_span_machines:
             return risks.GeneralRisk(judgments, loss, cost, context, mean=mean)
         enumerated = risks.LogisticRisk if loss.pair_kernel == "logistic" else risks.HingeRisk

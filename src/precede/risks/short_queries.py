@@ -8,7 +8,7 @@ grade, so the losers of a winner are the rows before its level, and the loop ove
     rows    [a b c | d e | f g h]        losers of e: a, b, c
 
 The unit of work is a *level range*: consecutive levels of one query, as (first level, end level).
-In `EnumeratedRisk` it is the query; `logistic_cells` and `hinge_sweeps` enumerate parts of long
+In `EnumeratedRisk` it is the query; `by_cell` and `by_order` enumerate parts of long
 queries.
 
 On a GPU a block of threads sums a level range. Every sum is taken in the order of the CPU, so

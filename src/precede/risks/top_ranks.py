@@ -18,7 +18,7 @@ from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.kernels import shared_ranks
 from precede.engine.query_layout import QueryLayout
-from precede.risks.exponential import LevelChunks
+from precede.risks.by_level import LevelChunks
 
 # The rows above are enumerated, and inserted into a sorted list: with more ranks than this the
 # whole list is sorted instead.

@@ -27,20 +27,24 @@ small sums keep their digits. Relative errors are about 1e-14.
 A query with several grades is a tree: a node divides its levels into groups and sums the pairs of
 rows in different groups. Groups of several levels are nodes again, or are enumerated.
 
+On a GPU the nodes of all depths are summed together, in the same order; only the last step goes
+depth by depth. Nodes with more than `MAX_GPU_CELLS` cells, or with gaps between cells, are summed
+on the CPU.
+
 References: Greengard & Rokhlin, *A Fast Algorithm for Particle Simulations*, J. Comput. Phys. 1987;
 Fong & Darve, *The Black-Box Fast Multipole Method*, J. Comput. Phys. 2009 (Chebyshev points).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
-from precede import risks  # modules for a GPU are loaded with it
-from precede.engine.arrays import Array, BackendArray, Floats, Integers
+from precede.engine.arrays import Array, BackendArray, Flags, Floats, Integers
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
@@ -48,7 +52,7 @@ from precede.engine.portable import exp, log1p
 from precede.engine.portable_kernels import portable_exp
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
-from precede.risks.base import State
+from precede.risks.base import State, cut_into_chunks
 from precede.risks.short_queries import EnumeratedRisk, count_rows_and_pairs
 from precede.risks.smooth_line import chebyshev_line_search
 from precede.risks.sweeps import chebyshev
@@ -76,6 +80,16 @@ MIN_SHARED_ROWS = 1 << 16  # larger nodes are summed one after the other, by all
 PAIRS_PER_ROW, PAIRS_PER_SIDE = 6, 10_000
 ROWS_PER_GROUP = 2048  # of a node with many levels
 MAX_GROUPS = 32
+# On a GPU: cells of a node (its far field is summed cell by cell); cells whose moments fit into
+# shared memory; rows in which one block of threads finds the lowest and the highest score; threads
+# of a block; and blocks that share a chunk of rows in the last step.
+MAX_GPU_CELLS, MAX_SHARED_CELLS, EXTREMES_ROWS, THREADS, MAX_READER_BLOCKS = (
+    4096,
+    1024,
+    8192,
+    256,
+    8,
+)
 
 
 class LogisticRisk(EnumeratedRisk):
@@ -92,7 +106,7 @@ class LogisticRisk(EnumeratedRisk):
         super().__init__(layout, loss, cost, context, level_ranges)
         if self.backend.is_gpu and self._depths:
             weight = self.copy_on(self.backend, "weight", lambda: layout.weight)
-            self._nodes = risks.DeviceLevelNodes(self.backend, self._depths, weight)
+            self._gpu_nodes = GpuNodes(self.backend, self._depths, weight)
 
     def _add_graded_pairs(
         self, backend: Backend, scores: BackendArray, pull: BackendArray, hessian: BackendArray
@@ -106,7 +120,7 @@ class LogisticRisk(EnumeratedRisk):
             for nodes in self._depths:
                 sums.append(nodes.add_gradients(scores, weight, pull, hessian, self.context).T)
         elif self._depths:
-            sums.append(self._nodes.add_gradients(scores, pull, hessian, self.context))
+            sums.append(self._gpu_nodes.add_gradients(scores, pull, hessian, self.context))
         return backend.xp.concatenate(sums, axis=1)
 
     def line_search(self, state: State, values: Array) -> tuple[float, bool]:
@@ -194,6 +208,196 @@ def _sum_node_in_parallel(
         local, pull, hessian,
     )  # fmt: skip
     return loser_factor * _sum_in_order(sums)
+
+
+class GpuNodes:
+    """Nodes of all depths on a GPU; `weight` is that of every row, on the GPU."""
+
+    def __init__(self, backend: Backend, depths: Sequence[LevelNodes], weight: BackendArray):
+        self._backend, self._depths, self._weight = backend, depths, weight
+        self._depth_start = np.cumsum([0, *(nodes.loser_factor.size for nodes in depths)])
+        self._loser_factor = np.concatenate([nodes.loser_factor for nodes in depths])
+        bounds = [
+            nodes.bounds[first:end] for nodes in depths for first, end in pairwise(nodes.start)
+        ]
+        self._group_start = np.concatenate([each[:-1] for each in bounds])
+        self._group_end = np.concatenate([each[1:] for each in bounds])
+        self._n_groups = np.array([each.size - 1 for each in bounds])
+        self._first_group = np.cumsum(self._n_groups) - self._n_groups
+        first_row = np.array([each[0] for each in bounds])
+        end_row = np.array([each[-1] for each in bounds])
+        self.rows = end_row - first_row
+        # In which the lowest and the highest score of a node are found.
+        chunks = cut_into_chunks(first_row, end_row, EXTREMES_ROWS)
+        self._extremes_chunks = backend.put(np.column_stack(chunks))
+        self._node_of_group = np.repeat(np.arange(len(bounds)), self._n_groups)
+        self._nodes_on_gpu = backend.put(self._node_of_group)
+        # Every node has a side between two groups.
+        sides = [(node, side) for node, each in enumerate(bounds) for side in range(each.size - 2)]
+        self._sides = backend.put(np.array(sides, np.int64))
+        steps = exp(np.array([-1.0, -(NEAR_CELLS + 1.0)]) / CELLS_PER_UNIT)
+        factors = np.cumprod([steps] * N_TERMS, axis=0).T
+        tables = transfer_tables()
+        given = tables.exponentials, tables.above, tables.below, factors
+        self._tables = [backend.put(table) for table in given]
+        self._chunk_rows = np.zeros(0, np.int64)
+
+    def add_gradients(
+        self, scores: BackendArray, pull: Floats, hessian: BackendArray, context: Context
+    ) -> BackendArray:
+        """Add gradient and Hessian of all rows; return values and gradient sums of the nodes."""
+        first_cell, n_cells = self._count_cells(scores)
+        sums = self._backend.zeros(2, n_cells.size)
+        on_gpu = n_cells > 0
+        local = nodes = None
+        if on_gpu.any():
+            nodes = self._lay_out(first_cell, n_cells)
+            local = self._local_coefficients(scores, nodes, n_cells, sums)
+        for depth in range(len(self._depths)):
+            self._add_to_rows(depth, scores, nodes, local, pull, hessian)
+            if not on_gpu[self._depth_start[depth] : self._depth_start[depth + 1]].all():
+                self._sum_on_cpu(depth, on_gpu, scores, pull, hessian, context, sums)
+        return sums
+
+    def _count_cells(self, scores: BackendArray) -> tuple[Floats, Integers]:
+        """Return first cell and number of cells of every node; 0 cells if left to the CPU."""
+        n_nodes = self._n_groups.size
+        extremes = self._backend.put(np.repeat(np.array([~np.uint64(0), np.uint64(0)]), n_nodes))
+        self._backend.launch(
+            "cell_ends", len(self._extremes_chunks), THREADS, self._extremes_chunks, scores,
+            extremes[:n_nodes], extremes[n_nodes:],
+        )  # fmt: skip
+        lowest, highest = _from_ordered_bits(self._backend.get(extremes)).reshape(2, n_nodes)
+        with np.errstate(invalid="ignore"):
+            first_cell = np.floor(lowest * CELLS_PER_UNIT)
+            n_cells = np.floor(highest * CELLS_PER_UNIT) - first_cell + 1.0
+            # The conditions of `_list_cells` and `_sum_node`.
+            on_gpu = n_cells <= np.minimum(
+                np.maximum(MAX_DENSE_CELLS, self.rows // ROWS_PER_CELL), MAX_GPU_CELLS
+            )
+            on_gpu &= (self._n_groups <= 2) | (n_cells * self._n_groups <= MAX_CELLS)
+        return first_cell, np.where(on_gpu, n_cells, 0.0).astype(np.int64)
+
+    def _lay_out(self, first_cell: Floats, n_cells: Integers) -> BackendArray:
+        """Build the `CellNode` structs of the kernels; cut rows into chunks if sizes changed."""
+        max_chunks = np.maximum(1, MAX_MOMENTS // np.maximum(n_cells * ORDER, 1))
+        chunk_rows = np.where(n_cells > 0, np.maximum(CHUNK_ROWS, -(-self.rows // max_chunks)), 0)
+        if not np.array_equal(chunk_rows, self._chunk_rows):
+            self._chunk_rows = chunk_rows
+            self._cut_into_chunks()
+        self._chunk_cell_ends = np.cumsum(n_cells[self._node_of_chunk])
+        self._chunks[:, 3] = self._chunk_cell_ends - n_cells[self._node_of_chunk]
+        self._chunks_on_gpu = self._backend.put(self._chunks)
+        group_cells, side_cells = n_cells * self._n_groups, n_cells * (self._n_groups - 1)
+        self._group_cells, self._side_cells = int(group_cells.sum()), int(side_cells.sum())
+        nodes = np.column_stack([
+            first_cell.view(np.int64), self._loser_factor.view(np.int64), n_cells, self._n_groups,
+            self._first_group, np.cumsum(group_cells) - group_cells,
+            np.cumsum(side_cells) - side_cells,
+        ])  # fmt: skip
+        return self._backend.put(nodes)
+
+    def _cut_into_chunks(self) -> None:
+        """Cut every group into chunks of rows; see `_allocate`."""
+        rows = self._chunk_rows[self._node_of_group]
+        end_row = np.where(rows > 0, self._group_end, self._group_start)
+        first, end, group = cut_into_chunks(self._group_start, end_row, np.maximum(rows, 1))
+        self._node_of_chunk = self._node_of_group[group]
+        self._chunks = np.column_stack([first, end, group, np.zeros_like(first)])
+        self._chunk_start = self._backend.put(
+            np.searchsorted(group, np.arange(self._node_of_group.size + 1))
+        )
+        depth_start = self._depth_start[:-1], self._depth_start[1:]
+        bounds = np.searchsorted(self._node_of_chunk, depth_start)
+        self._chunks_of_depth = list(zip(*bounds.tolist(), strict=True))
+        self._max_chunk_rows = int(rows.max(initial=1))
+
+    def _local_coefficients(
+        self, scores: BackendArray, nodes: BackendArray, n_cells: Integers, node_sums: BackendArray
+    ) -> BackendArray:
+        """Return the local coefficients of all cells; fill values and gradient sums."""
+        backend, empty = self._backend, self._backend.empty
+        exponentials, above, below, factors = self._tables
+        n_groups, n_sides = self._node_of_group.size, len(self._sides)
+        max_cells = int(n_cells.max())
+        moments = empty(int(self._chunk_cell_ends[-1]), ORDER)
+        group_moments = empty(self._group_cells, ORDER)
+        side_moments = empty(2, self._side_cells, ORDER)
+        far_field = empty(2, self._side_cells, FAR_FIELD_SIZE)
+        local = empty(self._group_cells, 2 * ORDER)
+        sums = empty(self._group_cells, 2)
+        shared_cells = min(max_cells, MAX_SHARED_CELLS)
+        backend.launch(
+            "cell_moments", len(self._chunks), 32, self._chunks_on_gpu, self._nodes_on_gpu,
+            nodes, scores, self._weight, shared_cells, moments, shared=8 * ORDER * shared_cells,
+        )  # fmt: skip
+        n_blocks = -(-max_cells * ORDER // THREADS)
+        backend.launch(
+            "cell_groups", (n_groups, n_blocks), THREADS, self._chunks_on_gpu, self._chunk_start,
+            self._nodes_on_gpu, nodes, moments, group_moments,
+        )  # fmt: skip
+        stride = self._side_cells
+        backend.launch(
+            "cell_sides", (n_cells.size, n_blocks), THREADS, nodes, group_moments,
+            np.int64(stride * ORDER), side_moments,
+        )  # fmt: skip
+        backend.launch(
+            "cell_far", (n_sides, 2), THREADS, self._sides, nodes, side_moments, np.int64(stride),
+            exponentials, factors, far_field,
+        )  # fmt: skip
+        backend.launch(
+            "cell_meet", (n_groups, -(-max_cells // 8)), 256, self._nodes_on_gpu, nodes, above,
+            below, group_moments, side_moments, far_field, np.int64(stride), local, sums,
+        )  # fmt: skip
+        backend.launch(
+            "cell_sums", n_cells.size, 128, nodes, sums, np.int64(n_cells.size), node_sums
+        )
+        return local
+
+    def _add_to_rows(
+        self,
+        depth: int,
+        scores: BackendArray,
+        nodes: BackendArray,
+        local: BackendArray,
+        pull: Floats,
+        hessian: BackendArray,
+    ) -> None:
+        """Evaluate the local polynomials at the rows of one depth."""
+        if nodes is None:
+            return
+        first, last = self._chunks_of_depth[depth]
+        if last > first:
+            readers = min(MAX_READER_BLOCKS, -(-self._max_chunk_rows // THREADS))
+            self._backend.launch(
+                "cell_read", (last - first, readers), THREADS, self._chunks_on_gpu[first:last],
+                self._nodes_on_gpu, nodes, scores, self._weight, local, pull, hessian,
+            )  # fmt: skip
+
+    def _sum_on_cpu(
+        self, depth: int, on_gpu: Flags, scores: BackendArray, pull: Floats, hessian: BackendArray,
+        context: Context, node_sums: BackendArray,
+    ) -> None:  # fmt: skip
+        """Sum the remaining nodes of one depth on the CPU."""
+        backend, start = self._backend, int(self._depth_start[depth])
+        chosen = np.flatnonzero(~on_gpu[start : self._depth_start[depth + 1]])
+        nodes = self._depths[depth].take(chosen)
+        first_row, end_row = nodes.bounds[nodes.start[:-1]], nodes.bounds[nodes.start[1:] - 1]
+        rows = np.concatenate(
+            [np.arange(*bounds) for bounds in zip(first_row, end_row, strict=True)]
+        )
+        rows_on_gpu, host = backend.put(rows), np.zeros((4, int(end_row.max())))
+        arrays = [array[rows_on_gpu] for array in (scores, self._weight, pull, hessian)]
+        host[:, rows] = backend.get(backend.xp.stack(arrays))
+        sums = nodes.add_gradients(host[0], host[1], host[2], host[3], context)
+        pull[rows_on_gpu], hessian[rows_on_gpu] = backend.put(host[2:, rows])
+        node_sums[:, backend.put(start + chosen)] = backend.put(sums.T)
+
+
+def _from_ordered_bits(keys: Array) -> Floats:
+    """Invert `ordered_bits` of the kernels."""
+    sign = np.uint64(1 << 63)
+    return np.where(keys >= sign, keys ^ sign, ~keys).view(np.float64)
 
 
 def _plan(layout: QueryLayout) -> tuple[Integers, list[LevelNodes]]:

@@ -1,4 +1,4 @@
-"""Logistic risk by cells of the score axis, compared with all pairs."""
+"""Logistic risk by cells of the score axis: compared with all pairs, and CPU with GPU."""
 
 import numpy as np
 import pytest
@@ -8,17 +8,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import naive
 import strategies as some
+from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Judgments, PairRisk
+from precede.engine.backend import BACKENDS
 from precede.engine.execution import Context
-from precede.risks import logistic_cells
-from precede.risks.logistic_cells import LogisticRisk, _plan
+from precede.risks import by_cell
+from precede.risks.by_cell import LogisticRisk, _plan
 
 
 @pytest.fixture
 def all_by_cells(monkeypatch):
     """Enumerate no graded pair, however short the query."""
-    monkeypatch.setattr(logistic_cells, "PAIRS_PER_ROW", 0)
-    monkeypatch.setattr(logistic_cells, "PAIRS_PER_SIDE", 0)
+    monkeypatch.setattr(by_cell, "PAIRS_PER_ROW", 0)
+    monkeypatch.setattr(by_cell, "PAIRS_PER_SIDE", 0)
 
 
 def state_of(made, scores, *, jobs=1, balance="pairs"):
@@ -49,10 +51,8 @@ def all_pairs(grade, weight, scores):
 @pytest.mark.parametrize("threads", ["between nodes", "inside nodes"])
 def test_sums_by_cells_equal_enumeration(groups, threads, all_by_cells, monkeypatch):
     """All kinds of judgments, compared with decimal arithmetic; two groups, or one per grade."""
-    monkeypatch.setattr(logistic_cells, "ROWS_PER_GROUP", 1 if groups == "many" else 2048)
-    monkeypatch.setattr(
-        logistic_cells, "MIN_SHARED_ROWS", 1 if threads == "inside nodes" else 1 << 16
-    )
+    monkeypatch.setattr(by_cell, "ROWS_PER_GROUP", 1 if groups == "many" else 2048)
+    monkeypatch.setattr(by_cell, "MIN_SHARED_ROWS", 1 if threads == "inside nodes" else 1 << 16)
 
     @given(some.judgments(), st.data())
     @settings(max_examples=60)
@@ -134,10 +134,8 @@ def test_every_pair_is_in_one_node_or_range(data):
     qid = (levels >= data.draw(st.integers(1, len(sizes)))).astype(int)
     layout = Judgments(levels.astype(float), qid).to_layout()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            logistic_cells, "PAIRS_PER_SIDE", data.draw(st.sampled_from([0, 100, 10_000]))
-        )
-        patch.setattr(logistic_cells, "ROWS_PER_GROUP", data.draw(st.sampled_from([10, 300, 2048])))
+        patch.setattr(by_cell, "PAIRS_PER_SIDE", data.draw(st.sampled_from([0, 100, 10_000])))
+        patch.setattr(by_cell, "ROWS_PER_GROUP", data.draw(st.sampled_from([10, 300, 2048])))
         level_ranges, depths = _plan(layout)
     start = layout.level_start
     count = sum(_count(start[bottom : top + 1]) for bottom, top in level_ranges)
@@ -160,7 +158,7 @@ def test_sums_by_cells_do_not_depend_on_the_number_of_threads(
     levels, spread, tiny_thresholds, monkeypatch
 ):
     """Chunks have a fixed size and cells are summed in order, in large and small nodes."""
-    monkeypatch.setattr(logistic_cells, "MIN_SHARED_ROWS", 1 << 15)
+    monkeypatch.setattr(by_cell, "MIN_SHARED_ROWS", 1 << 15)
     rng = np.random.default_rng(levels)
     n = 80_000
     qid = np.where(np.arange(n) < 60_000, 0, np.arange(n) // 4000)
@@ -176,9 +174,9 @@ def test_a_node_has_the_same_bits_whether_threads_share_it_or_not(monkeypatch):
     rng = np.random.default_rng(0)
     made = Judgments(rng.integers(0, 3, 40_000))
     scores = 3 * rng.standard_normal(40_000)
-    monkeypatch.setattr(logistic_cells, "MIN_SHARED_ROWS", 1)
+    monkeypatch.setattr(by_cell, "MIN_SHARED_ROWS", 1)
     shared = state_of(made, scores, jobs=2)
-    monkeypatch.setattr(logistic_cells, "MIN_SHARED_ROWS", 1 << 20)
+    monkeypatch.setattr(by_cell, "MIN_SHARED_ROWS", 1 << 20)
     for ours, theirs in zip(state_of(made, scores, jobs=2), shared, strict=True):
         assert_array_equal(ours, theirs)
 
@@ -200,7 +198,7 @@ def test_many_grades_and_scores_far_apart_take_bounded_memory(jobs, monkeypatch)
     n = 40_000
     grade = rng.integers(0, 19, n).astype(float)
     scores = 1e6 * rng.random(n)
-    monkeypatch.setattr(logistic_cells, "MIN_SHARED_ROWS", 1 if jobs == 2 else 1 << 16)
+    monkeypatch.setattr(by_cell, "MIN_SHARED_ROWS", 1 if jobs == 2 else 1 << 16)
     _, _, pull, hessian = state_of(Judgments(grade), scores, jobs=jobs)
     some_rows = np.arange(0, n, 400)
     margin = scores[some_rows][:, None] - scores[None, :]
@@ -238,3 +236,95 @@ def test_edge_weights_on_a_long_list():
     ahead = values[:, None] - values[None, :]
     expected = [mass[ahead == a].sum() / mass.sum() for a in (1, -1, 0)]
     assert_allclose([found.correct, found.wrong, found.tied], expected, rtol=1e-10)
+
+
+# -- on a GPU ---------------------------------------------------------------------------------
+
+
+def assert_same(judgments, scores, balance="pairs", device=None):
+    layout = judgments.to_layout(balance)
+    at, device = scores[layout.order], device or EmulatedDevice()
+    risk = PairRisk("logistic", balance=balance)
+    bound = risk.bind(layout, Context(1, device))
+    assert bound.backend.is_gpu
+    on_cpu, on_gpu = risk.bind(layout).state(at), bound.state(device.put(at))
+    assert (on_cpu.log_value, on_cpu.log_gradient_sum) == (
+        on_gpu.log_value,
+        on_gpu.log_gradient_sum,
+    )
+    assert_array_equal(device.get(on_gpu.pull), on_cpu.pull)
+    assert_array_equal(device.get(on_gpu.cache), on_cpu.cache)
+    return device
+
+
+def lists(seed, grades, *, weighted=False, sizes=(900, 20, 2100, 30, 700)):
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(len(sizes)), sizes)
+    weight = rng.choice([0.5, 1.0, 3.0, 0.1], qid.size) if weighted else None
+    return Judgments(rng.integers(0, grades, qid.size), qid, weight=weight), rng
+
+
+@needs_compiler
+@pytest.mark.parametrize("grades", [2, 5, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0])
+def test_states_are_equal_to_the_bit(grades, weighted, spread):
+    judgments, rng = lists(grades, grades, weighted=weighted)
+    scores = spread * rng.normal(size=len(judgments))
+    device = assert_same(judgments, np.round(scores, 1))  # with ties
+    assert "cell_read" in device.launched
+
+
+@needs_compiler
+@pytest.mark.parametrize("balance", ["queries", "items"])
+def test_balances(balance):
+    judgments, rng = lists(3, 3, weighted=True)
+    assert_same(judgments, rng.normal(size=len(judgments)), balance)
+
+
+@needs_compiler
+@pytest.mark.parametrize("far", [100.0, 5000.0])
+def test_scores_far_apart(far):
+    """Only lists with gaps between their cells are summed on the CPU."""
+    judgments, rng = lists(4, 4)
+    scores = rng.normal(size=len(judgments))
+    scores[3] = -far
+    device = assert_same(judgments, scores)
+    assert "cell_read" in device.launched
+
+
+@needs_compiler
+def test_no_list_for_the_device():
+    judgments, rng = lists(6, 3, sizes=(800, 700))
+    device = assert_same(judgments, 1e5 * rng.normal(size=len(judgments)))
+    assert "cell_read" not in device.launched
+
+
+@needs_compiler
+def test_lists_in_order_and_in_the_wrong_order():
+    judgments, rng = lists(5, 3)
+    for sign in (1.0, -1.0):
+        assert_same(judgments, sign * 12 * judgments.grade + rng.normal(size=len(judgments)))
+
+
+@needs_compiler
+def test_one_list_of_several_blocks():
+    rng = np.random.default_rng(0)
+    judgments = Judgments(rng.random(50_000) < 0.4)
+    assert_same(judgments, rng.normal(size=50_000))
+
+
+@needs_compiler
+@pytest.mark.parametrize("given", [{}, {"line_search": True}, {"hessian": "bound"}])
+def test_fits_of_one_list(monkeypatch, given):
+    device = EmulatedDevice()
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1500, 4))
+    y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=1500) > 0
+    on_cpu, on_gpu = (
+        BoostedRanker(n_estimators=3, num_leaves=7, device=name, **given).fit(X, y)
+        for name in ("cpu", "cuda")
+    )
+    assert on_cpu.ensemble_.to_dict() == on_gpu.ensemble_.to_dict()
+    assert "cell_read" in device.launched

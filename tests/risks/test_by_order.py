@@ -1,4 +1,4 @@
-"""Hinge risks of long lists by scans in chunks, compared with all pairs."""
+"""Hinge risks of long lists by order: compared with all pairs, and CPU with GPU."""
 
 import numpy as np
 import pytest
@@ -8,10 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import naive
 import strategies as some
+from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, Hinge, Judgments, PairRisk, SquaredHinge
+from precede.engine.backend import BACKENDS
 from precede.engine.execution import Context
-from precede.risks import hinge_sweeps
-from precede.risks.hinge_sweeps import HingeRisk, _plan
+from precede.risks import by_order
+from precede.risks.by_order import HingeRisk, _plan
 
 LOSSES = ["hinge", "hinge with margin 0", "hinge with gaps", "squared hinge",
           "squared hinge with gaps"]  # fmt: skip
@@ -20,9 +22,9 @@ LOSSES = ["hinge", "hinge with margin 0", "hinge with gaps", "squared hinge",
 @pytest.fixture(params=[1, 3, 9], ids=lambda bits: f"chunks of {2**bits}")
 def all_swept(monkeypatch, request):
     """Enumerate no graded pair, however short the query."""
-    monkeypatch.setattr(hinge_sweeps, "MAX_PAIRS_PER_ROW", 0)
-    monkeypatch.setattr(hinge_sweeps, "CHUNK_BITS", request.param)
-    monkeypatch.setattr(hinge_sweeps, "MIN_RADIX_ROWS", 8)
+    monkeypatch.setattr(by_order, "MAX_PAIRS_PER_ROW", 0)
+    monkeypatch.setattr(by_order, "CHUNK_BITS", request.param)
+    monkeypatch.setattr(by_order, "MIN_RADIX_ROWS", 8)
 
 
 def state_of(made, scores, loss, *, jobs=1, balance="pairs"):
@@ -82,7 +84,7 @@ def test_sums_by_scans_equal_enumeration(name):
 @pytest.mark.parametrize("levels", [2, 3, 7])
 def test_every_row_of_a_long_list_keeps_its_digits(loss, levels, spread, monkeypatch):
     """Relative errors are small also for rows far from all others."""
-    monkeypatch.setattr(hinge_sweeps, "MAX_PAIRS_PER_ROW", 0)
+    monkeypatch.setattr(by_order, "MAX_PAIRS_PER_ROW", 0)
     rng = np.random.default_rng(levels)
     n = 2500
     grade = rng.integers(0, levels, n).astype(float)
@@ -137,8 +139,8 @@ def test_every_pair_is_in_one_split_or_range(data):
     qid = (levels >= data.draw(st.integers(1, len(sizes)))).astype(int)
     layout = Judgments(levels.astype(float), qid).to_layout()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hinge_sweeps, "MAX_PAIRS_PER_ROW", data.draw(st.sampled_from([0, 20, 300])))
-        patch.setattr(hinge_sweeps, "LONG_LIST_ROWS", data.draw(st.sampled_from([0, 500, 8192])))
+        patch.setattr(by_order, "MAX_PAIRS_PER_ROW", data.draw(st.sampled_from([0, 20, 300])))
+        patch.setattr(by_order, "LONG_LIST_ROWS", data.draw(st.sampled_from([0, 500, 8192])))
         level_ranges, depths = _plan(layout)
     start = layout.level_start
     count = 0
@@ -235,3 +237,104 @@ def test_a_rare_grade_does_not_leave_a_long_range_to_be_enumerated():
     level_ranges, depths = _plan(Judgments(grade).to_layout())
     assert not len(level_ranges)
     assert len(depths) == 2
+
+
+# -- on a GPU ---------------------------------------------------------------------------------
+
+EVERY_LOSS = pytest.mark.parametrize(
+    "loss", [Hinge(), SquaredHinge(), Hinge("gap"), SquaredHinge("gap"), Hinge(0.3)], ids=str
+)
+
+
+def assert_same(judgments, scores, loss, balance="pairs"):
+    layout = judgments.to_layout(balance)
+    at, device = scores[layout.order], EmulatedDevice()
+    risk = PairRisk(loss, balance=balance)
+    bound = risk.bind(layout, Context(1, device))
+    assert bound.backend.is_gpu
+    on_cpu, on_gpu = risk.bind(layout).state(at), bound.state(device.put(at))
+    assert (on_cpu.log_value, on_cpu.log_gradient_sum) == (
+        on_gpu.log_value,
+        on_gpu.log_gradient_sum,
+    )
+    assert_array_equal(device.get(on_gpu.pull), on_cpu.pull)
+    assert_array_equal(device.get(on_gpu.cache), on_cpu.cache)
+    for kind in ("newton", "bound", "terms", "uniform"):
+        weight = bound.pull_of(on_gpu).hessian(kind)
+        assert_array_equal(device.get(weight), bound.pull_of(on_cpu).hessian(kind))
+    return device
+
+
+def lists(seed, grades, *, weighted=False, sizes=(900, 20, 2100, 30, 700)):
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(len(sizes)), sizes)
+    weight = rng.choice([0.5, 1.0, 3.0, 0.1], qid.size) if weighted else None
+    return Judgments(rng.integers(0, grades, qid.size), qid, weight=weight), rng
+
+
+@needs_compiler
+@EVERY_LOSS
+@pytest.mark.parametrize("grades", [2, 5, 40])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 500.0])
+def test_states_are_equal_to_the_bit(loss, grades, weighted, spread):
+    judgments, rng = lists(grades, grades, weighted=weighted)
+    scores = np.round(spread * rng.normal(size=len(judgments)), 1)  # with ties, and -0
+    device = assert_same(judgments, scores, loss)
+    assert {"plain_runs", "sweep_read"} <= {*device.launched}
+
+
+@needs_compiler
+@EVERY_LOSS
+@pytest.mark.parametrize("bits", [1, 4])
+def test_many_chunks(loss, bits, monkeypatch):
+    """A side has more chunks than threads that carry moments."""
+    monkeypatch.setattr(by_order, "CHUNK_BITS", bits)
+    judgments, rng = lists(1, 3, weighted=True, sizes=(1500, 40))
+    assert_same(judgments, rng.normal(size=len(judgments)), loss)
+
+
+@needs_compiler
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("balance", ["queries", "items"])
+def test_balances(loss, balance):
+    judgments, rng = lists(3, 3, weighted=True)
+    assert_same(judgments, rng.normal(size=len(judgments)), loss, balance)
+
+
+@needs_compiler
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_lists_in_order_and_in_the_wrong_order(loss):
+    judgments, rng = lists(5, 3)
+    for sign in (1.0, -1.0):
+        assert_same(judgments, sign * 3 * judgments.grade + rng.normal(size=len(judgments)), loss)
+    assert_same(judgments, 3.0 * judgments.grade, loss)  # nothing pulls
+
+
+@needs_compiler
+@EVERY_LOSS
+def test_explicit_pairs_beside_a_long_list(loss):
+    rng = np.random.default_rng(2)
+    pairs = rng.permuted(np.tile(np.arange(2000), (300, 1)), axis=1)[:, :2]
+    given = {"pair_margin": rng.random(300)} if loss.gap else {}
+    grade = rng.integers(0, 2, 1800)
+    grade = np.concatenate([grade, np.full(200, np.nan)])  # rows that pairs alone know
+    judgments = Judgments(grade, pairs=pairs, pair_weight=rng.random(300), **given)
+    device = assert_same(judgments, rng.normal(size=2000), loss)
+    assert {"listed_rows", "sweep_read"} <= {*device.launched}
+
+
+@needs_compiler
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("given", [{}, {"line_search": True}, {"hessian": "bound"}], ids=str)
+def test_fits_of_one_list(monkeypatch, loss, given):
+    device = EmulatedDevice()
+    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(1500, 4))
+    y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=1500), [-1, 1])
+    given = {"n_estimators": 3, "num_leaves": 7, "loss": loss, **given}
+    on_cpu, on_gpu = (BoostedRanker(device=name, **given).fit(X, y) for name in ("cpu", "cuda"))
+    assert on_cpu.ensemble_.to_dict() == on_gpu.ensemble_.to_dict()
+    assert_array_equal(on_cpu.history_["log_risk"], on_gpu.history_["log_risk"])
+    assert "sweep_read" in device.launched

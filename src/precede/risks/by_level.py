@@ -1,16 +1,20 @@
 """Exponential loss with price ``u^p``: risk, search by largest decrease and exact step, in O(n).
 
 Sums over chunks, threads or machines are sums of integers (see `precede.engine.exact`), so the
-result does not depend on their order or number.
+result does not depend on their order or number. On a GPU a warp processes a chunk of a level, and a
+thread the levels of a query; sums over levels are taken in the same order as on the CPU.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from precede.engine.arrays import Array, Bytes, Floats, Integers
+from precede.engine.arrays import Array, BackendArray, Bytes, Floats, Integers
+from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import (
     HIGH,
@@ -32,10 +36,14 @@ from precede.engine.portable_kernels import fmax, fmin, portable_exp, portable_l
 from precede.engine.pull import decreases
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
-from precede.risks.base import BoundLossRisk, EdgeWeights, State, bound_step
+from precede.risks.base import BoundLossRisk, EdgeWeights, State, bound_step, cut_into_chunks
 
 # Rows whose terms are computed and summed together, so that they stay in the CPU cache.
 ROWS_PER_BATCH = 4096
+# On a GPU: rows of a chunk, levels of a query (one thread goes through them), warps of a block of
+# threads, and memory.
+GPU_CHUNK_ROWS, MAX_LEVELS_PER_QUERY, WARPS_PER_BLOCK = 512, 1024, 8
+BYTES_PER_ROW, BYTES_PER_LEVEL = 64, 160
 
 
 @dataclass(frozen=True)
@@ -67,11 +75,11 @@ class SeparableCache:
         terms are relative to.
     """
 
-    terms: Floats
-    levels: Floats
-    words: Integers
+    terms: BackendArray
+    levels: BackendArray
+    words: BackendArray
     pair_mass: Floats
-    extremes: Floats
+    extremes: BackendArray
 
 
 class SeparableRisk(BoundLossRisk):
@@ -87,6 +95,8 @@ class SeparableRisk(BoundLossRisk):
     only: other prices apply to the sum of graded and explicit pairs, see `GeneralRisk`.
     """
 
+    steps_on_backend = True
+
     def __init__(
         self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None,
         *, mean: bool = False,
@@ -96,47 +106,35 @@ class SeparableRisk(BoundLossRisk):
             raise ValueError("SeparableRisk needs a separable loss and a power as price")
         self.rate = loss.form.rate
         self.power = cost.power
-        self.chunks = LevelChunks.cut(layout)
-        self.small = is_small("exponentials", layout.n_graded)
-        weight = layout.weight[: layout.n_graded]
-        # Weights are added to the exponents, so that a light item with a large term keeps its
-        # digits next to a heavy item with a small one.
-        unweighted = all_reduce_all(lambda: bool((weight == 1.0).all()), self.context)
-        self.log_weight = np.zeros(0) if unweighted else log(weight)
-        levels = np.diff(layout.query_start)
-        self._level_query = np.repeat(np.arange(levels.size), levels)
-        # Log weight of each level as losers. Only an unbalanced query is shared by machines.
-        self.log_balance = np.zeros(self._level_query.size)
-        # Sums over queries are all-reduced, unless all machines share one query: its sums by
-        # level have been all-reduced already.
-        self.query_context = None if layout.queries_span_machines else self.context
-        if not layout.queries_span_machines:
-            first = layout.level_start[:-1]
-            of_query = first[layout.query_start[:-1]]
-            factor = layout.loser_weight[of_query] / layout.weight[of_query]
-            if (factor != 1).any():  # else avoid compiling the logarithm
-                self.log_balance = log(factor)[self._level_query]
-            if self.mean:
-                self.log_balance += (1.0 - self.power) * self.log_divisors()[first]
-        pair_weight = layout.pair_weight * layout.weight[layout.winner]
-        self._log_pair = log(pair_weight * layout.loser_weight[layout.loser])
+        self.sums = LevelSums(layout, self.rate, self.power, self._log_balance(), self.context)
+        if self.context.backend.is_gpu and GpuLevelSums.has_kernels(layout, self.context):
+            self.backend = self.context.backend
+            self._gpu_sums = GpuLevelSums(self.sums, self.backend)
 
-    def state(self, scores: Floats) -> State:
+    def _log_balance(self) -> Floats:
+        """Return the log weight of each level as losers."""
+        layout = self.layout
+        log_balance = np.zeros(int(layout.query_start[-1]))
+        if layout.queries_span_machines:  # only an unbalanced query is shared by machines
+            return log_balance
+        first = layout.level_start[:-1]
+        of_query = first[layout.query_start[:-1]]
+        factor = layout.loser_weight[of_query] / layout.weight[of_query]
+        if (factor != 1).any():  # else avoid compiling the logarithm
+            log_balance = np.repeat(log(factor), np.diff(layout.query_start))
+        if self.mean:
+            log_balance += (1.0 - self.power) * self.log_divisors()[first]
+        return log_balance
+
+    def _sums_at(self, scores: BackendArray) -> LevelSums | GpuLevelSums:
+        return self._gpu_sums if self.backend_of(scores).is_gpu else self.sums
+
+    def state(self, scores: BackendArray) -> State:
         """Return risk and pull at these scores, in two passes over the rows."""
-        cache, log_value = self._compute_sums(self._scaled(scores))
-        pull = np.empty(self.layout.n_used_rows)
-        pull[self.layout.n_graded :] = 0.0
-        chunks = self.chunks
-        self.context.run(
-            _chunk_pulls, chunks.count, chunks.start, chunks.level, cache.terms, cache.levels,
-            pull, small=self.small,
-        )  # fmt: skip
-        if cache.pair_mass.size:
-            integers = np.zeros(pull.size, np.int64)
-            shares = to_integers(cache.pair_mass)
-            np.add.at(integers, self.layout.winner, shares)
-            np.subtract.at(integers, self.layout.loser, shares)
-            pull += integers / SCALE
+        sums = self._sums_at(scores)
+        cache, log_risk = sums.compute(scores)
+        pull = sums.pulls(cache)
+        log_value = float(sums.backend.get(log_risk))
         log_gradient_sum = log_value + log_of(self.power * self.rate)
         return State(scores, log_value, log_gradient_sum, pull, cache)
 
@@ -144,91 +142,37 @@ class SeparableRisk(BoundLossRisk):
         """Return the gradient sum over the risk, a constant: ``p·rate``."""
         return self.power * self.rate
 
-    def log_value(self, scores: Floats) -> float:
+    def log_value(self, scores: BackendArray) -> float:
         """Return the logarithm of the risk, without computing the pull."""
-        return self._compute_sums(self._scaled(scores))[1]
+        sums = self._sums_at(scores)
+        return float(sums.backend.get(sums.compute(scores)[1]))
 
-    def _scaled(self, scores: Floats) -> Floats:
-        return scores if self.rate == 1 else self.rate * scores
-
-    def curvature(self, state: State) -> Floats:
+    def curvature(self, state: State) -> BackendArray:
         """Return the diagonal of the Hessian over the gradient sum, in O(n).
 
         It is ``p`` times the gradients of the pairs that a row loses, plus those of the pairs it
         wins, plus, because the price is curved,
         ``p (p - 1) a_i² sum_{l below} A(l)^(p-2) sum_{k in l} b_k^p``.
         """
-        cache, query_start = state.cache, self.layout.query_start
-        price_curvature = np.zeros(cache.levels.shape[1])
-        if self.power != 1:
-            self.context.run(
-                _price_curvatures_of_queries, query_start.size - 1, query_start, cache.levels,
-                *cache.extremes, self.power, self.log_balance, state.log_value, price_curvature,
-                small=self.small,
-            )  # fmt: skip
-        return self._hessian(state, price_curvature, self.power)
+        sums = self._sums_at(state.scores)
+        return sums.hessian(state.cache, self.power, state.log_value)
 
-    def half_curvature_bound(self, state: State) -> Floats:
+    def half_curvature_bound(self, state: State) -> BackendArray:
         """Return ``p`` times the pair gradients of each row: ``G'' S`` is ``(p - 1) G'``."""
-        return self.power * self._hessian(state, np.zeros(state.cache.levels.shape[1]), 1.0)
+        return self.power * self._sums_at(state.scores).hessian(state.cache, 1.0)
 
-    def _hessian(self, state: State, price_curvature: Floats, power: float) -> Floats:
-        """Return each row's gradient as winner, plus `power` times as loser, plus price terms."""
-        cache, chunks = state.cache, self.chunks
-        hessian = np.zeros(self.layout.n_used_rows)
-        self.context.run(
-            _chunk_hessians, chunks.count, chunks.start, chunks.level, cache.terms, cache.levels,
-            price_curvature, power, hessian, small=self.small,
-        )  # fmt: skip
-        for side in (self.layout.winner, self.layout.loser):
-            hessian += sums_at(side, cache.pair_mass, hessian.size)
-        return self.rate * hessian
-
-    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
+    def edge_weights(self, state: State, values: BackendArray) -> EdgeWeights:
         """Return the weights of the pairs ordered correctly, wrongly or tied, in O(n)."""
-        cache = state.cache
-        correct, wrong = self._ordered_weights(cache, self.sums_where_one(state, values))
-        if cache.pair_mass.size:
-            winner, loser = self.layout.winner, self.layout.loser
-            order = values[winner].astype(np.int8) - values[loser]
-            correct = np.append(correct, cache.pair_mass[order > 0])
-            wrong = np.append(wrong, cache.pair_mass[order < 0])
-        correct_sum, wrong_sum = exact_sums([correct, wrong], self.query_context, few=True)
-        return EdgeWeights(correct_sum, wrong_sum, max(0.0, 1.0 - correct_sum - wrong_sum))
-
-    def sums_where_one(self, state: State, values: Bytes) -> Array:
-        """Return the sums by level, as integer words, of the terms of rows with value 1."""
-        chunks = self.chunks
-        words = np.zeros((chunks.count, 4), np.int64)
-        self.context.run(
-            _sum_chunk_terms_where_one, chunks.count, chunks.start, state.cache.terms, values,
-            words, small=self.small,
-        )  # fmt: skip
-        return self.sum_over_chunks(words)
-
-    def sum_over_chunks(self, by_chunk: Array) -> Array:
-        """Sum integers over the chunks of each level, on all machines."""
-        sums = self.chunks.by_level(np.add, by_chunk, 0)
-        return (
-            all_reduce_sum(lambda: sums, self.context)
-            if self.layout.queries_span_machines
-            else sums
-        )
-
-    def max_over_chunks(self, by_chunk: Floats) -> Floats:
-        """Return the maximum over the chunks of each level, on all machines."""
-        maxima = self.chunks.by_level(np.maximum, by_chunk, -np.inf)
-        return (
-            all_reduce_max(lambda: maxima, self.context)
-            if self.layout.queries_span_machines
-            else maxima
-        )
+        sums, cache = self._sums_at(state.scores), state.cache
+        parts = sums.ordered_weights(cache, sums.where_one(cache, values), values)
+        correct, wrong = exact_sums(parts, self.sums.query_context, few=True)
+        return EdgeWeights(correct, wrong, max(0.0, 1.0 - correct - wrong))
 
     def factors(self, state: State, *, bound: bool = False) -> SeparableFactors | None:
         """Return the sums for a search by largest decrease; None for p other than 1."""
         return SeparableFactors(self, state, bound=bound) if self.power == 1 else None
 
-    def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
+    def exact_step(self, state: State, values: BackendArray) -> tuple[float, bool]:
         """Return the exact step, for values 0 and 1 by a closed form or from sums by level."""
         if values.dtype != np.uint8:
             return self.line_search(state, values)
@@ -243,20 +187,52 @@ class SeparableRisk(BoundLossRisk):
             return log_of(correct / wrong) / (1 + self.power) / self.rate, False
         return self.smoothed_step(state, correct, wrong), True
 
-    def _line(self, state: State, values: Bytes, edge_weights: EdgeWeights) -> PushLine:
-        return PushLine(self, state, values, edge_weights)
+    def line_search(self, state: State, values: BackendArray) -> tuple[float, bool]:
+        """Return the result of `brent_line_search`, on the CPU."""
+        get = self.backend.get
+        if self.backend_of(state.scores).is_gpu:
+            state = self.state(get(state.scores))
+        return self.brent_line_search(state, get(values))
 
-    def _ordered_weights(self, cache: SeparableCache, words: Integers) -> tuple[Floats, Floats]:
-        queries = self.layout.query_start.size - 1
-        correct, wrong = np.zeros(queries), np.zeros(queries)
-        self.context.run(
-            _ordered_weights_of_queries, queries, self.layout.query_start, words,
-            cache.words - words, cache.levels, correct, wrong, small=self.small,
-        )  # fmt: skip
-        return correct, wrong
+    def _line(self, state: State, values: BackendArray, edge_weights: EdgeWeights) -> PushLine:
+        """Return the line for a search on the CPU, from sums by level on the backend."""
+        sums, cache, get = self._sums_at(state.scores), state.cache, self.backend.get
+        if min(edge_weights.correct, edge_weights.wrong) < MIN_WEIGHT_AT_LEVEL_SCALE:
+            log_sums = log_sums_at_own_scale(self.sums, get(state.scores), get(values))
+        else:
+            given = cache.words, cache.extremes, sums.where_one(cache, values)
+            log_sums = log_sums_at_level_scale(self.sums, *map(get, given))
+        return PushLine(self.sums, log_sums, self.n_queries)
 
-    def _compute_sums(self, scores: Floats) -> tuple[SeparableCache, float]:
-        """Return the cache and the logarithm of the risk at scores multiplied by the rate."""
+
+class LevelSums:
+    """Sums over the rows of each level, on the threads of a context."""
+
+    backend: Backend = CPU
+
+    def __init__(
+        self, layout: QueryLayout, rate: float, power: float, log_balance: Floats, context: Context
+    ):
+        self.layout, self.rate, self.power, self.context = layout, rate, power, context
+        self.log_balance = log_balance
+        self.chunks = LevelChunks.cut(layout)
+        self.small = is_small("exponentials", layout.n_graded)
+        weight = layout.weight[: layout.n_graded]
+        # Weights are added to the exponents, so that a light item with a large term keeps its
+        # digits next to a heavy item with a small one.
+        unweighted = all_reduce_all(lambda: bool((weight == 1.0).all()), self.context)
+        self.log_weight = np.zeros(0) if unweighted else log(weight)
+        levels = np.diff(layout.query_start)
+        self.query_of_level = np.repeat(np.arange(levels.size), levels)
+        # Sums over queries are all-reduced, unless all machines share one query: its sums by
+        # level have been all-reduced already.
+        self.query_context = None if layout.queries_span_machines else self.context
+        pair_weight = layout.pair_weight * layout.weight[layout.winner]
+        self._log_pair = log(pair_weight * layout.loser_weight[layout.loser])
+
+    def compute(self, scores: Floats) -> tuple[SeparableCache, float]:
+        """Return the sums and the logarithm of the risk."""
+        scores = scores if self.rate == 1 else self.rate * scores
         chunks, run, power = self.chunks, self.context.run, self.power
         chunk_extremes = np.zeros((chunks.count, 2))
         kernel, log_weight = (
@@ -270,8 +246,7 @@ class SeparableRisk(BoundLossRisk):
         )  # fmt: skip
         extremes = self.max_over_chunks(chunk_extremes)
         low, high = -extremes[:, 0], np.ascontiguousarray(extremes[:, 1])
-        graded = self.layout.n_graded
-        terms = np.empty((2, graded))
+        terms = np.empty((2, self.layout.n_graded))
         words = np.zeros((chunks.count, 4), np.int64)
         run(
             _chunk_terms, chunks.count, chunks.start, chunks.level, scores, self.log_weight,
@@ -287,14 +262,195 @@ class SeparableRisk(BoundLossRisk):
         )  # fmt: skip
         log_all, log_pair = log_query, self._log_pair
         if log_pair.size:
-            winner, loser = self.layout.winner, self.layout.loser
-            log_pair = log_pair - (scores[winner] - scores[loser])
+            log_pair = log_pair - (scores[self.layout.winner] - scores[self.layout.loser])
             log_all = np.append(log_query, log_pair)
         log_value = log_sum_exp(log_all, self.query_context)
-        levels[2:4] *= exp(log_query - log_value)[self._level_query]
+        levels[2:4] *= exp(log_query - log_value)[self.query_of_level]
         extremes = np.stack([low, high])
         cache = SeparableCache(terms, levels, words, exp(log_pair - log_value), extremes)
         return cache, log_value
+
+    def pulls(self, cache: SeparableCache) -> Floats:
+        """Return the pull of each row."""
+        layout, chunks = self.layout, self.chunks
+        pull = np.empty(layout.n_used_rows)
+        pull[layout.n_graded :] = 0.0
+        self.context.run(
+            _chunk_pulls, chunks.count, chunks.start, chunks.level, cache.terms, cache.levels,
+            pull, small=self.small,
+        )  # fmt: skip
+        if cache.pair_mass.size:
+            integers = np.zeros(pull.size, np.int64)
+            shares = to_integers(cache.pair_mass)
+            np.add.at(integers, layout.winner, shares)
+            np.subtract.at(integers, layout.loser, shares)
+            pull += integers / SCALE
+        return pull
+
+    def hessian(
+        self, cache: SeparableCache, loser_factor: float, log_value: float | None = None
+    ) -> Floats:
+        """Return the gradient of each row as winner, plus `loser_factor` times that as loser.
+
+        Given the logarithm of the risk, the curvature of the price is added.
+        """
+        chunks, query_start = self.chunks, self.layout.query_start
+        price_curvature = np.zeros(cache.levels.shape[1])
+        if self.power != 1 and log_value is not None:
+            self.context.run(
+                _price_curvatures_of_queries, query_start.size - 1, query_start, cache.levels,
+                *cache.extremes, self.power, self.log_balance, log_value, price_curvature,
+                small=self.small,
+            )  # fmt: skip
+        hessian = np.zeros(self.layout.n_used_rows)
+        self.context.run(
+            _chunk_hessians, chunks.count, chunks.start, chunks.level, cache.terms, cache.levels,
+            price_curvature, loser_factor, hessian, small=self.small,
+        )  # fmt: skip
+        for side in (self.layout.winner, self.layout.loser):
+            hessian += sums_at(side, cache.pair_mass, hessian.size)
+        return self.rate * hessian
+
+    def where_one(self, cache: SeparableCache, values: Bytes) -> Integers:
+        """Return the sums by level, as integer words, of the terms of rows with value 1."""
+        chunks = self.chunks
+        words = np.zeros((chunks.count, 4), np.int64)
+        self.context.run(
+            _sum_chunk_terms_where_one, chunks.count, chunks.start, cache.terms, values, words,
+            small=self.small,
+        )  # fmt: skip
+        return self.sum_over_chunks(words)
+
+    def ordered_weights(
+        self, cache: SeparableCache, ones: Integers, values: Bytes
+    ) -> tuple[Floats, Floats]:
+        """Return weights whose sums are those of the pairs ordered correctly and wrongly.
+
+        `ones` is the result of `where_one` for these values.
+        """
+        queries = self.layout.query_start.size - 1
+        correct, wrong = np.zeros(queries), np.zeros(queries)
+        self.context.run(
+            _ordered_weights_of_queries, queries, self.layout.query_start, ones,
+            cache.words - ones, cache.levels, correct, wrong, small=self.small,
+        )  # fmt: skip
+        if cache.pair_mass.size:
+            order = values[self.layout.winner].astype(np.int8) - values[self.layout.loser]
+            correct = np.append(correct, cache.pair_mass[order > 0])
+            wrong = np.append(wrong, cache.pair_mass[order < 0])
+        return correct, wrong
+
+    def sum_over_chunks(self, by_chunk: Integers) -> Integers:
+        """Sum integers over the chunks of each level, on all machines."""
+        sums = self.chunks.by_level(np.add, by_chunk, 0)
+        if not self.layout.queries_span_machines:
+            return sums
+        return np.asarray(all_reduce_sum(lambda: sums, self.context))
+
+    def max_over_chunks(self, by_chunk: Floats) -> Floats:
+        """Return the maximum over the chunks of each level, on all machines."""
+        maxima = self.chunks.by_level(np.maximum, by_chunk, -np.inf)
+        if not self.layout.queries_span_machines:
+            return maxima
+        return np.asarray(all_reduce_max(lambda: maxima, self.context))
+
+
+class GpuLevelSums:
+    """The same sums on a GPU, of the same bits; without explicit pairs."""
+
+    def __init__(self, sums: LevelSums, backend: Backend):
+        layout, put = sums.layout, backend.put
+        self.backend, self.rate, self.power = backend, float(sums.rate), float(sums.power)
+        self._rows, self._levels = layout.n_used_rows, sums.query_of_level.size
+        self._queries = layout.query_start.size - 1
+        needed = BYTES_PER_ROW * self._rows + BYTES_PER_LEVEL * self._levels
+        backend.check_room(needed, "the pulls of all rows")
+        chunks = LevelChunks.cut(layout, GPU_CHUNK_ROWS)
+        self._chunks = chunks.count, put(chunks.start), put(chunks.level)
+        self._query_start, self._query_of_level = put(layout.query_start), put(sums.query_of_level)
+        self._balance = put(sums.log_balance)
+        self._is_weighted = int(sums.log_weight.size > 0)
+        self._log_weight = put(sums.log_weight if self._is_weighted else np.zeros(1))
+
+    @staticmethod
+    def has_kernels(layout: QueryLayout, context: Context) -> bool:
+        """Return whether the levels of a layout can be summed on the GPU of the context."""
+        levels = int(np.diff(layout.query_start).max(initial=0))
+        split = context.is_distributed or layout.queries_span_machines
+        return not split and not layout.has_explicit_pairs and levels <= MAX_LEVELS_PER_QUERY
+
+    def _over_chunks(self, kernel: str, *arguments: Any) -> None:
+        blocks = -(-self._chunks[0] // WARPS_PER_BLOCK)
+        self.backend.launch(kernel, blocks, 32 * WARPS_PER_BLOCK, *self._chunks, *arguments)
+
+    def _over_queries(self, kernel: str, *arguments: Any) -> None:
+        given = self._queries, self._query_start, *arguments
+        self.backend.launch(kernel, -(-self._queries // 64), 64, *given)
+
+    def compute(self, scores: BackendArray) -> tuple[SeparableCache, BackendArray]:
+        """Return the sums and the logarithm of the risk."""
+        backend, empty, levels = self.backend, self.backend.empty, self._levels
+        extremes = backend.zeros(levels, 2, dtype=np.uint64)
+        words = backend.zeros(levels, 4, dtype=np.int64)
+        terms, by_level = empty(2, self._rows), empty(6, levels)
+        log_query, log_value = empty(self._queries), empty(1)
+        inputs = (
+            self.rate, self.power, self._is_weighted, scores, self._log_weight, extremes
+        )  # fmt: skip
+        self._over_chunks("level_ends", *inputs)
+        self._over_chunks("level_terms", *inputs, np.int64(self._rows), terms, words)
+        level_extremes = empty(2, levels)
+        self._over_queries(
+            "query_levels", words, extremes, self.power, self._balance, np.int64(levels), by_level,
+            level_extremes, log_query,
+        )  # fmt: skip
+        backend.launch("log_of_sum", 1, 1024, self._queries, log_query, log_value)
+        backend.over_rows(
+            "scale_levels", levels, self._query_of_level, log_query, log_value, by_level
+        )
+        cache = SeparableCache(terms, by_level, words, np.zeros(0), level_extremes)
+        return cache, log_value.reshape(())
+
+    def pulls(self, cache: SeparableCache) -> BackendArray:
+        """Return the pull of each row."""
+        pull = self.backend.empty(self._rows)
+        sizes = np.int64(self._levels), np.int64(self._rows)
+        self._over_chunks("level_pulls", sizes[0], cache.levels, sizes[1], cache.terms, pull)
+        return pull
+
+    def hessian(
+        self, cache: SeparableCache, loser_factor: float, log_value: float | None = None
+    ) -> BackendArray:
+        """Return the gradient of each row as winner, plus `loser_factor` times that as loser."""
+        levels = np.int64(self._levels)
+        price_curvature = self.backend.zeros(self._levels)
+        if self.power != 1 and log_value is not None:
+            self._over_queries(
+                "price_curvatures", levels, cache.levels, cache.extremes, self.power,
+                self._balance, float(log_value), self.backend.zeros(self._levels), price_curvature,
+            )  # fmt: skip
+        hessian = self.backend.empty(self._rows)
+        self._over_chunks(
+            "level_hessians", levels, cache.levels, np.int64(self._rows), cache.terms,
+            price_curvature, float(loser_factor), self.rate, hessian,
+        )  # fmt: skip
+        return hessian
+
+    def where_one(self, cache: SeparableCache, values: BackendArray) -> BackendArray:
+        """Return the sums by level, as integer words, of the terms of rows with value 1."""
+        ones = self.backend.zeros(self._levels, 4, dtype=np.int64)
+        values = self.backend.put(values)
+        self._over_chunks("split_levels", np.int64(self._rows), cache.terms, values, ones)
+        return ones
+
+    def ordered_weights(
+        self, cache: SeparableCache, ones: BackendArray, values: BackendArray  # noqa: ARG002
+    ) -> Sequence[BackendArray]:  # fmt: skip
+        """Return weights whose sums are those of the pairs ordered correctly and wrongly."""
+        correct, wrong = self.backend.empty(2, self._queries)
+        levels = np.int64(self._levels)
+        self._over_queries("query_masses", ones, cache.words, levels, cache.levels, correct, wrong)
+        return correct, wrong
 
 
 class SeparableFactors:
@@ -690,14 +846,11 @@ class LevelChunks:
     def cut(cls, layout: QueryLayout, size: int | None = None) -> LevelChunks:
         """Cut the levels of a layout into chunks of at most `size` rows."""
         size = size or MAX_ROWS_PER_CHUNK
-        sizes = np.diff(layout.level_start)
-        per_level = -(-sizes // size)
-        first = np.concatenate([[0], np.cumsum(per_level)]).astype(np.int64)
-        level = np.repeat(np.arange(sizes.size), per_level)
-        within = np.arange(level.size) - first[level]
-        start = np.append(layout.level_start[level] + within * size, layout.n_graded)
-        single = bool((per_level == 1).all())
-        return cls(start.astype(np.int64), level.astype(np.int64), first, single)
+        bounds = layout.level_start
+        start, _, level = cut_into_chunks(bounds[:-1], bounds[1:], size)
+        first = np.searchsorted(level, np.arange(bounds.size))
+        single = bool((np.diff(first) == 1).all())
+        return cls(np.append(start, layout.n_graded), level, first, single)
 
     def by_level(self, combine: np.ufunc, by_chunk: Array, empty: float) -> Array:
         """Reduce the rows of an array over the chunks of each level; `empty` if it has none."""
@@ -732,30 +885,25 @@ class PushLine:
 
     Parameters
     ----------
-    risk : SeparableRisk without explicit pairs
-    state : State at the scores where the line starts
-    values : array of 0 and 1, one for each row
-    edge_weights : EdgeWeights of the weak ranker at that state
+    sums : LevelSums of a risk without explicit pairs
+    log_sums : array of shape (4, n_levels)
+        Logarithms of A0, A1, B0 and B1 by level.
+    n_queries : number of queries on all machines
 
     Notes
     -----
-    O(n) to construct, O(levels) per step. Results do not depend on the order of rows or queries.
+    O(levels) per step. Results do not depend on the order of rows or queries.
     """
 
-    def __init__(self, risk: SeparableRisk, state: State, values: Bytes, edge_weights: EdgeWeights):
-        self._risk = risk
-        self._query_start = risk.layout.query_start
-        low_weight = min(edge_weights.correct, edge_weights.wrong) < MIN_WEIGHT_AT_LEVEL_SCALE
-        self._log_sums = (
-            _log_sums_at_own_scale(risk, state, values)
-            if low_weight
-            else _log_sums_at_level_scale(risk, state, values)
-        )
+    def __init__(self, sums: LevelSums, log_sums: Floats, n_queries: int):
+        self._sums, self._log_sums = sums, log_sums
+        self._query_start = sums.layout.query_start
+        self._has_two_levels = n_queries == 1 and self._query_start[-1] == 2
         # Logarithms of A0 and A1 summed over the levels above each level.
         self._above = np.full((2, self._log_sums.shape[1]), -np.inf)
-        risk.context.run(
+        sums.context.run(
             _sums_above, self._query_start.size - 1, self._query_start, self._log_sums, self._above,
-            small=risk.small,
+            small=sums.small,
         )  # fmt: skip
 
     @property
@@ -763,19 +911,19 @@ class PushLine:
         """Whether the minimum is finite: one pair is ordered correctly, another one wrongly."""
         sides = all_reduce_max(
             lambda: np.array(_has_correct_and_wrong(self._log_sums, self._query_start)),
-            self._risk.query_context,
+            self._sums.query_context,
         )
         return bool(sides.all())
 
     def argmin(self) -> float:
         """Return the step that minimizes the risk."""
-        if self._risk.n_queries == 1 and self._query_start[-1] == 2:
+        if self._has_two_levels:
             # Level 0 holds the losers, level 1 the winners.
             (lose0, lose1), (win0, win1) = self._log_sums[2:, 0], self._log_sums[:2, 1]
-            step = float(win1 + lose0 - win0 - lose1) / (self._risk.power + 1)
+            step = float(win1 + lose0 - win0 - lose1) / (self._sums.power + 1)
         else:
             step = self._search()
-        return step / self._risk.rate
+        return step / self._sums.rate
 
     def _search(self) -> float:
         """Minimize log F by Newton's method inside a shrinking bracket."""
@@ -790,7 +938,7 @@ class PushLine:
                 high = step
             new_step = step - slope / curvature if curvature > 0 else np.inf * -slope
             # Limit the change: where log F is nearly flat, Newton's step would be far too long.
-            max_change = 8.0 / self._risk.power
+            max_change = 8.0 / self._sums.power
             new_step = min(max(new_step, step - max_change), step + max_change)
             if not low < new_step < high:
                 new_step = 0.5 * (low + high)
@@ -801,54 +949,56 @@ class PushLine:
 
     def _derivatives(self, step: float) -> tuple[float, float]:
         """Return the first and second derivative of ``log F / p`` at a step."""
-        power = self._risk.power
+        power = self._sums.power
         levels = self._log_sums.shape[1]
         log_term, slope, curvature = np.full(levels, -np.inf), np.zeros(levels), np.zeros(levels)
-        self._risk.context.run(
+        self._sums.context.run(
             _log_terms_and_derivatives, levels, self._log_sums, self._above, step,
-            float(power), log_term, slope, curvature, small=self._risk.small,
+            float(power), log_term, slope, curvature, small=self._sums.small,
         )  # fmt: skip
-        share = exp(log_term - all_reduce_max(log_term.max, self._risk.query_context))
-        total, slope_sum = exact_sums([share, share * slope], self._risk.query_context)
+        share = exp(log_term - all_reduce_max(log_term.max, self._sums.query_context))
+        total, slope_sum = exact_sums([share, share * slope], self._sums.query_context)
         mean = slope_sum / total
         total_curvature = exact_sum(
-            share * (curvature + power * (slope - mean) ** 2), self._risk.query_context
+            share * (curvature + power * (slope - mean) ** 2), self._sums.query_context
         )
         return mean, total_curvature / total
 
 
-def _log_sums_at_level_scale(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
-    """Return the logarithms of A0, A1, B0, B1 (rows) by level, from the terms of the state."""
-    ones = risk.sums_where_one(state, values)
-    cache = state.cache
-    logs = np.empty((4, cache.extremes.shape[1]))
-    for row, words in enumerate((cache.words - ones, ones)):
-        sums = from_fixed_point((words[:, 0::2], words[:, 1::2]))
-        logs[[row, row + 2]] = log(sums.T)
-    return _add_scales(risk, logs, cache.extremes[[0, 0, 1, 1]])
+def log_sums_at_level_scale(
+    sums: LevelSums, words: Integers, extremes: Floats, ones: Integers
+) -> Floats:
+    """Return the logarithms of A0, A1, B0, B1 (rows) by level, from the sums of a state.
+
+    `ones` are the sums over the rows where h is 1, as integer words.
+    """
+    logs = np.empty((4, extremes.shape[1]))
+    for row, part in enumerate((words - ones, ones)):
+        logs[[row, row + 2]] = log(from_fixed_point((part[:, 0::2], part[:, 1::2])).T)
+    return _add_scales(sums, logs, extremes[[0, 0, 1, 1]])
 
 
-def _log_sums_at_own_scale(risk: SeparableRisk, state: State, values: Bytes) -> Floats:
+def log_sums_at_own_scale(sums: LevelSums, scores: Floats, values: Bytes) -> Floats:
     """Return the same from the rows, with each sum relative to its own largest term."""
-    chunks, scores = risk.chunks, risk.rate * state.scores
+    chunks, scores = sums.chunks, sums.rate * scores
     extremes = np.empty((chunks.count, 4))
-    common = (chunks.start, scores, risk.log_weight, values, risk.power)
-    risk.context.run(_extremes_by_value, chunks.count, *common, extremes, small=risk.small)
-    level_extremes = risk.max_over_chunks(extremes)
+    common = (chunks.start, scores, sums.log_weight, values, sums.power)
+    sums.context.run(_extremes_by_value, chunks.count, *common, extremes, small=sums.small)
+    level_extremes = sums.max_over_chunks(extremes)
     words = np.zeros((chunks.count, 8), np.int64)
-    risk.context.run(
-        _sums_by_value, chunks.count, *common, chunks.level, level_extremes, words, small=risk.small
+    sums.context.run(
+        _sums_by_value, chunks.count, *common, chunks.level, level_extremes, words, small=sums.small
     )
-    level_words = risk.sum_over_chunks(words)
+    level_words = sums.sum_over_chunks(words)
     logs = log(from_fixed_point((level_words[:, 0::2], level_words[:, 1::2]))).T
     extremes = np.where(np.isfinite(level_extremes), level_extremes, 0.0).T
-    return _add_scales(risk, logs, extremes * np.array([[-1.0], [-1.0], [1.0], [1.0]]))
+    return _add_scales(sums, logs, extremes * np.array([[-1.0], [-1.0], [1.0], [1.0]]))
 
 
-def _add_scales(risk: SeparableRisk, logs: Floats, extremes: Floats) -> Floats:
+def _add_scales(sums: LevelSums, logs: Floats, extremes: Floats) -> Floats:
     """Add the exponents that the sums are relative to, and the balance of each level."""
     logs[:2] -= extremes[:2]
-    logs[2:] += extremes[2:] + risk.log_balance
+    logs[2:] += extremes[2:] + sums.log_balance
     return logs
 
 

@@ -20,24 +20,25 @@ into chunks of ``2^CHUNK_BITS`` rows, and a target adds the moments of its chunk
     carry               0 -------> c1 -------> c2         moments of all chunks before
 
 Chunks are independent, and sums depend neither on the number of threads nor on whether a GPU
-computes them (`precede.risks.device_sweeps`).
+computes them.
 
 A query with several grades is halved by levels until few enough pairs are left to enumerate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from precede import risks  # modules for a GPU are loaded with it
 from precede.engine.arrays import BackendArray, Floats, Integers
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
+from precede.risks.base import cut_into_chunks
 from precede.risks.short_queries import EnumeratedRisk, count_rows_and_pairs
 from precede.risks.sweeps import radix_argsort
 
@@ -46,7 +47,9 @@ CHUNK_BITS = 9  # does not depend on the number of threads, so that sums do not 
 # holds for lists of more than LONG_LIST_ROWS rows, because one thread enumerates a list.
 MAX_PAIRS_PER_ROW, MAX_PAIRS_PER_LONG_LIST_ROW, LONG_LIST_ROWS = 100, 16, 8192
 MIN_RADIX_ROWS = 1 << 12  # shorter arrays are sorted by comparison
-BYTES_PER_SPLIT_ROW = 100  # memory on a GPU
+# On a GPU: memory; threads of the block that handles a chunk, or the carry of a side; and chunks
+# whose moments one block of threads computes, one thread each.
+BYTES_PER_SPLIT_ROW, THREADS, CHUNKS_PER_BLOCK = 100, 128, 32
 
 
 class HingeRisk(EnumeratedRisk):
@@ -61,10 +64,7 @@ class HingeRisk(EnumeratedRisk):
         level_ranges, self._depths = _plan(layout)
         super().__init__(layout, loss, cost, context, level_ranges)
         if self.backend.is_gpu and self._depths:
-            graded, put = layout.n_graded, self.backend.put
-            self.backend.check_room(BYTES_PER_SPLIT_ROW * graded, "the pulls of long lists")
-            weights = put(layout.weight), put(layout.loser_weight)
-            self._splits = risks.DeviceLevelSplits(self.backend, self._depths, graded, *weights)
+            self._gpu_splits = GpuSplits(self.backend, self._depths, layout)
 
     def _add_graded_pairs(
         self, backend: Backend, scores: BackendArray, pull: BackendArray, hessian: BackendArray
@@ -75,7 +75,7 @@ class HingeRisk(EnumeratedRisk):
             return sums[0]
         if backend.is_gpu:
             shape = self._degree, self._knot
-            sums.append(self._splits.add_gradients(scores, *shape, pull, hessian))
+            sums.append(self._gpu_splits.add_gradients(scores, *shape, pull, hessian))
         else:
             scores = scores + 0.0  # -0 becomes 0; radix sort would put it before 0
             sorted_rows = None
@@ -159,6 +159,65 @@ class LevelSplits:
         return order, sorted_scores
 
 
+class GpuSplits:
+    """Splits of all depths, innermost first, on a GPU."""
+
+    def __init__(self, backend: Backend, depths: Sequence[LevelSplits], layout: QueryLayout):
+        assert CHUNK_BITS <= 9, "kernels have no room for longer blocks"
+        self._backend, self._rows, put = backend, layout.n_graded, backend.put
+        backend.check_room(BYTES_PER_SPLIT_ROW * self._rows, "the pulls of long lists")
+        self._weights = put(layout.weight), put(layout.loser_weight)
+        self._depths = []
+        for splits in depths:
+            # Rows between the sides are numbered too, so that sorting leaves them in place.
+            bounds = np.unique(splits.sides[:, :2])
+            side = np.searchsorted(bounds, np.arange(self._rows), side="right")
+            side = side.astype(np.min_scalar_type(bounds.size))
+            arrays = tuple(map(put, (side, splits.sides, splits.chunks)))
+            self._depths.append((*arrays, splits.chunk_bits))
+
+    def add_gradients(
+        self, scores: BackendArray, degree: int, knot: float, pull: BackendArray,
+        hessian: BackendArray,
+    ) -> BackendArray:  # fmt: skip
+        """Add gradient and Hessian of all rows; return values and gradient sums of the chunks."""
+        backend, argsort = self._backend, self._backend.xp.argsort
+        keys = backend.empty(self._rows, dtype=np.uint64)
+        backend.over_rows("sweep_keys", self._rows, scores, keys)
+        by_score, sums = argsort(keys), []
+        for side, sides, chunks, chunk_bits in self._depths:
+            order = by_score[argsort(side[by_score])]
+            shape = chunk_bits, float(knot), degree
+            sums.append(self._add_splits(order, sides, chunks, scores, shape, pull, hessian))
+        return backend.xp.concatenate(sums, axis=1)
+
+    def _add_splits(
+        self, order: BackendArray, sides: BackendArray, chunks: BackendArray, scores: BackendArray,
+        shape: tuple[int, float, int], pull: BackendArray, hessian: BackendArray,
+    ) -> BackendArray:  # fmt: skip
+        backend, empty = self._backend, self._backend.empty
+        n_chunks, knot = len(chunks), shape[1]
+        sorted_scores, weight = empty(2, self._rows)
+        moments, carry = empty(self._rows, 3), empty(n_chunks, 3)
+        sums = empty(2, n_chunks)
+        backend.launch(
+            "sweep_rows", n_chunks, THREADS, chunks, order, scores, *self._weights, sorted_scores,
+            weight,
+        )  # fmt: skip
+        backend.launch(
+            "sweep_moments", -(-n_chunks // CHUNKS_PER_BLOCK), CHUNKS_PER_BLOCK, n_chunks, chunks,
+            sorted_scores, weight, knot, moments,
+        )  # fmt: skip
+        backend.launch(
+            "sweep_carry", len(sides), THREADS, sides, chunks, sorted_scores, knot, moments, carry
+        )
+        backend.launch(
+            "sweep_read", n_chunks, THREADS, sides, chunks, order, sorted_scores, weight, *shape,
+            moments, carry, pull, hessian, sums,
+        )  # fmt: skip
+        return sums
+
+
 def _plan(layout: QueryLayout) -> tuple[Integers, list[LevelSplits]]:
     """Return the level ranges to enumerate, and the splits by depth, innermost first."""
     level_start, query_start = layout.level_start, layout.query_start
@@ -192,19 +251,12 @@ def _make_splits(split_rows: Integers, inner_rows: Integers) -> LevelSplits:
     side_bounds = np.column_stack(
         [split_rows[:, 0], split_rows[:, 1], split_rows[:, 1], split_rows[:, 2]]
     ).reshape(-1, 2)
-    chunk_rows = 1 << CHUNK_BITS
-    n_chunks = -(-(side_bounds[:, 1] - side_bounds[:, 0]) // chunk_rows)
-    end_chunk = np.cumsum(n_chunks)
-    side = np.repeat(np.arange(len(side_bounds)), n_chunks)
-    first_row = (
-        side_bounds[side, 0] + (np.arange(side.size) - (end_chunk - n_chunks)[side]) * chunk_rows
-    )
-    chunks = np.column_stack(
-        [first_row, np.minimum(first_row + chunk_rows, side_bounds[side, 1]), side]
-    )
+    given = side_bounds[:, 0], side_bounds[:, 1], 1 << CHUNK_BITS
+    chunks = np.column_stack(cut_into_chunks(*given))
+    first_chunk = np.searchsorted(chunks[:, 2], np.arange(len(side_bounds) + 1))
     middle_of = {(first, end): middle for first, middle, end in inner_rows.tolist()}
     inner_bounds = [middle_of.get((first, end), -1) for first, end in side_bounds.tolist()]
-    sides = np.column_stack([side_bounds, end_chunk - n_chunks, end_chunk])
+    sides = np.column_stack([side_bounds, first_chunk[:-1], first_chunk[1:]])
     return LevelSplits(sides, chunks, np.array(inner_bounds), CHUNK_BITS)
 
 

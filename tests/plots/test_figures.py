@@ -62,7 +62,7 @@ def test_it_draws_on_the_axes_it_is_given():
 
 
 def test_importing_plots_does_not_import_matplotlib():
-    from test_conventions import loaded_by
+    from test_imports import loaded_by
 
     assert "matplotlib" not in loaded_by("import precede.plots")
 

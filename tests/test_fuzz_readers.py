@@ -23,10 +23,20 @@ from hypothesis import strategies as st
 
 from precede import DiskTable, RankBoost, load, write_table
 from precede.boosting.steps import SmoothedStepWarning
-from precede.files.blocks import read_blocks, write_table_of_file
+from precede.files import (
+    Data,
+    read,
+    read_blocks,
+    read_groups,
+    read_pairs,
+    read_qrels,
+    read_run,
+    write,
+    write_qrels,
+    write_run,
+)
 from precede.files.disk import METADATA_FILE, _encode_metadata
-from precede.files.tables import Data, read, read_groups, read_numbers, read_pairs, write
-from precede.files.trec import read_qrels, read_run, write_qrels, write_run
+from precede.files.reading import read_numbers, write_table_of_file
 
 # The rows are few: some stumps order all pairs that they order rightly.
 pytestmark = [

@@ -29,7 +29,7 @@ from precede import (
     load,
     write_table,
 )
-from precede.files.tables import Data, read, write
+from precede.files import Data, read, write
 
 PROC = Path("/proc/self")
 PAGE = 4096 / 2**20  # of memory, in MiB

@@ -3,7 +3,7 @@
 import pytest
 
 from cli.session import make, run
-from precede.files.tables import write
+from precede.files import write
 
 
 @pytest.fixture(scope="module")

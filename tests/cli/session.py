@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from precede import cli
 from precede.datasets import search_results
-from precede.files.tables import Data
+from precede.files import Data
 
 
 def run(*words, code=0, stdin=None):

@@ -14,7 +14,7 @@ import pytest
 import precede
 from cli.session import objects, run
 from precede import cli
-from precede.files.tables import read
+from precede.files import read
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (

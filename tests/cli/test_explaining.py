@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from cli.session import objects, rows, run
-from precede.files.tables import read
+from precede.files import read
 
 
 def test_explanations_add_up(folder):

@@ -9,7 +9,7 @@ import pytest
 import precede
 from cli.session import objects, rows, run
 from precede.cli import commands, fitting
-from precede.files.tables import Data, read, write
+from precede.files import Data, read, write
 
 
 def test_a_model_is_the_one_that_python_fits(folder):

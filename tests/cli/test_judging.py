@@ -8,7 +8,7 @@ import pytest
 import precede
 from cli.session import make, objects, rows, run
 from precede.cli.evaluation import narrow
-from precede.files.tables import Data, read, write
+from precede.files import Data, read, write
 
 
 def test_metrics_are_those_of_the_library(folder):

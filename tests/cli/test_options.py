@@ -7,7 +7,7 @@ import pytest
 
 from cli.session import objects, run
 from precede import load
-from precede.files.tables import Data, read, write
+from precede.files import Data, read, write
 
 
 def test_standard_streams_and_gzip(folder):

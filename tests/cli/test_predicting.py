@@ -4,7 +4,7 @@ import numpy as np
 
 import precede
 from cli.session import objects, run
-from precede.files.tables import Data, read, write
+from precede.files import Data, read, write
 
 
 def test_columns_are_matched_by_name(folder, tmp_path):

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from precede import RankBoost, Report
 from precede.cli.commands import app
 from precede.datasets import search_results
-from precede.files.tables import Data, write
+from precede.files import Data, write
 
 
 def test_the_command_writes_what_the_class_writes(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from cli.session import objects, run
 from precede import load
-from precede.files.tables import read
+from precede.files import read
 
 
 def test_models_scores_and_runs_are_judged_alike(folder, tmp_path):

@@ -42,7 +42,7 @@ def test_exit_codes(folder, tmp_path):
 
 def test_a_missing_package_is_an_exit_code(folder, tmp_path, monkeypatch):
     run("convert", folder / "test.txt", tmp_path / "x.parquet")
-    monkeypatch.setattr("precede.files.tables.find_spec", lambda name: None)
+    monkeypatch.setattr("precede.files.arrow.find_spec", lambda name: None)
     _, talk = run("fit", tmp_path / "x.parquet", code=4)
     assert "install" in talk
 

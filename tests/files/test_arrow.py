@@ -12,10 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import naive_files
-from precede.files import arrow, tables
+from precede.files import Roles, arrow, read, read_blocks, write
 from precede.files.arrow import delimited_blocks
-from precede.files.blocks import read_blocks
-from precede.files.tables import Roles, read
+from precede.files.data import Data
 
 NAMES = ["name", "x", "y", "other"]
 
@@ -192,9 +191,12 @@ def test_without_pyarrow_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setattr(arrow, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"t\.csv.*pip install 'precede\[files\]'"):
         read(tmp_path / "t.csv")
-    monkeypatch.setattr(tables, "find_spec", lambda name: None)
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ImportError, match=r"precede\[files\]"):
-        read(tmp_path / "t.parquet")
-    with pytest.raises(ImportError, match=r"precede\[files\]"):
-        list(read_blocks(tmp_path / "t.parquet"))
+    data = Data(np.ones((2, 1)), y=np.arange(2.0), feature_names=["a"])
+    for call in (
+        lambda: read(tmp_path / "t.parquet"),
+        lambda: list(read_blocks(tmp_path / "t.parquet")),
+        lambda: write(tmp_path / "u.parquet", data),
+    ):
+        with pytest.raises(ImportError, match=r"parquet.*precede\[files\]"):
+            call()

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import naive_files
 from precede.files import letor as module
-from precede.files import text
 from precede.files.letor import read_letor
 
 
@@ -37,12 +36,12 @@ def read_or_refused(reader, told):
     return None
 
 
-@pytest.fixture(params=[64, 1 << 24], ids=["small buffers", "one buffer"])
-def small_buffers(request, monkeypatch):
+@pytest.fixture(params=[64, None], ids=["small chunks", "one chunk"])
+def chunk(request, monkeypatch):
     """Cut files into many pieces, and share even those between threads."""
-    monkeypatch.setattr(text, "BUFFER_BYTES", request.param)
     if request.param == 64:
         monkeypatch.setattr(module, "MIN_PARALLEL_BYTES", 1)
+    return request.param
 
 
 def numbers(texts):
@@ -134,17 +133,17 @@ def check_like_the_book(content, **options):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("sparse", [None, False, True])
-def test_letor_files_are_read_as_by_the_book(small_buffers, n_jobs, sparse):
+def test_letor_files_are_read_as_by_the_book(chunk, n_jobs, sparse):
     @given(letor_lines())
     @example("1 qid:1 3:1 2:0.30000000000000004 1:1e-310\n0 qid:1 2:0.1234567890123456789")
     @example("0")
     def check(content):
-        check_like_the_book(content, sparse=sparse, n_jobs=n_jobs)
+        check_like_the_book(content, sparse=sparse, n_jobs=n_jobs, chunk=chunk)
 
     check()
 
 
-def test_what_the_book_refuses_is_refused(small_buffers):
+def test_what_the_book_refuses_is_refused(chunk):
     @given(letor_lines(st.one_of(GOOD, ODD)))
     @example("1 qid:1 1:1\n1 1:1")
     @example("1 1:1\n1 qid:2 1:1")
@@ -166,7 +165,7 @@ def test_what_the_book_refuses_is_refused(small_buffers):
     @example("# only a comment")
     @example("\ufeff1 1:1")
     def check(content):
-        check_like_the_book(content.removeprefix("\ufeff") if content else content)
+        check_like_the_book(content.removeprefix("\ufeff"), chunk=chunk)
 
     check()
 
@@ -194,13 +193,13 @@ def test_any_bytes_are_read_or_refused(content):
         ("1 qid:1 1:1\n" * 9 + "0 1:1", 10, "qid"),
     ],
 )
-def test_errors_name_the_file_the_line_and_the_word(content, line, word, small_buffers):
+def test_errors_name_the_file_the_line_and_the_word(content, line, word, chunk):
     with pytest.raises(ValueError, match=rf"x\.txt, line {line}: .*{word}"):
-        letor(content)
+        letor(content, chunk=chunk)
 
 
-def test_a_byte_order_mark_is_passed_over(small_buffers):
-    assert letor(b"\xef\xbb\xbf1 1:2\n").X.tolist() == [[2.0]]
+def test_a_byte_order_mark_is_passed_over(chunk):
+    assert letor(b"\xef\xbb\xbf1 1:2\n", chunk=chunk).X.tolist() == [[2.0]]
 
 
 def test_a_matrix_is_sparse_when_it_is_large_and_empty():
@@ -210,7 +209,7 @@ def test_a_matrix_is_sparse_when_it_is_large_and_empty():
     assert not scipy.sparse.issparse(letor("1 1000000:1").X)
 
 
-def test_threads_leave_no_trace(small_buffers):
+def test_threads_leave_no_trace(chunk):
     rng = np.random.default_rng(0)
     lines = [
         f"{rng.integers(3)} qid:{row // 7} "
@@ -218,7 +217,7 @@ def test_threads_leave_no_trace(small_buffers):
         + f" # d{row}"
         for row in range(500)
     ]
-    one, two = (letor("\n".join(lines), n_jobs=jobs) for jobs in (1, 3))
+    one, two = (letor("\n".join(lines), n_jobs=jobs, chunk=chunk) for jobs in (1, 3))
     assert one.X.tobytes() == two.X.tobytes()
     assert one.docid.tolist() == two.docid.tolist() == [f"d{row}" for row in range(500)]
     assert one.qid.tolist() == two.qid.tolist()

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from files.test_tables import put
+from files.test_reading import put
 from precede.cli.console import printable
 from precede.files.streams import opened, writing
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from files.test_tables import put
-from precede.files import trec
+from files.test_reading import put
+from precede.files.text import object_array
 from precede.files.trec import Judged, Run, joined, read_qrels, read_run, write_qrels, write_run
 from precede.metrics import evaluate
 
@@ -24,9 +24,9 @@ def test_runs_and_qrels_go_round(tmp_path):
 
 
 def test_a_run_is_joined_to_what_was_judged():
-    run = Run(np.array([1, 1, 2, 3]), trec._objects(list("abcd")), np.array([5.0, 4.0, 1.0, 1.0]))
+    run = Run(np.array([1, 1, 2, 3]), object_array(list("abcd")), np.array([5.0, 4.0, 1.0, 1.0]))
     judged = Judged(
-        np.array([1, 1, 2, 4]), trec._objects(list("bxcy")), np.array([1.0, 2.0, 1.0, 1.0])
+        np.array([1, 1, 2, 4]), object_array(list("bxcy")), np.array([1.0, 2.0, 1.0, 1.0])
     )
     grades, scores, qid, counts = joined(run, judged)
     assert grades.tolist() == [2, 1, 0, 1, 1]
@@ -60,7 +60,7 @@ def test_runs_are_evaluated_as_trec_eval_does(grade, score):
         grade[query, "0"] = max(0, grade.get((query, "0"), 0))
     made = {}
     for kind, table in ((Judged, grade), (Run, score)):
-        qid, docid = (trec._objects([key[part] for key in table]) for part in (0, 1))
+        qid, docid = (object_array([key[part] for key in table]) for part in (0, 1))
         made[kind] = kind(qid, docid, np.array(list(table.values()), np.float64))
     grades, scores, qid, _ = joined(made[Run], made[Judged])
     found = evaluate(grades, scores, qid, metrics=list(TREC.values()), preset="trec")

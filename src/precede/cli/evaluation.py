@@ -21,17 +21,11 @@ from precede.engine.arrays import Integers
 from precede.engine.parameters import upper_tail
 from precede.estimator import BaseRanker
 from precede.explain.contributions import PairExplanation
+from precede.files.data import Data
+from precede.files.reading import format_of_name
 from precede.files.streams import STANDARD, suffix_of, writing
-from precede.files.tables import (
-    Data,
-    format_of_name,
-    plain_number,
-    write,
-    write_groups,
-    write_pairs,
-    write_weights,
-)
 from precede.files.trec import write_qrels, write_run
+from precede.files.writing import plain_number, write, write_groups, write_pairs, write_weights
 from precede.judgments import Judgments, number_queries
 from precede.metrics import Evaluation, Interval, defined_metrics, evaluate, list_metrics, metric
 from precede.metrics.registry import with_relevant

@@ -21,9 +21,9 @@ from precede.cli.inputs import name_features
 from precede.engine.parameters import AUTO, pluralize
 from precede.estimator import BaseRanker
 from precede.estimator.other_libraries import unknown_parameter
-from precede.files.blocks import write_table_of_file
+from precede.files.data import Data
+from precede.files.reading import write_table_of_file
 from precede.files.streams import STANDARD
-from precede.files.tables import Data
 from precede.metrics import default_metrics
 
 

@@ -13,8 +13,9 @@ from precede.cli.console import say
 from precede.cli.options import Reading
 from precede.engine.arrays import Array, Floats
 from precede.estimator import BaseRanker, load
+from precede.files.data import Data
+from precede.files.reading import read_numbers
 from precede.files.streams import STANDARD, is_plain, opened
-from precede.files.tables import Data, read_numbers
 from precede.files.trec import Judged, Run, joined, read_qrels, read_run
 from precede.judgments import warn_of_lost_queries
 

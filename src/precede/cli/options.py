@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
-    from precede.files.tables import Data
+    from precede.files.data import Data
 
 
 _TABLE, _SIDE = "Columns of a table", "Additional data files"
@@ -129,13 +129,13 @@ class Reading:
 
     def read(self, path: str, *, beside: bool = True) -> Data:
         """Read a file; the named side files belong to the first file of a command only."""
-        from precede.files.tables import read  # noqa: PLC0415  (nothing heavy before it is needed)
+        from precede.files.reading import read  # noqa: PLC0415  (nothing heavy before it is needed)
 
         return read(path, **self.arguments(beside=beside))
 
     def arguments(self, *, beside: bool = True) -> dict[str, Any]:
         """Return the options as arguments of `precede.files.read` and `read_blocks`."""
-        from precede.files.tables import Roles  # noqa: PLC0415
+        from precede.files.data import Roles  # noqa: PLC0415
 
         several = tuple(self.label) if self.label and len(self.label) > 1 else ()
         roles = Roles(

@@ -7,25 +7,22 @@ module defines the words for missing values and the errors, which name file, row
 from __future__ import annotations
 
 import os
-import re
 from codecs import getincrementaldecoder
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from io import BufferedReader
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from precede.engine.arrays import Floats
+from precede.engine.arrays import Floats, Objects
 from precede.engine.parameters import Argument, ParameterError
+from precede.files.text import MISSING_WORDS, NUMBER_PATTERN, object_array
 
 MIN_BLOCK_BYTES = 1 << 20  # of text, read at a time
 BLOCK_CELLS = 1 << 22  # of a parquet file, read at a time
-# Words for a missing value, in any case.
-MISSING_WORDS = ("", "na", "nan", "none", "null")
-_BLANKS = " \t\r"
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
+BLANKS = " \t\r"  # stripped from the cells of CSV and TSV files
 
 
 class Block(NamedTuple):
@@ -33,7 +30,7 @@ class Block(NamedTuple):
 
     first_row: int
     numbers: Floats
-    texts: dict[str, NDArray[np.object_]]
+    texts: dict[str, Objects]
 
 
 def delimited_blocks(
@@ -71,7 +68,7 @@ def delimited_blocks(
     (array([[ 1.5,  nan],
            [-2. ,  3. ]]), {'name': array(['a', 'b,c'], dtype=object)})
     """
-    csv = _pyarrow(path, "pyarrow.csv")
+    csv = pyarrow(path, "pyarrow.csv")
     # Tables with many columns have long lines.
     size = size or MIN_BLOCK_BYTES + 64 * sum(len(name) + 1 for name in names)
     rows = _RowErrors(path, delimiter, len(names), roles or {})
@@ -89,37 +86,73 @@ def delimited_blocks(
                 null_values=[""], strings_can_be_null=True,
             ),
         )  # fmt: skip
-        for batch in reader:
-            if batch.num_rows:
-                yield _block(batch, rows, first_row, numbers, texts)
-            first_row += batch.num_rows
-    except _pyarrow(path, "pyarrow").ArrowInvalid as error:
+        with reader:  # closing it ends the threads of pyarrow
+            for batch in reader:
+                if batch.num_rows:
+                    yield _block(batch, rows, first_row, numbers, texts)
+                first_row += batch.num_rows
+    except pyarrow(path).ArrowInvalid as error:
         rows.explain(error, size)
     if not rows.ended:
         raise ValueError(f"{path}: a quotation mark is never closed")
 
 
-def parquet_batches(source: Any, path: str) -> Iterator[Any]:
-    """Yield the rows of a parquet file as arrow tables of about `BLOCK_CELLS` cells."""
-    arrow = _pyarrow(path, "pyarrow")
-    parquet = _pyarrow(path, "pyarrow.parquet")
+def parquet_names(source: Any, path: str) -> list[str]:
+    """Return the names of the columns of a parquet file (a path, or a stream)."""
+    parquet = pyarrow(path, "pyarrow.parquet")
     try:
         with parquet.ParquetFile(source) as file:
-            width = max(1, len(file.schema_arrow.names))
-            for batch in file.iter_batches(max(1, min(1 << 16, BLOCK_CELLS // width))):
-                if batch.num_rows:
-                    yield arrow.Table.from_batches([batch])
+            names: list[str] = file.schema_arrow.names
+            return names
     except Exception as error:  # pyarrow raises many types
         raise ValueError(f"{path} is not a parquet file: {error}") from error
 
 
-def _pyarrow(path: str, module: str) -> Any:
+def parquet_blocks(
+    source: Any, path: str, *, numbers: Sequence[str], texts: Sequence[str]
+) -> Iterator[Block]:
+    """Read columns of a parquet file as `delimited_blocks` does, about `BLOCK_CELLS` at a time."""
+    import narwhals as nw  # noqa: PLC0415  (needed for frames only)
+
+    first_row = 0
+    for batch in _parquet_batches(source, path, [*numbers, *texts]):
+        table = nw.from_native(batch, eager_only=True)
+        matrix = np.empty((len(table), len(numbers)))
+        for index, name in enumerate(numbers):
+            kind = table.schema[name]
+            if not (kind.is_numeric() or kind == nw.Boolean):
+                raise ValueError(
+                    f"{path}, column {name!r} holds {kind}, not numbers; encode it as numbers or "
+                    "drop it"
+                )
+            matrix[:, index] = table[name].cast(nw.Float64).to_numpy()
+        columns = {
+            name: object_array("" if each is None else str(each) for each in table[name].to_list())
+            for name in texts
+        }
+        yield Block(first_row, matrix, columns)
+        first_row += len(table)
+
+
+def _parquet_batches(source: Any, path: str, names: list[str]) -> Iterator[Any]:
+    """Yield the rows of a parquet file as arrow tables."""
+    parquet, table = pyarrow(path, "pyarrow.parquet"), pyarrow(path).Table
+    rows = max(1, min(1 << 16, BLOCK_CELLS // len(names)))
+    try:
+        with parquet.ParquetFile(source) as file:
+            for batch in file.iter_batches(rows, columns=names):
+                if batch.num_rows:
+                    yield table.from_batches([batch])
+    except Exception as error:
+        raise ValueError(f"{path} is not a parquet file: {error}") from error
+
+
+def pyarrow(path: str, module: str = "pyarrow") -> Any:
+    """Return a module of pyarrow; raise ImportError if it is not installed."""
     if find_spec("pyarrow") is None:
         raise ImportError(
             f"{path}: CSV, TSV and parquet files are read by pyarrow; pip install 'precede[files]'"
         )
-    from importlib import import_module  # noqa: PLC0415
-
     return import_module(module)
 
 
@@ -244,7 +277,7 @@ def _numbers(column: Any, rows: _RowErrors, first_row: int, name: str) -> Floats
             values = pc.cast(column, pa.float64())
         except pa.ArrowInvalid:
             for row, text in enumerate(column.to_pylist()):
-                if text is not None and not _NUMBER.fullmatch(text):
+                if text is not None and not NUMBER_PATTERN.fullmatch(text):
                     rows.refuse_number(first_row + row, name, text)
             raise
     found = values.to_numpy(zero_copy_only=False)
@@ -260,19 +293,17 @@ def _normalize_cells(column: Any) -> Any:
     import pyarrow as pa  # noqa: PLC0415  (optional)
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    text = pc.ascii_trim(column, _BLANKS)
+    text = pc.ascii_trim(column, BLANKS)
     word = pc.ascii_lower(text)
-    for values, meaning in ((MISSING_WORDS, None), (("true",), "1"), (("false",), "0")):
+    for values, meaning in ((("", *MISSING_WORDS), None), (("true",), "1"), (("false",), "0")):
         known = pc.fill_null(pc.is_in(word, pa.array(values)), False)
         text = pc.if_else(known, pa.scalar(meaning, pa.string()), text)
     return text
 
 
-def _texts(column: Any) -> NDArray[np.object_]:
+def _texts(column: Any) -> Objects:
     """Return stripped texts as an object array in which equal texts share one object."""
     import pyarrow.compute as pc  # noqa: PLC0415  (optional)
 
-    coded = pc.ascii_trim(pc.fill_null(column, ""), _BLANKS).dictionary_encode()
-    distinct = np.empty(len(coded.dictionary), object)
-    distinct[:] = coded.dictionary.to_pylist()
-    return distinct[coded.indices.to_numpy()]
+    coded = pc.ascii_trim(pc.fill_null(column, ""), BLANKS).dictionary_encode()
+    return object_array(coded.dictionary.to_pylist())[coded.indices.to_numpy()]

@@ -8,18 +8,25 @@ memory once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
 from typing import Any
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import NDArray
 
-from precede.engine.arrays import Bytes, Floats, Integers, Rows
+from precede.engine.arrays import Bytes, Floats, Integers, Objects, Rows
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context
-from precede.files.text import NUMBER_PATTERN, GrowingArray, LineBuffer, parse_numbers
+from precede.files.text import (
+    NUMBER_PATTERN,
+    GrowingArray,
+    Lines,
+    NumberedNames,
+    parse_numbers,
+    read_lines,
+)
 
 MIN_PARALLEL_BYTES = 1 << 20  # shorter texts are parsed by one thread
 MAX_FEATURES = 1 << 24  # a larger feature number is rejected as a mistake
@@ -56,17 +63,22 @@ class LetorRows:
 
     X: Any
     grade: Floats
-    qid: NDArray[np.int64] | None
-    docid: NDArray[np.object_] | None
+    qid: Integers | None
+    docid: Objects | None
     first: int
+
+    @property
+    def names(self) -> NumberedNames:
+        """Numbers of the features, as text."""
+        return NumberedNames(self.first, self.first + self.X.shape[1])
 
 
 def read_letor(
     stream: BufferedReader,
     name: str = "-",
     *,
-    line: int = 0,
     size: int = 0,
+    chunk: int | None = None,
     sparse: bool | None = None,
     n_jobs: int | None = None,
 ) -> LetorRows:
@@ -75,14 +87,15 @@ def read_letor(
     Parameters
     ----------
     stream : a buffered stream of bytes
-    name, line : name of the file for error messages, and the number of lines before the stream
+    name : name of the file for error messages
     size : bytes in the stream, or 0 if unknown; used to reserve memory
+    chunk : bytes to read at a time
     sparse : whether X is a CSR matrix; None decides by the share of cells present
     n_jobs : threads
 
     Notes
     -----
-    One pass, O(bytes). A value takes 12 bytes during reading and 8 afterwards, besides a buffer
+    One pass, O(bytes). A value takes 12 bytes during reading and 8 afterwards, besides a chunk
     of text: at most about 1.6 times the memory of a dense result (measured).
 
     Examples
@@ -96,19 +109,29 @@ def read_letor(
     >>> lines.grade, lines.qid, lines.docid
     (array([2., 0.]), array([7, 7]), array(['a', 'b'], dtype=object))
     """
-    buffer, rows = LineBuffer(stream, name, line), _LetorBuilder(size)
+    rows = _LetorBuilder(size)
     with Context(n_jobs) as context:
-        while buffer.read_lines():
-            small, lines = buffer.whole < MIN_PARALLEL_BYTES, 0
-            for part in context.run(_parse_lines, buffer.whole, buffer.text, small=small):
-                rows.add(part, buffer)
-                lines += part[2].size
-            buffer.release(buffer.whole, lines)
-    return rows.to_lines(name, sparse)
+        for lines in read_lines(stream, name, chunk):
+            rows.parse(lines, context)
+    if not rows.count:
+        raise ValueError(f"{name} holds no line of data")
+    return rows.build(name, sparse)
+
+
+def letor_blocks(
+    stream: BufferedReader, name: str, chunk: int | None = None, n_jobs: int | None = None
+) -> Iterator[LetorRows]:
+    """Read a LETOR file as `read_letor` does, in blocks of about `chunk` bytes of text."""
+    for lines in read_lines(stream, name, chunk):
+        rows = _LetorBuilder(lines.text.size)
+        with Context(n_jobs) as context:
+            rows.parse(lines, context)
+        if rows.count:
+            yield rows.build(name)
 
 
 class _LetorBuilder:
-    """Collects the parsed chunks of a LETOR file."""
+    """Collects the parsed chunks of a LETOR file of `size` bytes, or 0 if unknown."""
 
     def __init__(self, size: int):
         self._size, self._bytes = size, 0
@@ -119,20 +142,30 @@ class _LetorBuilder:
         self._has_docid = False
         self._least, self._most = MAX_FEATURES, 0
 
-    def add(self, part: tuple[Any, ...], buffer: LineBuffer) -> None:
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return self._grade.used
+
+    def parse(self, lines: Lines, context: Context) -> None:
+        size = lines.text.size
+        for part in context.run(_parse_lines, size, lines.text, small=size < MIN_PARALLEL_BYTES):
+            self._add(part, lines)
+
+    def _add(self, part: tuple[Any, ...], lines: Lines) -> None:
         state, size, grade, qid, length, index, value, positions, words = part
         rows, cells, given = int(state[_N_ROWS]), int(state[_N_CELLS]), bool(state[_HAS_QID])
         if rows and self._has_qid not in (None, given):
-            buffer.refuse(_MESSAGES[_SOME_QIDS], int(positions[0, 0]))
-        _parse_words(words[: state[_N_WORDS]], value, grade, buffer)
+            lines.refuse(_MESSAGES[_SOME_QIDS], int(positions[0, 0]))
+        _parse_words(words[: state[_N_WORDS]], value, grade, lines)
         if state[_ERROR] != _NO_ERROR:
-            buffer.refuse(_MESSAGES[state[_ERROR]], int(state[_POSITION]))
+            lines.refuse(_MESSAGES[state[_ERROR]], int(state[_POSITION]))
         if not rows:
             return
         self._has_qid = given
         if state[_UNSORTED]:
             index, value = _sort_cells(
-                index[:cells], value[:cells], length[:rows], positions, buffer
+                index[:cells], value[:cells], length[:rows], positions, lines
             )
         self._bytes += int(size)
         # Extrapolate with a margin of 2 %, so that later chunks fit without moving the array.
@@ -143,22 +176,20 @@ class _LetorBuilder:
         self._grade.add(grade[:rows])
         if given:
             self._qid.add(qid[:rows])
-        self._docid.add(self._documents(positions[:rows, 1:], buffer))
+        self._docid.add(self._documents(positions[:rows, 1:], lines))
         if cells:
             self._least = min(self._least, int(index[:cells].min()))
             self._most = max(self._most, int(index[:cells].max()))
 
-    def _documents(self, spans: NDArray[np.int64], buffer: LineBuffer) -> NDArray[np.object_]:
+    def _documents(self, spans: Integers, lines: Lines) -> Objects:
         documents = np.full(len(spans), "", object)
         if spans.any():
             self._has_docid = True
-            documents[:] = buffer.words(spans)
+            documents[:] = lines.words(spans)
         return documents
 
-    def to_lines(self, name: str, sparse: bool | None) -> LetorRows:
-        if not self._grade.used:
-            raise ValueError(f"{name} holds no line of data")
-        rows, cells = self._grade.used, self._value.used
+    def build(self, name: str, sparse: bool | None = None) -> LetorRows:
+        rows, cells = self.count, self._value.used
         first = 0 if cells and self._least == 0 else 1
         width = max(1, self._most + 1 - first)
         if sparse is None:
@@ -192,7 +223,7 @@ class _LetorBuilder:
 
 
 def _sort_cells(
-    index: Rows, value: Floats, length: Integers, positions: Integers, buffer: LineBuffer
+    index: Rows, value: Floats, length: Integers, positions: Integers, lines: Lines
 ) -> tuple[Rows, Floats]:
     """Sort the cells of every row by feature number; refuse duplicates."""
     row = np.repeat(np.arange(length.size), length)
@@ -200,23 +231,23 @@ def _sort_cells(
     index, value = index[order], value[order]
     twice = (np.diff(index) == 0) & (np.diff(row) == 0)
     if twice.any():
-        buffer.refuse(_DUPLICATE_FEATURE, int(positions[row[np.argmax(twice)], 0]))
+        lines.refuse(_DUPLICATE_FEATURE, int(positions[row[np.argmax(twice)], 0]))
     return index, value
 
 
-def _parse_words(words: Integers, value: Floats, grade: Floats, buffer: LineBuffer) -> None:
+def _parse_words(words: Integers, value: Floats, grade: Floats, lines: Lines) -> None:
     """Parse the words that kernels leave; see `_leave_word` for their columns."""
     if not len(words):
         return
-    position, texts = words[:, 0], buffer.words(words[:, 2:])
+    position, texts = words[:, 0], lines.words(words[:, 2:])
     numbers, of_cell = parse_numbers(texts), position >= 0
     wrong = np.isinf(numbers) | (np.isnan(numbers) & ~of_cell)
     if wrong.any():
         first = int(wrong.argmax())
         if NUMBER_PATTERN.fullmatch(texts[first]):
-            buffer.refuse(_NOT_FINITE, int(words[first, 2]))
+            lines.refuse(_NOT_FINITE, int(words[first, 2]))
         remedy = _NOT_VALUE if of_cell[first] else _MESSAGES[_NOT_GRADE]
-        buffer.refuse(remedy, int(words[first, 1]))
+        lines.refuse(remedy, int(words[first, 1]))
     value[position[of_cell]] = numbers[of_cell]
     grade[~position[~of_cell]] = numbers[~of_cell]
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, cast
 
+FileName = str | os.PathLike[str]
 STANDARD = "-"  # names standard input and standard output
 _GZIP = b"\x1f\x8b"
 _UNSUPPORTED_ARCHIVES = {
@@ -27,7 +28,7 @@ _UNSUPPORTED_ARCHIVES = {
 
 
 @contextlib.contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
+def opened(path: FileName) -> Iterator[io.BufferedReader]:
     """Open a file for reading bytes; ``-`` is standard input, gzip is detected and unpacked.
 
     A truncated or damaged gzip file raises a ValueError that names it.
@@ -65,7 +66,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
             ) from error
 
 
-def size_of(path: str | os.PathLike[str]) -> int:
+def size_of(path: FileName) -> int:
     """Return the bytes of a plain file; 0 if unknown (standard input, pipes, gzip)."""
     if not is_plain(path):
         return 0
@@ -73,7 +74,7 @@ def size_of(path: str | os.PathLike[str]) -> int:
         return 0 if file.read(2) == _GZIP else os.fstat(file.fileno()).st_size
 
 
-def is_plain(path: str | os.PathLike[str]) -> bool:
+def is_plain(path: FileName) -> bool:
     """Return whether a path is a regular file, which can be read more than once.
 
     >>> is_plain("-"), is_plain(os.devnull)
@@ -82,7 +83,7 @@ def is_plain(path: str | os.PathLike[str]) -> bool:
     return str(path) != STANDARD and Path(path).is_file()
 
 
-def require_folder(path: str | os.PathLike[str]) -> None:
+def require_folder(path: FileName) -> None:
     """Raise FileNotFoundError if the folder of a file to be written does not exist.
 
     >>> require_folder("model.json")
@@ -92,7 +93,7 @@ def require_folder(path: str | os.PathLike[str]) -> None:
         raise FileNotFoundError(f"{path}: the folder {folder} does not exist; create it first")
 
 
-def suffix_of(path: str | os.PathLike[str]) -> str:
+def suffix_of(path: FileName) -> str:
     """Return the suffix of a file name in lower case, ignoring ``.gz``.
 
     >>> suffix_of("Report.HTML"), suffix_of("model.json.gz"), suffix_of("-")
@@ -104,7 +105,7 @@ def suffix_of(path: str | os.PathLike[str]) -> str:
 
 
 @contextlib.contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def writing(path: FileName) -> Iterator[BinaryIO]:
     """Open a file that appears under its name only when it is complete.
 
     ``-`` is standard output; a name that ends in ``.gz`` is compressed. After an error an

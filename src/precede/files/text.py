@@ -1,105 +1,76 @@
-"""Reading text: buffers of whole lines, growing arrays, numbered names and columns of words."""
+"""Reading text: chunks of whole lines, growing arrays, numbered names and columns of words."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from io import BufferedReader
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Array, Bytes, Floats, Integers
+from precede.engine.arrays import Array, Bytes, Floats, Integers, Objects
 from precede.engine.compiling import njit
 
-BUFFER_BYTES = 1 << 24  # initial size of the buffer of a stream
+CHUNK_BYTES = 1 << 24  # of text, read at a time
 NEWLINE = 10
 
 
-class LineBuffer:
-    r"""A buffer that reads whole lines of a stream, with errors that name the line.
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """Some whole lines of a file, the last one with a newline too; errors name the line.
 
-    ``text`` ends with a newline; an incomplete last line stays in the buffer until the next call
-    of `read_lines`. ::
-
-        0                     whole     _filled     len(_buffer)
-        | whole lines: `text` | partial | free      |
-
-    >>> import io
-    >>> buffer = LineBuffer(io.BufferedReader(io.BytesIO(b"one\ntwo")), "numbers.txt")
-    >>> buffer.read_lines(), buffer.text.tobytes()
-    (True, b'one\ntwo\n')
-    >>> buffer.refuse("{found} is no number", where=4)
-    Traceback (most recent call last):
-    ValueError: numbers.txt, line 2: 'two' is no number
+    Attributes
+    ----------
+    name : name of the file
+    first : number of lines before these
+    text : the lines, as bytes
     """
 
-    def __init__(self, stream: BufferedReader, name: str, line: int = 0):
-        self._stream, self._name, self._line = stream, name, line
-        self._buffer, self._filled, self._mark_checked = bytearray(), 0, line > 0
-        self.whole, self.ended = 0, False
+    name: str
+    first: int
+    text: Bytes
 
-    @property
-    def text(self) -> NDArray[np.uint8]:
-        """The whole lines, as bytes."""
-        return np.frombuffer(self._buffer, np.uint8)[: self.whole]
-
-    def read_lines(self) -> bool:
-        """Read until the buffer is full or the stream ends; return False if no line is left."""
-        while not self.ended:
-            if self._filled + 1 >= len(self._buffer):
-                # Keep one byte for a final newline; a line longer than the buffer doubles it.
-                longer = bytearray(max(BUFFER_BYTES, 2 * len(self._buffer)))
-                longer[: self._filled] = self._buffer[: self._filled]
-                self._buffer = longer
-            with memoryview(self._buffer) as view:
-                count = self._stream.readinto(view[self._filled : -1])
-            self._filled += count
-            self.ended = count == 0
-            self._skip_byte_order_mark()
-            if self._filled + 1 < len(self._buffer) and not self.ended:
-                continue
-            if self.ended and self._filled and self._buffer[self._filled - 1] != NEWLINE:
-                self._buffer[self._filled] = NEWLINE
-                self._filled += 1
-            self.whole = self._buffer.rfind(b"\n", 0, self._filled) + 1
-            if self.whole:
-                return True
-        return False
-
-    def _skip_byte_order_mark(self) -> None:
-        """Remove a UTF-8 byte order mark from the beginning of the stream."""
-        if not self._mark_checked and (self._filled >= 3 or self.ended):
-            self._mark_checked = True
-            if self._buffer.startswith(b"\xef\xbb\xbf"):
-                self._buffer[: self._filled - 3] = self._buffer[3 : self._filled]
-                self._filled -= 3
-
-    def release(self, used: int, lines: int) -> None:
-        """Discard the first `used` bytes, which hold `lines` lines."""
-        self._line += lines
-        self._buffer[: self._filled - used] = self._buffer[used : self._filled]
-        self._filled -= used
-        self.whole = 0
-
-    def word(self, begin: int, end: int) -> str:
-        """Return the text between two positions."""
-        return self._buffer[begin:end].decode("utf-8", "replace")
-
-    def words(self, spans: NDArray[np.int64]) -> list[str]:
+    def words(self, spans: Integers) -> list[str]:
         """Return the texts at positions (begin, end); none may contain a newline."""
         packed = _join_words(self.text, spans).tobytes().decode("utf-8", "replace")
         return packed[:-1].split("\n")
 
     def refuse(self, remedy: str, where: int) -> NoReturn:
         """Raise a ValueError that names the line and the word at a position."""
-        line = self._line + self._buffer.count(b"\n", 0, where) + 1
-        rest = self._buffer[where : where + 40].decode("utf-8", "replace").split("\n")[0]
+        line = self.first + int((self.text[:where] == NEWLINE).sum()) + 1
+        rest = self.text[where : where + 40].tobytes().decode("utf-8", "replace").split("\n")[0]
         word = (rest.replace(",", " ").split() or [""])[0]
-        raise ValueError(f"{self._name}, line {line}: {remedy.format(found=repr(word))}")
+        raise ValueError(f"{self.name}, line {line}: {remedy.format(found=repr(word))}")
+
+
+def read_lines(stream: BufferedReader, name: str, size: int | None = None) -> Iterator[Lines]:
+    r"""Read a file in chunks of whole lines, of about `size` bytes or one longer line.
+
+    A UTF-8 byte order mark at the beginning is removed.
+
+    >>> import io
+    >>> stream = io.BufferedReader(io.BytesIO(b"one\ntwo"))
+    >>> chunks = list(read_lines(stream, "numbers.txt", size=4))
+    >>> [chunk.text.tobytes() for chunk in chunks]
+    [b'one\n', b'two\n']
+    >>> chunks[1].refuse("{found} is no number", where=0)
+    Traceback (most recent call last):
+    ValueError: numbers.txt, line 2: 'two' is no number
+    """
+    size, first, rest = size or CHUNK_BYTES, 0, stream.read(3).removeprefix(b"\xef\xbb\xbf")
+    while (read := stream.read(max(size, len(rest)))) or rest:  # doubles until a long line ends
+        text = bytearray(rest)
+        text += read or b"\n"
+        end = text.rfind(b"\n") + 1
+        rest = bytes(memoryview(text)[end:])
+        if end:
+            yield Lines(name, first, np.frombuffer(text, np.uint8)[:end])
+            first += text.count(b"\n")
 
 
 class GrowingArray:
@@ -130,6 +101,14 @@ class GrowingArray:
         array, self._array = self._array, np.empty(0, self._array.dtype)
         array.resize(self.used if size is None else size, refcheck=False)
         return array
+
+
+def object_array(values: Iterable[object]) -> Objects:
+    """Return an array of objects of one dimension, whatever the objects are."""
+    listed = list(values)
+    array = np.empty(len(listed), object)
+    array[:] = listed
+    return array
 
 
 class NumberedNames(Sequence[str]):
@@ -197,7 +176,8 @@ NUMBER, TEXT, SKIP = range(3)
 NUMBER_PATTERN = re.compile(
     r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE | re.ASCII
 )
-_MEANINGS = {**dict.fromkeys(("na", "nan", "none", "null"), math.nan), "true": 1.0, "false": 0.0}
+MISSING_WORDS = ("na", "nan", "none", "null")  # in any case
+_MEANINGS = {**dict.fromkeys(MISSING_WORDS, math.nan), "true": 1.0, "false": 0.0}
 _BEYOND_NUMBERS = re.compile(r"[^0-9eE.+\-naNA\n]")
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Array, Floats, Objects
-from precede.files.streams import opened, writing
-from precede.files.tables import identifiers
-from precede.files.text import NUMBER, SKIP, TEXT, read_text_columns
+from precede.files.reading import identifiers
+from precede.files.streams import FileName, opened, writing
+from precede.files.text import NUMBER, SKIP, TEXT, object_array, read_text_columns
 from precede.judgments import check_column, check_labels
-
-Name = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +20,8 @@ class Judged:
     """Grades of the documents of queries, as in a qrels file."""
 
     qid: Array
-    docid: NDArray[np.object_]
-    grade: NDArray[np.float64]
+    docid: Objects
+    grade: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +29,11 @@ class Run:
     """Scores of the documents of queries, as in a run file."""
 
     qid: Array
-    docid: NDArray[np.object_]
-    score: NDArray[np.float64]
+    docid: Objects
+    score: Floats
 
 
-def read_qrels(path: Name) -> Judged:
+def read_qrels(path: FileName) -> Judged:
     r"""Read lines ``query 0 document grade``.
 
     >>> import pathlib, tempfile
@@ -47,12 +44,12 @@ def read_qrels(path: Name) -> Judged:
     array([2., 0.])
     """
     (qid, docid), grade = _read(path, [TEXT, SKIP, TEXT, NUMBER], "query 0 document grade")
-    judged = Judged(identifiers(qid), _objects(docid), grade)
+    judged = Judged(identifiers(qid), object_array(docid), grade)
     _refuse_duplicates(judged.qid, docid, path)
     return judged
 
 
-def read_run(path: Name) -> Run:
+def read_run(path: FileName) -> Run:
     """Read lines ``query Q0 document rank score tag``; ranks are ignored.
 
     >>> import pathlib, tempfile
@@ -66,12 +63,12 @@ def read_run(path: Name) -> Run:
     """
     kinds = [TEXT, SKIP, TEXT, SKIP, NUMBER, SKIP]
     (qid, docid), score = _read(path, kinds, "query Q0 document rank score tag")
-    run = Run(identifiers(qid), _objects(docid), score)
+    run = Run(identifiers(qid), object_array(docid), score)
     _refuse_duplicates(run.qid, docid, path)
     return run
 
 
-def write_qrels(path: Name, grade: ArrayLike, *, qid: ArrayLike | None, docid: Any) -> None:
+def write_qrels(path: FileName, grade: ArrayLike, *, qid: ArrayLike | None, docid: Any) -> None:
     """Write lines ``query 0 document grade``, in the order of the rows."""
     grades = check_column(grade, "grade", empty=True)
     if (grades != np.floor(grades)).any():
@@ -83,7 +80,7 @@ def write_qrels(path: Name, grade: ArrayLike, *, qid: ArrayLike | None, docid: A
 
 
 def write_run(
-    path: Name,
+    path: FileName,
     scores: ArrayLike,
     *,
     qid: ArrayLike | None,
@@ -146,7 +143,7 @@ def _by_query_and_document(
     return dict(zip(zip(queries, docid.tolist(), strict=True), value.tolist(), strict=True))
 
 
-def _read(path: Name, kinds: list[int], wanted: str) -> tuple[list[list[str]], Floats]:
+def _read(path: FileName, kinds: list[int], wanted: str) -> tuple[list[list[str]], Floats]:
     with opened(path) as stream:
         try:
             cells = read_text_columns(stream, str(path), kinds)
@@ -161,7 +158,7 @@ def _read(path: Name, kinds: list[int], wanted: str) -> tuple[list[list[str]], F
     return cells.texts, numbers
 
 
-def _refuse_duplicates(qid: Array, docid: list[str], path: Name) -> None:
+def _refuse_duplicates(qid: Array, docid: list[str], path: FileName) -> None:
     seen: set[tuple[Any, str]] = set()
     for key in zip(qid.tolist(), docid, strict=True):
         if key in seen:
@@ -181,9 +178,3 @@ def _check_names(n: int, qid: Any, docid: Any) -> tuple[list[str], list[str]]:
         if not name or len(name.split()) != 1 or name != name.strip():
             raise ValueError(f"{name!r} cannot be written to a TREC file: it has blanks")
     return queries, documents
-
-
-def _objects(values: list[str]) -> NDArray[np.object_]:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array

@@ -1,6 +1,7 @@
 """Files in and out: every format, side files, streams, gzip, and what is refused."""
 
 import gzip
+import importlib.util
 import os
 import re
 import warnings
@@ -15,10 +16,20 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from precede import RankBoost
-from precede.files import tables as files
-from precede.files.blocks import read_blocks
-from precede.files.tables import Data, Roles, read, write, write_groups, write_pairs, write_weights
-from precede.files.trec import read_qrels, read_run
+from precede.files import (
+    Data,
+    Roles,
+    read,
+    read_blocks,
+    read_qrels,
+    read_run,
+    write,
+    write_groups,
+    write_pairs,
+    write_weights,
+)
+from precede.files.text import object_array
+from precede.files.writing import format_cell
 from precede.judgments import number_queries
 
 
@@ -195,26 +206,19 @@ def test_a_table_without_header(tmp_path):
     assert data.y.tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("library", ["pyarrow", "polars", "pandas"])
-def test_parquet_through_any_library(tmp_path, monkeypatch, library):
-    pytest.importorskip(library)
-    data = example_data(weight=np.array([1.0, 2.0, 0.5]))
-    path = tmp_path / "t.parquet"
-    write(path, data)
-    found = files.find_spec
-    monkeypatch.setattr(files, "find_spec", lambda name: found(name) if name == library else None)
-    assert_same(read(path), data)
-    write(path, data)
-    assert_same(read(path), data)
-
-
-def test_parquet_without_any_library_says_what_to_install(tmp_path, monkeypatch):
-    write(tmp_path / "t.parquet", example_data())
-    monkeypatch.setattr(files, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="install"):
-        read(tmp_path / "t.parquet")
-    with pytest.raises(ImportError, match="install"):
-        example_data().frame()
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", None])
+def test_features_are_a_frame_of_the_first_library(monkeypatch, library):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        "precede.files.data.find_spec", lambda name: find(name) if name == library else None
+    )
+    if library is None:
+        with pytest.raises(ImportError, match="install"):
+            example_data().frame()
+        return
+    frame = example_data(feature_names=["a", "b"]).frame()
+    assert type(frame).__module__.split(".")[0] == library
+    assert list(frame.columns if library != "pyarrow" else frame.column_names) == ["a", "b"]
 
 
 def test_parquet_refuses_text_and_rubbish(tmp_path):
@@ -298,7 +302,7 @@ def any_data(draw):
     def ids(way):
         kinds = [NAMES, st.integers(), st.floats(), st.one_of(NAMES, st.integers(0, 9))]
         kind = draw(st.sampled_from(kinds)) if way in odd else st.sampled_from(["a", "b-c", "7"])
-        return None if draw(st.integers(0, 3)) == 0 else files._objects(some(kind, rows))
+        return None if draw(st.integers(0, 3)) == 0 else object_array(some(kind, rows))
 
     def numbers(way):
         kind = st.floats() if way in odd else st.integers(0, 3).map(float)
@@ -352,10 +356,10 @@ def test_what_is_written_comes_back_or_is_refused(tmp_path, suffix):
             one, two = (number_queries(each)[0] for each in (back.qid, data.qid))
             assert len(set(zip(one, two, strict=True))) == len(set(one)) == len(set(two))
             if suffix != "svm":
-                assert list(map(str, back.qid)) == list(map(files._cell, data.qid))
+                assert list(map(str, back.qid)) == list(map(format_cell, data.qid))
         assert (back.docid is None) == (data.docid is None)
         if data.docid is not None:
-            assert list(back.docid) == list(map(files._cell, data.docid))
+            assert list(back.docid) == list(map(format_cell, data.docid))
 
     check()
     assert len(written) > 5
@@ -591,11 +595,7 @@ def test_rows_can_be_taken():
         example_data(y=None).judgments  # noqa: B018
 
 
-def test_a_frame_has_the_names():
-    assert list(example_data(feature_names=["a", "b"]).frame().columns) == ["a", "b"]
-
-
-# -- TREC --------------------------------------------------------------------------------------
+# -- data of others ----------------------------------------------------------------------------
 
 
 @pytest.mark.shared

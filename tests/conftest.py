@@ -15,6 +15,8 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+# For a first look while writing code: HYPOTHESIS_PROFILE=quick.
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=6)
 settings.register_profile("thorough", settings.get_profile("ci"), max_examples=500)
 # For looking further than the same examples again: other ones in every run.
 settings.register_profile(

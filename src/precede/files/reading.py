@@ -144,7 +144,7 @@ def read_blocks(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     name = pathlib.Path(folder, "train.txt")
     ...     _ = name.write_text("1 qid:3 1:0.5\n0 qid:3 2:2\n")
-    ...     [block.X.tolist() for block in read_blocks(name, size=10)]
+    ...     [block.X.tolist() for block in read_blocks(name, size=14)]
     [[[0.5, 0.0]], [[0.0, 2.0]]]
     """
     return _blocks(

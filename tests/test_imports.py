@@ -38,7 +38,7 @@ RARELY = (
     r"precede\.(.*\.device_\w+|boosting\.(bagging|holdout|selection)|metrics\..*"
     r"|explain\..+|files\.(arrow|blocks|letor|tables|trec)|plots\..*|report.*|dask.*"
     r"|weak_rankers\.tree_family"
-    r"|risks\.(hinge|logistic|listwise|rank|short|smooth|sweeps|top)\w*)"
+    r"|risks\.(by_cell|by_order|listwise|pair_sums|rank|short|splits|top)\w*)"
     r"|sklearn\.model_selection"
 )
 

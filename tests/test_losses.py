@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies as some
 from precede import Exp, Exponential, Hinge, Linear, Logistic, PairLoss, Power, Price, SquaredHinge
-from precede.losses import Polynomial, Separable, Smooth, SmoothedHinge, pair_loss, price
+from precede.losses import Polynomial, Separable, SmoothedHinge, Softplus, pair_loss, price
 
 LOSSES = {name: entry[0] for name, entry in some.LOSSES.items()}
 PRICES = [Linear(), Power(1), Power(2), Power(3.5), Power(64), Exp(), some.Quadratic()]
@@ -67,7 +67,7 @@ def test_on_the_kink_of_a_hinge_the_slope_is_zero(loss):
 
 def test_forms_say_how_to_sum():
     assert Exponential().form == Separable(1.0)
-    assert Logistic().form == Smooth()
+    assert Logistic().form == Softplus()
     assert SquaredHinge(0.5).form == Polynomial(knot=0.5, degree=2)
     assert Hinge("gap").gap
     assert not Hinge(1.0).gap

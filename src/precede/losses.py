@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from reprlib import repr as shown
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ __all__ = [
     "Separable",
     "Smooth",
     "SmoothedHinge",
+    "Softplus",
     "Spline",
     "SquaredHinge",
     "logarithm",
@@ -45,8 +46,8 @@ LARGEST_LOG = 700.0
 
 # -- forms: how the sums over pairs may be taken ---------------------------------------------
 #
-# A form declares its `kind` ("separable", "spline" or "smooth"), by which a way to sum is chosen,
-# and whether the loss `ends`: whether it is flat beyond some margin, as hinges are.
+# The way to sum is chosen by the class of the form. A form says whether the loss `ends`: whether it
+# is flat beyond some margin, as hinges are.
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,6 @@ class Separable:
 
     rate: float = 1.0
 
-    kind: ClassVar[Literal["separable"]] = "separable"
     ends: ClassVar[bool] = False
 
 
@@ -66,7 +66,6 @@ class Polynomial:
     knot: float = 1.0
     degree: int = 1
 
-    kind: ClassVar[Literal["spline"]] = "spline"
     ends: ClassVar[bool] = True
 
     @property
@@ -84,7 +83,6 @@ class Spline:
 
     terms: tuple[tuple[float, float, int], ...]
 
-    kind: ClassVar[Literal["spline"]] = "spline"
     ends: ClassVar[bool] = True
 
 
@@ -99,8 +97,12 @@ class Smooth:
     width: float = 1.0
     nodes: int = 14
 
-    kind: ClassVar[Literal["smooth"]] = "smooth"
     ends: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Softplus(Smooth):
+    """``l(m) = log(1 + exp(-m))`` itself, which has kernels of its own: O(n) for a linear price."""
 
 
 Form = Separable | Polynomial | Spline | Smooth | None
@@ -148,9 +150,6 @@ class PairLoss(_Value):
 
     name: ClassVar[str] = ""
     form: Form = None
-    # Kernel that goes through the pairs of short queries: "logistic", "hinge" or "squared_hinge". A
-    # subclass does not inherit it, because it may be another function.
-    pair_kernel: ClassVar[str | None] = None
     gap: bool = False
     most_curvature: float | None = None
     log_odds: float | None = None
@@ -158,9 +157,8 @@ class PairLoss(_Value):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "value" in vars(cls):  # properties of the old function need not hold for a new one
-            for known in {"log_odds", "psi", "smoothed"} - set(vars(cls)):
+            for known in {"form", "log_odds", "psi", "smoothed"} - set(vars(cls)):
                 setattr(cls, known, vars(PairLoss)[known])
-        cls.pair_kernel = vars(cls).get("pair_kernel")
 
     def value(self, margin: Floats) -> Floats:
         """Return the loss at each margin."""
@@ -232,8 +230,7 @@ class Logistic(PairLoss):
     """
 
     name = "logistic"
-    pair_kernel = "logistic"
-    form = Smooth()
+    form = Softplus()
     most_curvature = 0.25
     log_odds = 1.0
 
@@ -268,7 +265,6 @@ class Hinge(PairLoss):
     """
 
     name = "hinge"
-    pair_kernel = "hinge"
     degree: ClassVar[int] = 1
 
     def __init__(self, margin: Any = 1.0):
@@ -318,7 +314,6 @@ class SquaredHinge(Hinge):
     """
 
     name = "squared_hinge"
-    pair_kernel = "squared_hinge"
     degree = 2
     most_curvature = 2.0
 

@@ -36,7 +36,7 @@ from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
 from precede.risks.by_level import SeparableRisk
 from precede.risks.mixture import MixtureRisk, QuadraticMixture
-from precede.risks.short_queries import EnumeratedRisk
+from precede.risks.pair_sums import OnePassRisk
 from precede.testing import check_algorithm
 from precede.weak_rankers.base import SearchResult
 from precede.weak_rankers.columns import Columns
@@ -344,7 +344,7 @@ def test_the_search_by_secants_ends_at_the_least_risk(model, loss, monkeypatch):
     few = SAMPLE.qid < 8
     X, judgments = SAMPLE.X[few], Judgments(SAMPLE.y[few], SAMPLE.qid[few])
     evaluations = []
-    for kind in (EnumeratedRisk, SeparableRisk, MixtureRisk):
+    for kind in (OnePassRisk, SeparableRisk, MixtureRisk):
         monkeypatch.setattr(kind, "state", counted(kind.state, evaluations, kind))
     model.set_params(line_search=True, learning_rate=0.3, n_estimators=20, min_child_samples=5)
     model.fit(X, judgments)

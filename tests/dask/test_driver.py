@@ -16,7 +16,7 @@ from precede.dask.driver import ClusterContext, InProcessSession, SpmdDriver, Wo
 from precede.engine.exact import exact_sum, exact_sums, max_parts, sum_parts
 from precede.engine.execution import Context
 from precede.engine.table import Table
-from precede.risks import sweeps
+from precede.risks import by_cell
 from precede.risks.mixture import QuadraticMixture
 from precede.weak_rankers.stumps import StumpSearch
 
@@ -370,7 +370,7 @@ def test_a_search_takes_one_reduction_per_round_unless_the_pull_jumps():
 
 def test_the_resolution_of_scores_is_the_same_on_all_workers(monkeypatch):
     """One worker has a long query, and the other has none."""
-    monkeypatch.setattr(sweeps, "LARGE_SPLIT_ROWS", 40)
+    monkeypatch.setattr(by_cell, "LARGE_SPLIT_ROWS", 40)
     rng = np.random.default_rng(0)
     qid = np.repeat([0, 1, 2, 3, 4, 5, 6], [90, *[15] * 6])
     grade, scores = rng.integers(0, 3, 180), rng.uniform(0, 20, 180)

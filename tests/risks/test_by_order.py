@@ -13,7 +13,8 @@ from precede import BoostedRanker, Hinge, Judgments, PairRisk, SquaredHinge
 from precede.engine.backend import BACKENDS
 from precede.engine.execution import Context
 from precede.risks import by_order
-from precede.risks.by_order import HingeRisk, _plan
+from precede.risks.by_order import _plan
+from precede.risks.pair_sums import OnePassRisk
 
 LOSSES = ["hinge", "hinge with margin 0", "hinge with gaps", "squared hinge",
           "squared hinge with gaps"]  # fmt: skip
@@ -31,7 +32,7 @@ def state_of(made, scores, loss, *, jobs=1, balance="pairs"):
     """Return value, gradient sum, pull and Hessian of the library by row, not normalized."""
     with Context(jobs) as context:
         bound = PairRisk(loss, balance=balance).bind(made, context)
-        assert isinstance(bound, HingeRisk)
+        assert isinstance(bound, OnePassRisk)
         state = bound.state(scores[bound.layout.order])
         value, mass = np.exp([state.log_value, state.log_gradient_sum])
         pull, hessian = (

@@ -12,10 +12,8 @@ import naive
 import strategies as some
 from precede import Exp, Judgments, PairRisk
 from precede.judgments import number_queries
-from precede.risks.by_cell import LogisticRisk
 from precede.risks.by_level import SeparableRisk
-from precede.risks.by_order import HingeRisk
-from precede.risks.pair_sums import GeneralRisk
+from precede.risks.pair_sums import OnePassRisk, TwoPassRisk
 
 EVERY_LOSS = pytest.mark.parametrize("loss", some.LOSSES)
 EVERY_PRICE = pytest.mark.parametrize("price", some.PRICES)
@@ -392,12 +390,12 @@ def test_rows_without_a_pair_feel_no_pull():
 def test_binding_chooses_linear_time_for_exponential_loss_and_powers():
     made = Judgments([1, 0])
     assert isinstance(PairRisk("exponential", 64).bind(made), SeparableRisk)
-    assert isinstance(PairRisk("exponential", Exp()).bind(made), GeneralRisk)
-    assert isinstance(PairRisk("logistic").bind(made), LogisticRisk)
-    assert isinstance(PairRisk("logistic", 2).bind(made), GeneralRisk)
-    assert isinstance(PairRisk("hinge").bind(made), HingeRisk)
-    assert isinstance(PairRisk("squared_hinge").bind(made), HingeRisk)
-    assert isinstance(PairRisk("hinge", 2).bind(made), GeneralRisk)
+    assert isinstance(PairRisk("exponential", Exp()).bind(made), TwoPassRisk)
+    assert isinstance(PairRisk("logistic").bind(made), OnePassRisk)
+    assert isinstance(PairRisk("logistic", 2).bind(made), TwoPassRisk)
+    assert isinstance(PairRisk("hinge").bind(made), OnePassRisk)
+    assert isinstance(PairRisk("squared_hinge").bind(made), OnePassRisk)
+    assert isinstance(PairRisk("hinge", 2).bind(made), TwoPassRisk)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ from emulated_device import EmulatedDevice, needs_compiler
 from precede import Hinge, Judgments, PairRisk, SquaredHinge
 from precede.engine.execution import Context
 from precede.risks import short_queries
-from precede.risks.pair_sums import GeneralRisk
-from precede.risks.short_queries import EnumeratedRisk
+from precede.risks.pair_sums import OnePassRisk, TwoPassRisk
 
 
 @given(st.data(), st.sampled_from(["logistic", "hinge", "squared_hinge", "gap"]),
@@ -29,8 +28,8 @@ def test_enumerated_sums_equal_the_general_ones(data, name, balance):
         return
     scores = data.draw(strategies.scores(layout.n_used_rows, spread=spread))
     quick = PairRisk(loss).bind(layout)
-    plain_ = GeneralRisk(layout, pair_loss(loss), Linear())
-    assert isinstance(quick, EnumeratedRisk)
+    plain_ = TwoPassRisk(layout, pair_loss(loss), Linear())
+    assert isinstance(quick, OnePassRisk)
     ours, theirs = quick.state(scores), plain_.state(scores)
     for field in ("log_value", "log_gradient_sum", "pull"):
         np.testing.assert_allclose(
@@ -43,7 +42,7 @@ def test_enumerated_sums_equal_the_general_ones(data, name, balance):
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
 def test_other_prices_use_the_general_sums(loss):
-    assert isinstance(PairRisk(loss, 2).bind(Judgments([0, 1])), GeneralRisk)
+    assert isinstance(PairRisk(loss, 2).bind(Judgments([0, 1])), TwoPassRisk)
 
 
 @pytest.mark.parametrize("margin", [5.0, 20.0, 30.0, 36.0, 37.5, 60.0, 79.0, 200.0])
@@ -75,7 +74,7 @@ def test_queries_are_summed_on_the_device():
     assert bound(Judgments(GRADES, QUERIES)).backend.is_gpu
     for loss in ("hinge", "squared_hinge"):
         assert bound(Judgments(GRADES, QUERIES), loss).backend.is_gpu
-        assert bound(Judgments(np.arange(20_000) % 2), loss).backend.is_gpu  # by sweeps
+        assert bound(Judgments(np.arange(20_000) % 2), loss).backend.is_gpu  # by order
         assert not bound(Judgments(np.arange(20_000) < 3), loss).backend.is_gpu  # one level range
 
 

@@ -4,14 +4,13 @@ from .base import EdgeWeights as EdgeWeights
 from .base import Link as Link
 from .base import Risk as Risk
 from .base import State as State
-from .by_cell import LogisticRisk as LogisticRisk
 from .by_level import SeparableRisk as SeparableRisk
-from .by_order import HingeRisk as HingeRisk
 from .device_ranked_exponential import DeviceRankedExponentialRisk as DeviceRankedExponentialRisk
 from .device_ranked_exponential import DeviceTopExponentialRisk as DeviceTopExponentialRisk
 from .device_ranks import DeviceRankedPairsRisk as DeviceRankedPairsRisk
 from .pair_risk import PairRisk as PairRisk
-from .pair_sums import GeneralRisk as GeneralRisk
+from .pair_sums import OnePassRisk as OnePassRisk
+from .pair_sums import TwoPassRisk as TwoPassRisk
 from .pointwise import PointRisk as PointRisk
 from .rank_weights import RankedExponentialRisk as RankedExponentialRisk
 from .rank_weights import RankWeight as RankWeight

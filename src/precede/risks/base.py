@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.optimize
@@ -43,7 +43,7 @@ from precede.engine.portable import exp, exp_of, log, log_of
 from precede.engine.portable_kernels import fmax, fmin
 from precede.engine.pull import PERFECT_EDGE, Factors, Pull
 from precede.engine.query_layout import QueryLayout
-from precede.losses import PairLoss, Price
+from precede.losses import PairLoss, Polynomial, Price, Softplus
 
 # Doublings of the step of a line search until the slope changes sign. It never does if the wrongly
 # ordered pairs weigh less than rounding.
@@ -565,6 +565,36 @@ def decay_rate(loss: PairLoss) -> tuple[float, bool]:
     if loss.form is not None and loss.form.ends:
         return rate, True
     return rate, not loss.slope(np.array([FLAT_TAIL_SCALES / rate]))[0] < 0
+
+
+class PairShape(NamedTuple):
+    """A loss with compiled kernels.
+
+    Attributes
+    ----------
+    degree : 0 for the logistic loss, 1 for the hinge and 2 for the squared hinge
+    knot : margin from which on a hinge is 0
+    gap : whether the margin of a pair is reduced by its difference of grades
+    """
+
+    degree: int
+    knot: float
+    gap: bool
+
+
+def pair_shape(loss: PairLoss) -> PairShape | None:
+    """Return the degree and knot of a loss, or None if it has no kernels.
+
+    >>> from precede.losses import Exponential, Hinge
+    >>> pair_shape(Exponential()), pair_shape(Hinge("gap"))
+    (None, PairShape(degree=1, knot=0.0, gap=True))
+    """
+    form = loss.form
+    if isinstance(form, Softplus):
+        return PairShape(0, 0.0, loss.gap)
+    if isinstance(form, Polynomial) and form.degree in {1, 2}:
+        return PairShape(form.degree, float(form.knot), loss.gap)
+    return None
 
 
 def least_margin(layout: QueryLayout, scores: Array, context: Context | None = None) -> float:

@@ -1,4 +1,6 @@
-"""Logistic risk of long lists in O(n): a fast multipole method in one dimension.
+"""Sums over pairs for analytic losses in O(n): fast multipole methods in one dimension.
+
+Most of this file is about the logistic loss with a linear price.
 
 The score axis is cut into cells. For a target cell T, other cells are near or far::
 
@@ -40,22 +42,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
-from precede.engine.arrays import Array, BackendArray, Flags, Floats, Integers
+from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integers
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
+from precede.engine.exact import all_reduce_max
 from precede.engine.execution import Context, is_small
-from precede.engine.portable import exp, log1p
+from precede.engine.portable import cosines, exp, log1p
 from precede.engine.portable_kernels import portable_exp
 from precede.engine.query_layout import QueryLayout
-from precede.losses import PairLoss, Price
-from precede.risks.base import State, cut_into_chunks
-from precede.risks.short_queries import EnumeratedRisk, count_rows_and_pairs
-from precede.risks.smooth_line import chebyshev_line_search
-from precede.risks.sweeps import chebyshev
+from precede.losses import Smooth
+from precede.risks.base import BoundLossRisk, PairShape, State, cut_into_chunks, find_root
+from precede.risks.splits import (
+    Kernel,
+    SplitSums,
+    count_rows_and_pairs,
+    kernel_of,
+)
 
 # A power of two, so that the position of a score in its cell is exact.
 CELLS_PER_UNIT = 4.0
@@ -74,6 +80,13 @@ CHUNK_ROWS = 1 << 14  # does not depend on the number of threads, so that sums d
 MAX_MOMENTS = 1 << 22  # numbers in the moments of all chunks of a node
 # Cells times groups of a node; a node with more is halved recursively.
 MAX_CELLS = 1 << 17
+# Of an analytic loss: with more cells their matrices cost more than they save; cells are refined up
+# to a number, a quarter of it in large splits, which saves polynomials.
+MAX_SMOOTH_CELLS, MAX_REFINED_CELLS, LARGE_SPLIT_ROWS = 4096, 400, 1 << 15
+SMOOTH_CHUNK_ROWS = 1 << 15
+# Of a line search on points: with more points of the losers, or fewer rows per level, searching the
+# rows is as fast.
+MAX_POINTS, MIN_ROWS_PER_LEVEL, MAX_DOUBLINGS = 6000, 5000, 24
 MIN_SHARED_ROWS = 1 << 16  # larger nodes are summed one after the other, by all threads
 # Cost of a node in enumerated pairs (measured for scores within a range of about 10): per row, and
 # per group and side.
@@ -92,41 +105,34 @@ MAX_GPU_CELLS, MAX_SHARED_CELLS, EXTREMES_ROWS, THREADS, MAX_READER_BLOCKS = (
 )
 
 
-class LogisticRisk(EnumeratedRisk):
-    """Logistic loss with a linear price: long lists by cells, the remaining pairs by enumeration.
+class CellSums:
+    """Sums over the pairs of long lists for the logistic loss, by cells of the score axis.
 
     O(n log L) time for L grades in a list of n rows; O(n log n) where scores are far apart.
-    `loser_weight` must be `weight` times a constant of the query, as in all layouts.
+    `loser_weight` must be `weight` times a constant of the query, as in all layouts. The pairs of
+    `level_ranges` are left to enumerate.
     """
 
-    def __init__(
-        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
-    ):
-        level_ranges, self._depths = _plan(layout)
-        super().__init__(layout, loss, cost, context, level_ranges)
-        if self.backend.is_gpu and self._depths:
-            weight = self.copy_on(self.backend, "weight", lambda: layout.weight)
-            self._gpu_nodes = GpuNodes(self.backend, self._depths, weight)
+    def __init__(self, layout: QueryLayout, shape: PairShape, context: Context):  # noqa: ARG002
+        self._weight, self._context = layout.weight, context
+        self.level_ranges, self._depths = _plan(layout)
+        self._gpu_nodes: GpuNodes | None = None
 
-    def _add_graded_pairs(
+    def use(self, backend: Backend) -> None:
+        """Copy the nodes to a GPU."""
+        if self._depths:
+            self._gpu_nodes = GpuNodes(backend, self._depths, backend.put(self._weight))
+
+    def add_gradients(
         self, backend: Backend, scores: BackendArray, pull: BackendArray, hessian: BackendArray
-    ) -> BackendArray:
-        """Add enumerated pairs, then the nodes by depth: nodes of one depth share no row."""
-        weight, sums = (
-            self.layout.weight,
-            [super()._add_graded_pairs(backend, scores, pull, hessian)],
-        )
+    ) -> list[BackendArray]:
+        """Add the nodes by depth (those of one depth share no row); return their sums."""
         if not backend.is_gpu:
-            for nodes in self._depths:
-                sums.append(nodes.add_gradients(scores, weight, pull, hessian, self.context).T)
-        elif self._depths:
-            sums.append(self._gpu_nodes.add_gradients(scores, pull, hessian, self.context))
-        return backend.xp.concatenate(sums, axis=1)
-
-    def line_search(self, state: State, values: Array) -> tuple[float, bool]:
-        """Search on Chebyshev points that replace the rows, where applicable and faster."""
-        step = chebyshev_line_search(self, state, values)
-        return self.brent_line_search(state, values) if step is None else (step, False)
+            given = scores, self._weight, pull, hessian, self._context
+            return [nodes.add_gradients(*given).T for nodes in self._depths]
+        if self._gpu_nodes is None:
+            return []
+        return [self._gpu_nodes.add_gradients(scores, pull, hessian, self._context)]
 
 
 # -- nodes -----------------------------------------------------------------------------------
@@ -537,6 +543,330 @@ def _interleave(pull: Floats, hessian: Floats) -> Floats:
     return np.stack([pull, hessian], axis=-1).reshape(*pull.shape[:-1], -1)
 
 
+# -- any analytic loss ----------------------------------------------------------------------
+
+
+class SmoothSums(SplitSums):
+    """Sums over pairs for an analytic loss: a multipole method with Chebyshev polynomials.
+
+    The score axis is cut into cells of a given width. Inside a cell the sources become moments
+    ``M_a = sum x_i T_a``; the interaction of two cells is a small matrix that depends only on their
+    distance; a target evaluates the local polynomials of its cell. Small splits are enumerated
+    instead, with K evaluated as a piecewise polynomial.
+    """
+
+    def plain_sums(
+        self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
+    ) -> Floats:
+        """Return the sums of each kernel by row, for sources up to about 1."""
+        form = self.loss.form
+        assert isinstance(form, Smooth)
+        ends = all_reduce_max(
+            lambda: np.array([scores.max(initial=-np.inf), -scores.min(initial=np.inf)]),
+            self.context,
+        )
+        origin, end = -float(ends[1]), float(ends[0])
+        if (end - origin) / form.width > MAX_SMOOTH_CELLS:
+            return super().plain_sums(scores, source, kernels, winners=winners)
+        # Only large splits need matrices between cells; enumeration is faster with small cells.
+        max_cells = MAX_REFINED_CELLS if self.largest < LARGE_SPLIT_ROWS else MAX_REFINED_CELLS // 4
+        parts = next((n for n in (8, 4, 2) if n * (end - origin) / form.width <= max_cells), 1)
+        form = refine_cells(form, parts)
+        cells = int((end - origin) * (1.0 / form.width)) + 1  # the same rounding as in the kernels
+        functions = [kernel_of(self.loss, name) for name in kernels]
+        totals = np.zeros((len(kernels), scores.size))
+        is_small_split, large_splits = self._choose_method(cells, form.nodes)
+        if is_small_split.any():
+            coefficients = np.stack([_piecewise_coefficients(k, form, cells) for k in functions])
+            self.context.run(
+                _enumerate_splits, self.split_start.size - 1, self.split_start, self.split,
+                is_small_split, scores, source, winners, form.width, coefficients, totals,
+                small=self.small,
+            )  # fmt: skip
+        if large_splits.size:
+            matrices = np.stack([_cell_matrices(k, form, cells) for k in functions])
+            grid = (origin, 1.0 / form.width)
+            for low, middle, high in self.split[large_splits]:
+                split = (low, middle, high)
+                self._add_interpolated(scores, source, split, winners, grid, matrices, totals)
+        return totals
+
+    def _choose_method(self, cells: int, nodes: int) -> tuple[Flags, Integers]:
+        """Choose the splits to enumerate and those to interpolate, by operation counts."""
+        losers = self.split[:, 1] - self.split[:, 0]
+        winners = self.split[:, 2] - self.split[:, 1]
+        cost = (losers + winners) * 3.0 * nodes + float(cells) ** 2 * nodes**2 + 2e4
+        is_small_split = losers * winners * float(nodes) < cost
+        return is_small_split, np.flatnonzero(~is_small_split)
+
+    def _add_interpolated(
+        self, scores: Floats, source: Floats, split: tuple[int, int, int], winners: bool,
+        grid: tuple[float, float], matrices: Floats, totals: Floats,
+    ) -> None:  # fmt: skip
+        """Add the sums of one split: moments, local coefficients, evaluation."""
+        low, middle, high = split
+        sources, targets = (
+            ((middle, high), (low, middle)) if winners else ((low, middle), (middle, high))
+        )
+        cells, nodes = (matrices.shape[1] + 1) // 2, matrices.shape[-1]
+        rows = slice(*sources)
+        moments = chebyshev_moments(scores[rows], source[rows], grid, (cells, nodes), self.context)
+        local = _transfer_moments(moments, matrices, winners)
+        self.context.run(
+            _evaluate_chebyshev, targets[1] - targets[0], scores[targets[0] : targets[1]], *grid,
+            local, totals[:, targets[0] : targets[1]],
+        )  # fmt: skip
+
+
+def refine_cells(form: Smooth, parts: int) -> Smooth:
+    """Divide cells into `parts`; return the width and the fewer nodes that are as accurate.
+
+    The interpolation error on a cell is ``rho^-nodes``, where ``rho - 1/rho`` is proportional to
+    ``1 / width``; the declared nodes are assumed to reach 1e-15 on the declared width.
+
+    >>> from precede.losses import Smooth
+    >>> refine_cells(Smooth(width=1.0, nodes=14), parts=8)
+    Smooth(width=0.125, nodes=8)
+    """
+    if parts == 1:
+        return form
+    log_accuracy = 15 * np.log(10)
+    rho = np.exp(log_accuracy / form.nodes)
+    nodes = log_accuracy / np.arcsinh(parts * (rho - 1 / rho) / 2)
+    return Smooth(form.width / parts, int(np.ceil(nodes)))
+
+
+def _cell_matrices(kernel: Kernel, form: Smooth, cells: int) -> Floats:
+    """Return Chebyshev coefficients of ``K(x - y)`` for cells 1-cells .. cells-1 apart."""
+    points, to_coefficients = chebyshev(form.nodes)
+    half_width = form.width / 2
+    distance = np.arange(1 - cells, cells) * form.width
+    margin = distance[:, None, None] + half_width * (points[None, :, None] - points[None, None, :])
+    return to_coefficients @ kernel(margin) @ to_coefficients.T
+
+
+def _piecewise_coefficients(kernel: Kernel, form: Smooth, cells: int) -> Floats:
+    """Return Chebyshev coefficients of ``K(m)`` on cells that cover every possible margin."""
+    points, to_coefficients = chebyshev(form.nodes)
+    center = (np.arange(-cells - 1, cells + 1) + 0.5) * form.width
+    return kernel(center[:, None] + form.width / 2 * points[None, :]) @ to_coefficients.T
+
+
+def chebyshev(nodes: int) -> tuple[Floats, Floats]:
+    """Return the Chebyshev points, and the matrix from values at them to coefficients."""
+    index = np.outer(np.arange(nodes), 2 * np.arange(nodes) + 1)
+    matrix = cosines(index, 2 * nodes) * 2.0 / nodes
+    matrix[0] /= 2
+    return cosines(index[1], 2 * nodes), matrix
+
+
+def chebyshev_moments(
+    scores: Floats, source: Floats, grid: tuple[float, float], shape: tuple[int, int],
+    context: Context,
+) -> Floats:  # fmt: skip
+    """Return the moments of the sources, of shape (cells, nodes).
+
+    `grid` is the origin of the cells and their inverse width.
+    """
+    n_chunks = -(-scores.size // SMOOTH_CHUNK_ROWS)
+    moments = np.zeros((n_chunks, *shape))
+    context.run(
+        _chebyshev_moments, n_chunks, SMOOTH_CHUNK_ROWS, scores, source, *grid, moments,
+        small=n_chunks == 1,
+    )  # fmt: skip
+    return np.asarray(moments.sum(axis=0))
+
+
+def _transfer_moments(moments: Floats, matrices: Floats, winners: bool) -> Floats:
+    """Compute the local coefficients of every cell from the moments of all cells, for each kernel.
+
+    ``matrices[j, cells - 1 + c - c']`` holds the coefficients (a of the winner's cell c, b of the
+    loser's cell c').
+    """
+    cells = moments.shape[0]
+    occupied = np.flatnonzero(np.any(moments != 0, axis=1))
+    local = np.zeros((matrices.shape[0], *moments.shape))
+    for cell in range(cells):
+        distance = cells - 1 + (occupied - cell if winners else cell - occupied)
+        cell_matrices = matrices[:, distance]
+        subscripts = "jcab,ca->jb" if winners else "jcab,cb->ja"
+        local[:, cell] = np.einsum(subscripts, cell_matrices, moments[occupied])
+    return local
+
+
+# -- line search -----------------------------------------------------------------------------
+
+
+class ChebyshevLine:
+    """Slope of a smooth risk along a weak ranker of values 0 and 1, as a function of the step.
+
+    Within a cell of the score axis a smooth function is determined by its values at a few Chebyshev
+    points, so a million rows that share a grade and a value of the weak ranker are replaced by a
+    few hundred points with (signed) weights. It takes O(n) to compute the weights and O(points²)
+    per step, for one query with few grades and many rows; check `applies` first. The points
+    reproduce the sums over rows to about ten digits.
+    """
+
+    def __init__(self, risk: BoundLossRisk, state: State, values: Bytes):
+        self._risk, self._values = risk, values
+        layout, power, form = risk.layout, risk.price.power, risk.loss.form
+        assert power is not None
+        assert isinstance(form, Smooth)
+        scores = state.scores - layout.grade if risk.loss.gap else state.scores
+        form = _halve_cells(form)
+        # u^p varies p times as fast as u, so the losers need finer cells.
+        self._power, self._refinement = power, max(1, int(np.ceil(power * form.width / 2)))
+        self._winners = _Grid.cover(scores, form.width, form.nodes)
+        self._losers = _Grid.cover(scores, form.width / self._refinement, form.nodes)
+        weight = layout.weight / layout.weight.max()
+        loser_weight = layout.loser_weight / layout.loser_weight.max()
+        if risk.mean:
+            log_factor = (1.0 - power) * risk.log_divisors()
+            last_loser = layout.level_start[-2] - 1
+            loser_weight = loser_weight * np.exp(log_factor - log_factor[last_loser])
+        levels = [slice(first, end) for first, end in pairwise(layout.level_start)]
+        winner_weights = [
+            self._point_weights(scores, weight, self._winners, rows) for rows in levels[:0:-1]
+        ]
+        # Cumulated from the top: the winners of a level are all levels above it.
+        self._winner_weights = list(accumulate(winner_weights))[::-1]
+        self._loser_weights = [
+            self._point_weights(scores, loser_weight, self._losers, rows) for rows in levels[:-1]
+        ]
+        self._unshifted = self._shifted_kernels(0.0)[0]
+
+    @staticmethod
+    def applies(risk: BoundLossRisk, state: State) -> bool:
+        """Return whether the search on points applies and is faster than on rows."""
+        layout, form, power = risk.layout, risk.loss.form, risk.price.power
+        if not isinstance(form, Smooth) or power is None or layout.has_explicit_pairs:
+            return False
+        levels = layout.level_start.size - 1
+        if risk.n_queries != 1 or layout.n_graded < MIN_ROWS_PER_LEVEL * levels:
+            return False
+        span = float(np.ptp(state.scores)) + (float(np.ptp(layout.grade)) if risk.loss.gap else 0.0)
+        form = _halve_cells(form)
+        refinement = max(1.0, power * form.width / 2)
+        return (span / form.width + 1) * form.nodes * refinement <= MAX_POINTS
+
+    def minimize(self) -> float | None:
+        """Return the step that minimizes the risk, to about nine digits; None if infinite."""
+        at_zero = self._slope(0.0)
+        if at_zero == 0:
+            return 0.0
+        step = -0.25 if at_zero > 0 else 0.25
+        for _ in range(MAX_DOUBLINGS):
+            slope = self._slope(step)
+            if abs(slope) <= 1e-14 * abs(at_zero):  # only rounding errors are left
+                return None
+            if slope * at_zero < 0:
+                low, high = sorted((0.0, step))
+                return find_root(self._slope, low, high, 1e-11)
+            step *= 2
+        return None
+
+    def _slope(self, step: float) -> float:
+        """Return the derivative of the risk by the step, up to a positive factor."""
+        (up, up_slope), (down, down_slope) = (
+            self._shifted_kernels(step),
+            self._shifted_kernels(-step),
+        )
+        total, loss_sums, slopes = 0.0, [], []
+        for weights in self._winner_weights:
+            ones, zeros = weights[1], weights[0]
+            # For losers with value 0 the winners with value 1 move up; for losers with value 1
+            # the winners with value 0 move down.
+            loss_sums.append((_apply(self._unshifted, zeros) + _apply(up, ones),
+                         _apply(self._unshifted, ones) + _apply(down, zeros)))  # fmt: skip
+            slopes.append((_apply(up_slope, ones), -_apply(down_slope, zeros)))
+        largest = max(float(sums.max()) for pair in loss_sums for sums in pair)
+        for pair, slope, weights_below in zip(loss_sums, slopes, self._loser_weights, strict=True):
+            for value in (0, 1):
+                price_slope = np.maximum(pair[value] / largest, 0.0) ** (self._power - 1)
+                total += float((weights_below[value] * price_slope * slope[value]).sum())
+        return total
+
+    def _shifted_kernels(self, shift: float) -> tuple[Array, Array]:
+        """Return the loss and its slope between cells, for margins increased by `shift`.
+
+        Entry ``[l, w, i, j]``: point i of the winners' cell w and point j of the losers' cell l.
+        """
+        winners, losers = self._winners, self._losers
+        points, _ = chebyshev(winners.nodes)
+        first_distance = -self._refinement * (winners.cells - 1)
+        offset = (np.arange(first_distance, losers.cells) + 0.5) * losers.width - winners.width / 2
+        loser_position = offset[:, None] + losers.width / 2 * points[None, :]
+        margin = winners.width / 2 * points[None, :, None] - loser_position[:, None, :] + shift
+        loss = self._risk.loss
+        return (
+            _toeplitz_view(loss.value(margin), winners.cells, losers.cells, self._refinement),
+            _toeplitz_view(loss.slope(margin), winners.cells, losers.cells, self._refinement),
+        )
+
+    def _point_weights(self, scores: Floats, weight: Floats, grid: _Grid, rows: slice) -> Floats:
+        """Return the weights of the points of a level, of shape (ranker values, cells, nodes)."""
+        scores, weight, values = scores[rows], weight[rows], self._values[rows]
+        shape, place = (grid.cells, grid.nodes), (grid.origin, 1.0 / grid.width)
+        moments = [
+            chebyshev_moments(scores[at], weight[at], place, shape, self._risk.context)
+            for at in (values == 0, values == 1)
+        ]
+        return np.stack(moments) @ chebyshev(grid.nodes)[1]
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """Cells of equal width from an origin, with Chebyshev points in each."""
+
+    origin: float
+    width: float
+    cells: int
+    nodes: int
+
+    @classmethod
+    def cover(cls, scores: Floats, width: float, nodes: int) -> _Grid:
+        """Return the cells that cover the scores; the last one is found as in the kernels."""
+        origin, end = float(scores.min()), float(scores.max())
+        return cls(origin, width, int((end - origin) * (1.0 / width)) + 1, nodes)
+
+
+def chebyshev_line_search(risk: BoundLossRisk, state: State, values: Array) -> float | None:
+    """Return the step along a weak ranker of values 0 and 1 that minimizes the risk.
+
+    None where the method does not apply or finds no minimum; the rows must then be searched.
+    """
+    if values.dtype != np.uint8 or not ChebyshevLine.applies(risk, state):
+        return None
+    sign = 1.0 if risk.edge(state, values) > 0 else -1.0
+    if risk.has_infinite_minimizer(sign * values):
+        return None
+    return ChebyshevLine(risk, state, values).minimize()
+
+
+def _halve_cells(form: Smooth) -> Smooth:
+    """Halve the cell width; fewer cells need fewer points, more cells fewer nodes each."""
+    return refine_cells(form, parts=2)
+
+
+def _toeplitz_view(values: Array, winner_cells: int, loser_cells: int, refinement: int) -> Array:
+    """View entries that depend on the distance of two cells by (loser cell, winner cell, i, j).
+
+    All pairs of cells at one distance share a matrix, as in a Toeplitz matrix.
+    """
+    step = values.strides[0]
+    return np.lib.stride_tricks.as_strided(
+        values[refinement * (winner_cells - 1) :],
+        (loser_cells, winner_cells, *values.shape[1:]),
+        (step, -refinement * step, *values.strides[1:]),
+        writeable=False,
+    )
+
+
+def _apply(kernel: Array, weights: Floats) -> Floats:
+    """Sum over the winners' points for every point of the losers."""
+    return np.einsum("lwij,wi->lj", kernel, weights)
+
+
 # -- kernels ---------------------------------------------------------------------------------
 
 
@@ -870,3 +1200,82 @@ def _sum_in_order(sums: Floats) -> Floats:
         total[0] += sums[row, 0]
         total[1] += sums[row, 1]
     return total
+
+
+@njit(cache=True, nogil=True)
+def _enumerate_splits(
+    begin: int, end: int, split_start: Integers, split: Integers, is_small_split: Flags,
+    scores: Floats, source: Floats, winners: bool, width: float, coefficients: Floats,
+    totals: Floats,
+) -> None:  # fmt: skip
+    """Enumerate the small splits, with K evaluated as a piecewise polynomial (Clenshaw)."""
+    kernels, n_cells, nodes = coefficients.shape
+    zero_cell = n_cells // 2
+    for row in range(split_start[begin], split_start[end]):
+        if not is_small_split[row]:
+            continue
+        low, middle, high = split[row, 0], split[row, 1], split[row, 2]
+        for winner in range(middle, high):
+            for loser in range(low, middle):
+                margin = scores[winner] - scores[loser]
+                cell = int(np.floor(margin / width))
+                x = 2.0 * (margin / width - cell) - 1.0
+                from_row, to_row = (winner, loser) if winners else (loser, winner)
+                if source[from_row] == 0.0:
+                    continue
+                for j in range(kernels):
+                    b2, b1 = 0.0, 0.0
+                    for a in range(nodes - 1, 0, -1):
+                        b2, b1 = b1, 2.0 * x * b1 - b2 + coefficients[j, cell + zero_cell, a]
+                    value = x * b1 - b2 + coefficients[j, cell + zero_cell, 0]
+                    totals[j, to_row] += source[from_row] * value
+
+
+@njit(cache=True, nogil=True)
+def _chebyshev_moments(
+    begin: int, end: int, chunk_rows: int, scores: Floats, source: Floats, origin: float,
+    inverse_width: float, moments: Floats,
+) -> None:  # fmt: skip
+    """Compute the Chebyshev moments of chunks of rows."""
+    nodes = moments.shape[2]
+    for chunk in range(begin, end):
+        for row in range(chunk * chunk_rows, min((chunk + 1) * chunk_rows, scores.size)):
+            position = (scores[row] - origin) * inverse_width
+            cell = int(position)
+            x = 2.0 * (position - cell) - 1.0
+            previous, current = source[row], source[row] * x
+            cell_moments = moments[chunk, cell]
+            cell_moments[0] += previous
+            for a in range(1, nodes):
+                cell_moments[a] += current
+                previous, current = current, 2.0 * x * current - previous
+
+
+@njit(cache=True, nogil=True)
+def _evaluate_chebyshev(
+    begin: int, end: int, scores: Floats, origin: float, inverse_width: float, local: Floats,
+    totals: Floats,
+) -> None:  # fmt: skip
+    """Evaluate the local polynomials at every row (Clenshaw)."""
+    kernels, _, nodes = local.shape
+    for row in range(begin, end):
+        position = (scores[row] - origin) * inverse_width
+        cell = int(position)
+        x = 2.0 * (position - cell) - 1.0
+        twice = 2.0 * x
+        j = 0
+        while j + 1 < kernels:  # two at a time, so that their operations overlap
+            local_1, local_2 = local[j, cell], local[j + 1, cell]
+            b2, b1, c2, c1 = 0.0, 0.0, 0.0, 0.0
+            for a in range(nodes - 1, 0, -1):
+                b2, b1 = b1, twice * b1 - b2 + local_1[a]
+                c2, c1 = c1, twice * c1 - c2 + local_2[a]
+            totals[j, row] += x * b1 - b2 + local_1[0]
+            totals[j + 1, row] += x * c1 - c2 + local_2[0]
+            j += 2
+        if j < kernels:
+            local_1 = local[j, cell]
+            b2, b1 = 0.0, 0.0
+            for a in range(nodes - 1, 0, -1):
+                b2, b1 = b1, twice * b1 - b2 + local_1[a]
+            totals[j, row] += x * b1 - b2 + local_1[0]

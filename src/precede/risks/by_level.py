@@ -35,7 +35,7 @@ from precede.engine.portable import exp, expm1_of, log, log_of
 from precede.engine.portable_kernels import fmax, fmin, portable_exp, portable_log, portable_log1p
 from precede.engine.pull import decreases
 from precede.engine.query_layout import QueryLayout
-from precede.losses import PairLoss, Price
+from precede.losses import PairLoss, Price, Separable
 from precede.risks.base import BoundLossRisk, EdgeWeights, State, bound_step, cut_into_chunks
 
 # Rows whose terms are computed and summed together, so that they stay in the CPU cache.
@@ -92,7 +92,7 @@ class SeparableRisk(BoundLossRisk):
 
     The gradients of winners and losers follow from the same sums by level. With `mean` a loser of
     level l has the additional weight ``n(l)^(1-p)``. Explicit pairs are added one by one, for p = 1
-    only: other prices apply to the sum of graded and explicit pairs, see `GeneralRisk`.
+    only: other prices apply to the sum of graded and explicit pairs, see `TwoPassRisk`.
     """
 
     steps_on_backend = True
@@ -102,7 +102,7 @@ class SeparableRisk(BoundLossRisk):
         *, mean: bool = False,
     ):  # fmt: skip
         super().__init__(layout, loss, cost, context, mean=mean)
-        if loss.form is None or loss.form.kind != "separable" or cost.power is None:
+        if not isinstance(loss.form, Separable) or cost.power is None:
             raise ValueError("SeparableRisk needs a separable loss and a power as price")
         self.rate = loss.form.rate
         self.power = cost.power
@@ -451,6 +451,40 @@ class GpuLevelSums:
         levels = np.int64(self._levels)
         self._over_queries("query_masses", ones, cache.words, levels, cache.levels, correct, wrong)
         return correct, wrong
+
+
+class LogLevelSums:
+    """Logarithmic sums over pairs for the exponential loss: a sum by level, cumulated by query."""
+
+    def __init__(self, layout: QueryLayout, form: Separable):
+        self._layout = layout
+        self._form = form
+
+    def sums(
+        self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool
+    ) -> list[Floats]:
+        """Return the logarithms of the sums of each kernel by row, given those of the sources."""
+        layout = self._layout
+        sign = -1.0 if winners else 1.0
+        results = []
+        for name in kernels:
+            rate, constant = exponent(self._form, name)
+            by_row = _log_sums_by_row(
+                log_source + sign * rate * scores,
+                layout.level_start,
+                layout.query_start,
+                winners,
+            )
+            results.append(by_row - sign * rate * scores + constant)
+        return results
+
+
+def exponent(form: Separable, name: str) -> tuple[float, float]:
+    """Return rate and logarithmic constant of a kernel of ``exp(-rate·m)``."""
+    if name == "square":
+        return 2 * form.rate, 2 * np.log(form.rate)
+    order = {"value": 0, "slope": 1, "curvature": 2}[name]
+    return form.rate, order * np.log(form.rate)
 
 
 class SeparableFactors:
@@ -811,6 +845,37 @@ def _ordered_weights_of_queries(
             wrong_sum += winner_weight[level] * zero / (one + zero) * ones_below
         correct[query] = correct_sum
         wrong[query] = wrong_sum
+
+
+@njit(cache=True, nogil=True)
+def _log_sums_by_row(
+    values: Floats, level_start: Integers, query_start: Integers, winners: bool,
+) -> Floats:  # fmt: skip
+    """Return, for each row, log of the sum of exp(values) over the levels above (or below)."""
+    result = np.full(level_start[-1], -np.inf)
+    for query in range(query_start.size - 1):
+        first_level, end_level = query_start[query], query_start[query + 1]
+        log_sum = -np.inf
+        for j in range(end_level - first_level):
+            level = end_level - 1 - j if winners else first_level + j
+            first_row, end_row = level_start[level], level_start[level + 1]
+            largest = -np.inf
+            for row in range(first_row, end_row):
+                result[row] = log_sum
+                largest = max(largest, values[row])
+            if largest == -np.inf:
+                continue
+            total = 0.0
+            for row in range(first_row, end_row):
+                total += np.exp(values[row] - largest)
+            log_level = largest + np.log(total)
+            if log_sum == -np.inf:
+                log_sum = log_level
+            elif log_level > log_sum:
+                log_sum = log_level + np.log1p(np.exp(log_sum - log_level))
+            else:
+                log_sum = log_sum + np.log1p(np.exp(log_level - log_sum))
+    return result
 
 
 # -- Chunks ----------------------------------------------------------------------------------

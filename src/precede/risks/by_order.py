@@ -1,4 +1,4 @@
-"""Hinge and squared hinge risk of long lists: sort once, then scan moments along the scores.
+"""Sums over pairs for hinges and splines: sort once, then scan moments along the scores.
 
 A *split* has losers with sorted scores u, and winners with sorted values v: their scores minus the
 knot of the hinge. The pairs with v < u have a positive loss::
@@ -37,52 +37,55 @@ from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
-from precede.losses import PairLoss, Price
-from precede.risks.base import cut_into_chunks
-from precede.risks.short_queries import EnumeratedRisk, count_rows_and_pairs
-from precede.risks.sweeps import radix_argsort
+from precede.losses import PairLoss, Polynomial, Spline
+from precede.risks.base import PairShape, cut_into_chunks
+from precede.risks.splits import SplitSums, count_rows_and_pairs
 
 CHUNK_BITS = 9  # does not depend on the number of threads, so that sums do not either
 # Up to this many pairs per row, enumerating is faster than sorting (measured). The second limit
 # holds for lists of more than LONG_LIST_ROWS rows, because one thread enumerates a list.
 MAX_PAIRS_PER_ROW, MAX_PAIRS_PER_LONG_LIST_ROW, LONG_LIST_ROWS = 100, 16, 8192
 MIN_RADIX_ROWS = 1 << 12  # shorter arrays are sorted by comparison
+LONG_SPLIT_ROWS = 1 << 13  # `SplineSums` sorts longer splits once for both directions, by radix
 # On a GPU: memory; threads of the block that handles a chunk, or the carry of a side; and chunks
 # whose moments one block of threads computes, one thread each.
 BYTES_PER_SPLIT_ROW, THREADS, CHUNKS_PER_BLOCK = 100, 128, 32
 
 
-class HingeRisk(EnumeratedRisk):
-    """Hinge or squared hinge with a linear price: long lists by scans, remaining pairs enumerated.
+class OrderSums:
+    """Sums over the pairs of long lists for a hinge or squared hinge, by scans in score order.
 
-    O(n log n + n log L) time for L grades in a list of n rows, and O(n) memory.
+    O(n log n + n log L) time for L grades in a list of n rows, and O(n) memory. The pairs of
+    `level_ranges` are left to enumerate.
     """
 
-    def __init__(
-        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
-    ):
-        level_ranges, self._depths = _plan(layout)
-        super().__init__(layout, loss, cost, context, level_ranges)
-        if self.backend.is_gpu and self._depths:
-            self._gpu_splits = GpuSplits(self.backend, self._depths, layout)
+    def __init__(self, layout: QueryLayout, shape: PairShape, context: Context):
+        self._layout, self._context = layout, context
+        self._degree, self._knot, _ = shape
+        self.level_ranges, self._depths = _plan(layout)
+        self._gpu_splits: GpuSplits | None = None
 
-    def _add_graded_pairs(
+    def use(self, backend: Backend) -> None:
+        """Copy the splits to a GPU."""
+        if self._depths:
+            self._gpu_splits = GpuSplits(backend, self._depths, self._layout)
+
+    def add_gradients(
         self, backend: Backend, scores: BackendArray, pull: BackendArray, hessian: BackendArray
-    ) -> BackendArray:
-        """Add enumerated pairs, then the splits from the innermost to the outermost."""
-        sums = [super()._add_graded_pairs(backend, scores, pull, hessian)]
+    ) -> list[BackendArray]:
+        """Add the splits from the innermost to the outermost; return values and gradient sums."""
         if not self._depths:
-            return sums[0]
+            return []
         if backend.is_gpu:
+            assert self._gpu_splits is not None
             shape = self._degree, self._knot
-            sums.append(self._gpu_splits.add_gradients(scores, *shape, pull, hessian))
-        else:
-            scores = scores + 0.0  # -0 becomes 0; radix sort would put it before 0
-            sorted_rows = None
-            for splits in self._depths:
-                sorted_rows = splits.sort(scores, sorted_rows, self.context)
-                sums.append(self._add_splits(splits, *sorted_rows, pull, hessian).T)
-        return backend.xp.concatenate(sums, axis=1)
+            return [self._gpu_splits.add_gradients(scores, *shape, pull, hessian)]
+        scores = scores + 0.0  # -0 becomes 0; radix sort would put it before 0
+        sums, sorted_rows = [], None
+        for splits in self._depths:
+            sorted_rows = splits.sort(scores, sorted_rows, self._context)
+            sums.append(self._add_splits(splits, *sorted_rows, pull, hessian).T)
+        return sums
 
     def _add_splits(
         self, splits: LevelSplits, order: Integers, sorted_scores: Floats, pull: Floats,
@@ -95,13 +98,13 @@ class HingeRisk(EnumeratedRisk):
         chunks, sides = splits.chunks, splits.sides
         moments, carry = np.empty((order.size, 3)), np.zeros((len(chunks), 3))
         sums, small = np.zeros((len(chunks), 2)), is_small("heavy rows", splits.rows)
-        weights = self.layout.weight, self.layout.loser_weight
-        self.context.run(
+        weights = self._layout.weight, self._layout.loser_weight
+        self._context.run(
             _scan_chunks, len(chunks), chunks, order, sorted_scores, self._knot, *weights, moments,
             small=small,
         )  # fmt: skip
         _carry_moments(sides, chunks, sorted_scores, self._knot, moments, carry)
-        self.context.run(
+        self._context.run(
             _add_row_gradients, len(chunks), chunks, sides, order, sorted_scores, splits.chunk_bits,
             self._knot, self._degree, moments, carry, *weights, pull, hessian, sums, small=small,
         )  # fmt: skip
@@ -216,6 +219,75 @@ class GpuSplits:
             moments, carry, pull, hessian, sums,
         )  # fmt: skip
         return sums
+
+
+class SplineSums(SplitSums):
+    """Sums over pairs for terms ``weight·(knot - m)_+^degree``: sort, then one scan per knot.
+
+    A scan only adds positive terms, so nothing cancels inside it; between terms of opposite sign
+    the result is clipped at 0.
+    """
+
+    def __init__(self, layout: QueryLayout, loss: PairLoss, context: Context):
+        super().__init__(layout, loss, context)
+        self._long_splits = np.flatnonzero(self.split[:, 2] - self.split[:, 0] >= LONG_SPLIT_ROWS)
+        self._sorted = np.empty(0)
+        self._orders: list[tuple[Integers, Integers]] = []
+
+    def plain_sums(
+        self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
+    ) -> Floats:
+        """Return the sums of each kernel by row, for sources up to about 1."""
+        if "square" in kernels and len(self._spline_terms()) > 1:
+            # The square of a sum has products of different terms.
+            return super().plain_sums(scores, source, kernels, winners=winners)
+        totals = np.zeros((len(kernels), scores.size))
+        self._sort(scores)
+        for weight, knot, degree in self._spline_terms():
+            monomials = [_monomial(degree, name) for name in kernels]
+            powers = np.array([power for _, power in monomials])
+            term_sums = np.zeros_like(totals)
+            self.context.run(
+                _scan_short_splits, self.split_start.size - 1, self.split_start, self.split,
+                LONG_SPLIT_ROWS, scores, source, winners, knot, powers, term_sums, small=self.small,
+            )  # fmt: skip
+            for split, orders in zip(self.split[self._long_splits], self._orders, strict=True):
+                _scan_split(split, *orders, scores, source, winners, knot, powers, term_sums)
+            totals += weight * term_sums * np.array([[constant] for constant, _ in monomials])
+        return np.maximum(totals, 0.0)
+
+    def _sort(self, scores: Floats) -> None:
+        """Sort the two sides of every long split, unless these scores are sorted already.
+
+        The sums over winners and over losers need the same order. The array may be reused for other
+        scores, so they are compared with a copy.
+        """
+        if not self._long_splits.size or np.array_equal(scores, self._sorted):
+            return
+        sides = [
+            side for low, middle, high in self.split[self._long_splits]
+            for side in ((low, middle), (middle, high))
+        ]  # fmt: skip
+
+        def sort(first: int, last: int) -> list[Integers]:
+            return [radix_argsort(scores[low:high]) for low, high in sides[first:last]]
+
+        orders = [order for chunk in self.context.run(sort, len(sides)) for order in chunk]
+        self._sorted = scores.copy()
+        self._orders = list(zip(orders[::2], orders[1::2], strict=True))
+
+    def _spline_terms(self) -> tuple[tuple[float, float, int], ...]:
+        assert isinstance(self.loss.form, Polynomial | Spline)
+        return self.loss.form.terms
+
+
+def _monomial(degree: int, name: str) -> tuple[float, int]:
+    """Return constant and degree of a kernel of ``(knot - m)_+^degree``."""
+    if name == "square":
+        return float(degree**2), 2 * degree - 2
+    order = {"value": 0, "slope": 1, "curvature": 2}[name]
+    constant = float(np.prod(np.arange(degree, degree - order, -1)))
+    return constant, max(degree - order, 0)
 
 
 def _plan(layout: QueryLayout) -> tuple[Integers, list[LevelSplits]]:
@@ -407,3 +479,109 @@ def _translate(moments: Floats, by: float) -> tuple[float, float, float]:
     """Translate moments to a point `by` further on."""
     m0, m1, m2 = moments[0], moments[1], moments[2]
     return m0, m1 + by * m0, m2 + by * (2.0 * m1 + by * m0)
+
+
+@njit(cache=True, nogil=True)
+def _scan_short_splits(
+    begin: int, end: int, split_start: Integers, split: Integers, max_rows: int, scores: Floats,
+    source: Floats, winners: bool, knot: float, degrees: Integers, totals: Floats,
+) -> None:  # fmt: skip
+    """Add the sums over splits of fewer than `max_rows` rows of the queries begin..end."""
+    for row in range(split_start[begin], split_start[end]):
+        low, middle, high = split[row, 0], split[row, 1], split[row, 2]
+        if high - low < max_rows:
+            lower_order = np.argsort(scores[low:middle])
+            upper_order = np.argsort(scores[middle:high])
+            _scan_split(
+                split[row], lower_order, upper_order, scores, source, winners, knot, degrees, totals
+            )
+
+
+@njit(cache=True, nogil=True)
+def _scan_split(
+    split: Integers, lower_order: Integers, upper_order: Integers, scores: Floats, source: Floats,
+    winners: bool, knot: float, degrees: Integers, totals: Floats,
+) -> None:  # fmt: skip
+    """Add sum_i x_i (t_k - a_i)_+^degree over one split, whose sides are sorted.
+
+    ::
+
+        sources   a0    a1  a2          a3        a4       (sorted)
+        targets         t0      t1  t2       t3            (sorted)
+
+    From left to right, the moments M_j = sum x_i (t - a_i)^j of the sources passed so far follow
+    from the previous ones by the binomial theorem; every term is positive, so nothing cancels. The
+    knot is subtracted from the winners in both directions, so that both agree on pairs near it.
+    """
+    low, middle = split[0], split[1]
+    if winners:
+        sign, source_start, target_start = 1.0, middle, low
+        source_order, target_order = upper_order, lower_order
+        source_shift, target_shift = knot, 0.0
+    else:  # from right to left
+        sign, source_start, target_start = -1.0, low, middle
+        source_order, target_order = lower_order[::-1], upper_order[::-1]
+        source_shift, target_shift = 0.0, knot
+    moments = np.zeros(degrees.max() + 1)
+    origin = 0.0
+    passed = 0
+    for k in target_order:
+        target = sign * (scores[target_start + k] - target_shift)
+        while passed < source_order.size:
+            position = sign * (scores[source_start + source_order[passed]] - source_shift)
+            if not position < target:
+                break
+            if passed > 0:
+                _translate_powers(moments, position - origin)
+            origin = position
+            moments[0] += source[source_start + source_order[passed]]
+            passed += 1
+        if passed == 0:
+            continue
+        _translate_powers(moments, target - origin)
+        origin = target
+        for j in range(degrees.size):
+            totals[j, target_start + k] += moments[degrees[j]]
+
+
+@njit(cache=True, nogil=True)
+def radix_argsort(values: Floats) -> Integers:
+    """Argsort by increasing value, stable: radix sort with digits of eleven bits, lowest first.
+
+    The bits of positive floats increase with the value; those of negative floats decrease.
+    """
+    keys = np.empty(values.size, np.uint64)
+    bits = values.view(np.uint64)
+    sign_bit = np.uint64(1) << np.uint64(63)
+    counts = np.zeros((6, 2048), np.int64)
+    for row in range(values.size):
+        key = ~bits[row] if bits[row] & sign_bit else bits[row] | sign_bit
+        keys[row] = key
+        for digit in range(6):
+            counts[digit, (key >> np.uint64(11 * digit)) & np.uint64(2047)] += 1
+    order, next_order = np.arange(values.size), np.empty(values.size, np.int64)
+    for digit in range(6):
+        if counts[digit].max() == values.size:  # constant digit
+            continue
+        start = np.cumsum(counts[digit]) - counts[digit]
+        shift = np.uint64(11 * digit)
+        for index in order:
+            bucket = (keys[index] >> shift) & np.uint64(2047)
+            next_order[start[bucket]] = index
+            start[bucket] += 1
+        order, next_order = next_order, order
+    return order
+
+
+@njit(**INNER)
+def _translate_powers(moments: Floats, by: float) -> None:
+    """Translate moments by `by`: (t + by - a)^j from (t - a)^0 .. (t - a)^j, highest first."""
+    for j in range(moments.size - 1, 0, -1):
+        binomial = 1.0
+        power = 1.0
+        total = 0.0
+        for m in range(j, -1, -1):  # terms C(j, m) by^(j-m) M_m
+            total += binomial * power * moments[m]
+            power *= by
+            binomial = binomial * m / (j - m + 1)
+        moments[j] = total

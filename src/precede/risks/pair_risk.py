@@ -17,8 +17,8 @@ from precede.engine.arrays import Floats
 from precede.engine.execution import Context
 from precede.engine.query_layout import QueryLayout
 from precede.judgments import Judgments, check_column
-from precede.losses import PairLoss, Price, pair_loss, price
-from precede.risks.base import BoundLossRisk, EdgeWeights, Link, Risk
+from precede.losses import PairLoss, Price, Separable, pair_loss, price
+from precede.risks.base import BoundLossRisk, EdgeWeights, Link, Risk, pair_shape
 
 if TYPE_CHECKING:
     from precede.risks.rank_weights import Weighting
@@ -78,7 +78,7 @@ class PairRisk(Risk):
     def can_split_queries(self) -> bool:
         """Whether the rows of one query may be distributed: sums by level suffice for the risk."""
         loss, cost = pair_loss(self.loss), price(self.price)
-        separable = loss.form is not None and loss.form.kind == "separable" and not loss.gap
+        separable = isinstance(loss.form, Separable) and not loss.gap
         split = separable and cost.power is not None and self.balance == "pairs"
         return split and self.rank_weight is None  # ranks need whole queries
 
@@ -88,7 +88,7 @@ class PairRisk(Risk):
         loss, cost = pair_loss(self.loss), price(self.price)
         if loss.gap or cost.power is None:
             return None
-        if loss.form is not None and loss.form.kind == "separable":
+        if isinstance(loss.form, Separable):
             return Link(loss.form.rate * (1.0 + cost.power), loss.form.rate)
         return Link(loss.log_odds) if loss.log_odds is not None and cost.power == 1 else None
 
@@ -102,16 +102,14 @@ class PairRisk(Risk):
         power_of_sum = cost.power == 1 or (
             cost.power is not None and not judgments.has_explicit_pairs
         )
-        separable = loss.form is not None and loss.form.kind == "separable"
         mean = self.balance != "pairs"
         if self.rank_weight is not None:
             return self._bind_ranked(judgments, context or Context(1))
-        if separable and power_of_sum and not loss.gap:
+        if isinstance(loss.form, Separable) and power_of_sum and not loss.gap:
             return risks.SeparableRisk(judgments, loss, cost, context, mean=mean)
-        if loss.pair_kernel is None or cost.power != 1 or judgments.queries_span_machines:
-            return risks.GeneralRisk(judgments, loss, cost, context, mean=mean)
-        enumerated = risks.LogisticRisk if loss.pair_kernel == "logistic" else risks.HingeRisk
-        return enumerated(judgments, loss, cost, context)
+        if pair_shape(loss) is None or cost.power != 1 or judgments.queries_span_machines:
+            return risks.TwoPassRisk(judgments, loss, cost, context, mean=mean)
+        return risks.OnePassRisk(judgments, loss, cost, context)
 
     def _bind_ranked(self, layout: QueryLayout, context: Context) -> BoundLossRisk:
         """Bind the risk with pair weights that depend on the ranking."""
@@ -120,7 +118,7 @@ class PairRisk(Risk):
         assert rule is not None
         weights = risks.RankWeights(rule, layout, balanced=self.balance != "pairs", context=context)
         on_device = context.device is not None
-        if loss.form is None or loss.form.kind != "separable" or loss.gap:
+        if not isinstance(loss.form, Separable) or loss.gap:
             pairs = risks.DeviceRankedPairsRisk if on_device else risks.RankedPairsRisk
             return pairs(layout, loss, cost, weights)
         if weights.top is None:

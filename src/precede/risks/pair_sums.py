@@ -1,21 +1,88 @@
-"""Risk for any loss and any price, from the sums over pairs of `precede.risks.sweeps`."""
+"""Risks of a pair loss and a price: sums over pairs in one pass for built-in losses, else in two.
+
+The strategies are in files of their own: `by_level` for the exponential loss, `by_cell` for smooth
+losses, `by_order` for hinges and splines, tiles of pairs for other losses (`splits`), and
+enumeration of the pairs of short queries (`short_queries`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from precede.engine.arrays import Array, Bytes, Floats
+from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integers
 from precede.engine.compiling import njit
-from precede.engine.exact import all_reduce_max, exact_sums, log_sum_exp, log_sum_exps
+from precede.engine.exact import all_reduce_max, exact_sums, log_sum_exp, log_sum_exps, sums_at
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
-from precede.losses import PairLoss, Price, logarithm
-from precede.risks.base import BoundLossRisk, EdgeWeights, State
-from precede.risks.smooth_line import chebyshev_line_search
-from precede.risks.sweeps import PairSums
+from precede.losses import PairLoss, Polynomial, Price, Separable, Smooth, Spline, logarithm
+from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_shape
+from precede.risks.by_cell import CellSums, SmoothSums, chebyshev_line_search
+from precede.risks.by_level import LogLevelSums, exponent
+from precede.risks.by_order import OrderSums, SplineSums
+from precede.risks.short_queries import GpuRangeSums, RangeSums
+from precede.risks.splits import SplitSums, kernel_of
 
 
-class GeneralRisk(BoundLossRisk):
+class OnePassRisk(BoundLossRisk):
+    """Logistic, hinge or squared hinge loss with a linear price; see `PairShape`.
+
+    Value, gradient and Hessian diagonal are computed together, which `State.cache` holds, divided
+    by the gradient sum as the pull is. The pairs of short queries are enumerated, long lists are
+    summed by cell or by order. A GPU is used unless it has no kernels for a range of levels.
+    """
+
+    def __init__(
+        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None
+    ):
+        super().__init__(layout, loss, cost, context)
+        shape = pair_shape(loss)
+        assert shape is not None
+        self._long_lists: CellSums | OrderSums
+        self._long_lists = (OrderSums if shape.degree else CellSums)(layout, shape, self.context)
+        ranges = self._long_lists.level_ranges
+        given = layout, shape, ranges, self.context
+        self._ranges = RangeSums(*given)
+        if self.context.backend.is_gpu and GpuRangeSums.has_kernels(layout, ranges):
+            self.backend = self.context.backend
+            self._gpu_ranges = GpuRangeSums(*given)
+            self._long_lists.use(self.backend)
+        self._two_passes: TwoPassRisk | None = None
+
+    def state(self, scores: BackendArray) -> State:
+        """Compute risk, pull and Hessian diagonal at these scores in one pass."""
+        layout, backend = self.layout, self.backend_of(scores)
+        ranges = self._gpu_ranges if backend.is_gpu else self._ranges
+        pull, hessian = backend.zeros(layout.n_used_rows), backend.zeros(layout.n_used_rows)
+        at = scores[: layout.n_graded]
+        if self.loss.gap:
+            at = at - self.copy_on(backend, "grade", lambda: layout.grade[: layout.n_graded])
+        sums = [ranges.add_level_ranges(at, pull, hessian)]
+        sums += self._long_lists.add_gradients(backend, at, pull, hessian)
+        if layout.winner.size:
+            sums.append(ranges.add_explicit_pairs(scores, pull, hessian))
+        totals = backend.xp.concatenate(sums, axis=1) if len(sums) > 1 else sums[0]
+        value, gradient_sum = exact_sums([*totals], self.context)
+        return self.normalized_state(scores, value, gradient_sum, pull, hessian)
+
+    def curvature(self, state: State) -> BackendArray:
+        """Return the Hessian diagonal over the gradient sum, computed with the state."""
+        return state.cache
+
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
+        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
+        if self._two_passes is None:
+            self._two_passes = TwoPassRisk(self.layout, self.loss, self.price, self.context)
+        return self._two_passes.edge_weights(state, values)
+
+    def line_search(self, state: State, values: Array) -> tuple[float, bool]:
+        """Return the step and whether it was smoothed, on Chebyshev points if that is faster."""
+        least = chebyshev_line_search(self, state, values)
+        return self.brent_line_search(state, values) if least is None else (least, False)
+
+
+class TwoPassRisk(BoundLossRisk):
     """Risk for any loss and any price.
 
     A first pass over the pairs computes the loss sum ``u_k`` of each loser, a second one the
@@ -156,7 +223,7 @@ class GeneralRisk(BoundLossRisk):
         return result
 
     def line_search(self, state: State, values: Array) -> tuple[float, bool]:
-        """Return the step and whether it was smoothed, by interpolation if that is faster."""
+        """Return the step and whether it was smoothed, on Chebyshev points if that is faster."""
         least = chebyshev_line_search(self, state, values)
         return self.brent_line_search(state, values) if least is None else (least, False)
 
@@ -240,6 +307,167 @@ class GeneralRisk(BoundLossRisk):
             [np.exp(log_correct[values == 0]), np.exp(log_wrong[values == 1])], self.context
         )
         return EdgeWeights(correct, wrong, max(0.0, 1.0 - correct - wrong))
+
+
+# -- sums over winners and losers ------------------------------------------------------------
+
+
+class PairSums:
+    """Sums over the pairs of a layout for one loss.
+
+    They are logarithms, because weights and prices may be extremely large or small. The kernels K
+    (see `precede.risks.splits`) are named ``"value"`` (l), ``"slope"`` (-l'), ``"curvature"`` (l'')
+    and ``"square"`` (l'²); all are non-negative.
+    """
+
+    def __init__(self, layout: QueryLayout, loss: PairLoss, context: Context | None = None):
+        self.layout = layout
+        self.loss = loss
+        self.context = context or Context(1)
+        self.is_loser = _find_losers(layout)
+        # The same on all machines, which must take part in the same reductions.
+        self._any_graded = bool(all_reduce_max(lambda: layout.n_graded > 0, self.context))
+        self._graded: LogLevelSums | SplitSums
+        if isinstance(loss.form, Separable):
+            self._graded = LogLevelSums(layout, loss.form)
+        elif isinstance(loss.form, Polynomial | Spline):
+            self._graded = SplineSums(layout, loss, self.context)
+        elif isinstance(loss.form, Smooth):
+            self._graded = SmoothSums(layout, loss, self.context)
+        else:
+            self._graded = SplitSums(layout, loss, self.context)
+
+    def over_winners(
+        self, scores: Floats, log_source: Floats, kernels: Sequence[str]
+    ) -> list[Floats]:
+        """Return ``log sum_{i above k} exp(log_source_i) K(s_i - s_k)`` for every row k."""
+        return self._sum_pairs(scores, log_source, kernels, winners=True)
+
+    def over_losers(
+        self, scores: Floats, log_source: Floats, kernels: Sequence[str]
+    ) -> list[Floats]:
+        """Return ``log sum_{k below i} exp(log_source_k) K(s_i - s_k)`` for every row i."""
+        return self._sum_pairs(scores, log_source, kernels, winners=False)
+
+    @property
+    def has_plain_sums(self) -> bool:
+        """Whether `plain_sums` is available: no explicit pair and no separable loss."""
+        return not self.layout.has_explicit_pairs and isinstance(self._graded, SplitSums)
+
+    def plain_sums(
+        self, scores: Floats, source: Floats, kernels: Sequence[str], *, winners: bool
+    ) -> Floats:
+        """Return the sums, not logarithms, for sources up to about 1; only if `has_plain_sums`."""
+        assert isinstance(self._graded, SplitSums)
+        if self.loss.gap:
+            scores = scores - self.layout.grade
+        return self._graded.plain_sums(scores, source, kernels, winners=winners)
+
+    def squared_slopes(self, scores: Floats, log_source: Floats) -> Floats:
+        """Return ``log sum_k exp(log_source_k) (d u_k / d s_i)²``, where u_k sums the losses of k.
+
+        For a pair that is both graded and explicit the two slopes are added before squaring.
+        """
+        largest = all_reduce_max(lambda: log_source.max(initial=-np.inf), self.context)
+        if largest == -np.inf:  # linear price
+            return np.full(scores.size, -np.inf)
+        graded = self._graded_sums(scores, log_source, ("square",), winners=False)[0]
+        winner, loser, weight = self._explicit_pairs()
+        if not winner.size:
+            return graded
+        grade, query = self.layout.grade, _query_of_row(self.layout)
+        is_graded = (query[winner] == query[loser]) & (query[winner] >= 0)
+        is_graded &= grade[winner] > grade[loser]
+        if self.loss.gap:
+            # A pair that is graded and explicit, or explicit several times (in adjacent entries),
+            # has several margins and slopes.
+            is_first = np.ones(winner.size, bool)
+            is_first[1:] = (np.diff(winner) != 0) | (np.diff(loser) != 0)
+            start = np.flatnonzero(is_first)
+            explicit_slope = weight * self.loss.slope(self._explicit_margin(scores))
+            explicit_slope = np.add.reduceat(explicit_slope, start)
+            winner, loser, is_graded = winner[start], loser[start], is_graded[start]
+            graded_slope = self.loss.slope(self._graded_margin(scores, winner, loser))
+            # Rows without a grade have no margin in grades.
+            graded_slope = np.where(is_graded, graded_slope, 0.0)
+            square = explicit_slope**2 + 2 * explicit_slope * graded_slope
+        else:
+            square = weight**2 + 2 * is_graded * weight
+            square = square * self.loss.slope(self._explicit_margin(scores)) ** 2
+        explicit = _scatter_log(logarithm(square) + log_source[loser], winner, graded.size)
+        return np.logaddexp(graded, explicit)
+
+    def _sum_pairs(
+        self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool
+    ) -> list[Floats]:
+        sums = self._graded_sums(scores, log_source, kernels, winners=winners)
+        winner, loser, weight = self._explicit_pairs()
+        if not winner.size:
+            return sums
+        source, target = (winner, loser) if winners else (loser, winner)
+        margin = self._explicit_margin(scores)
+        for j, name in enumerate(kernels):
+            term = self._log_kernel(name, margin) + logarithm(weight) + log_source[source]
+            sums[j] = np.logaddexp(sums[j], _scatter_log(term, target, scores.size))
+        return sums
+
+    def _graded_sums(
+        self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool
+    ) -> list[Floats]:
+        n_graded = self.layout.n_graded
+        sums = [np.full(scores.size, -np.inf) for _ in kernels]
+        if self._any_graded:
+            graded_scores = scores[:n_graded]
+            if self.loss.gap:
+                graded_scores = graded_scores - self.layout.grade[:n_graded]
+            graded_sums = self._graded.sums(
+                graded_scores, log_source[:n_graded], kernels, winners=winners
+            )
+            for result, graded in zip(sums, graded_sums, strict=True):
+                result[:n_graded] = graded
+        return sums
+
+    def _explicit_pairs(self) -> tuple[Integers, Integers, Floats]:
+        return self.layout.winner, self.layout.loser, self.layout.pair_weight
+
+    def _explicit_margin(self, scores: Floats) -> Floats:
+        return self.layout.explicit_pair_margins(scores, gap=self.loss.gap)
+
+    def _graded_margin(self, scores: Floats, winner: Integers, loser: Integers) -> Floats:
+        grade = self.layout.grade
+        return scores[winner] - scores[loser] - (grade[winner] - grade[loser])
+
+    def _log_kernel(self, name: str, margin: Floats) -> Floats:
+        if isinstance(self.loss.form, Separable):
+            # The logarithm itself, because margins may be beyond the range of exp.
+            rate, constant = exponent(self.loss.form, name)
+            return constant - rate * margin
+        return logarithm(kernel_of(self.loss, name)(margin))
+
+
+def _find_losers(layout: QueryLayout) -> Flags:
+    """Return which rows are the loser of some pair."""
+    loses = np.zeros(layout.n_used_rows, bool)
+    loses[: layout.n_graded] = True
+    for level in layout.query_start[1:] - 1:
+        loses[layout.level_start[level] : layout.level_start[level + 1]] = False
+    loses[layout.loser] = True
+    return loses
+
+
+def _query_of_row(layout: QueryLayout) -> Integers:
+    first = layout.level_start[layout.query_start]
+    query = np.repeat(np.arange(first.size - 1), np.diff(first))
+    return np.concatenate([query, np.full(layout.n_used_rows - query.size, -1)])
+
+
+def _scatter_log(log_values: Floats, target: Integers, size: int) -> Floats:
+    """Return the logarithm of the sum of ``exp(log_values)`` for each target."""
+    largest = np.full(size, -np.inf)
+    np.maximum.at(largest, target, log_values)
+    base = np.where(np.isfinite(largest), largest, 0.0)
+    total = sums_at(target, np.exp(log_values - base[target]), size)
+    return logarithm(total) + base
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from precede.engine.parameters import check_integer
 from precede.engine.portable import exp, exp2, log, log_of
 from precede.engine.portable_kernels import portable_exp
 from precede.engine.query_layout import QueryLayout
-from precede.losses import PairLoss, Price
+from precede.losses import PairLoss, Price, Separable
 from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_totals
 from precede.risks.top_ranks import DEEPEST, TopRanks, TopWeights
 
@@ -446,8 +446,7 @@ class RankedExponentialRisk(RankWeightedRisk):
 
     def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
         super().__init__(layout, loss, cost, weights)
-        assert loss.form is not None
-        assert loss.form.kind == "separable"
+        assert isinstance(loss.form, Separable)
         self.rate = loss.form.rate
 
     def state(self, scores: Floats) -> State:

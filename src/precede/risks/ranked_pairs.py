@@ -26,9 +26,8 @@ from precede.engine.portable import exp_of, log_of
 from precede.engine.portable_kernels import portable_exp, portable_log1p
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price
-from precede.risks.base import EdgeWeights, State
+from precede.risks.base import EdgeWeights, State, pair_shape
 from precede.risks.rank_weights import RankWeightedRisk, RankWeights, RoundWeights
-from precede.risks.short_queries import DEGREES
 
 # Problems with more pairs are refused; a fit would take days.
 MAX_PAIRS_PER_ROW = 50_000
@@ -46,13 +45,13 @@ class RankedPairsRisk(RankWeightedRisk):
 
     def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
         super().__init__(layout, loss, cost, weights)
-        if loss.pair_kernel not in DEGREES:
+        shape = pair_shape(loss)
+        if shape is None:
             raise ValueError(
                 f"rank_weight={weights.rule!r} is for the exponential, the logistic and the two "
                 f"hinge losses, not for {loss!r}; use one of them, or rank_weight=None"
             )
-        self._degree = DEGREES[loss.pair_kernel]
-        self._knot = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
+        self._degree, self._knot, _ = shape
         self._max_rows = int(np.diff(weights.first).max(initial=0))
         self._long_queries = np.flatnonzero(np.diff(weights.first) > LONG_LIST_ROWS).tolist()
         rule = weights.rule

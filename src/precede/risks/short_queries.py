@@ -8,8 +8,7 @@ grade, so the losers of a winner are the rows before its level, and the loop ove
     rows    [a b c | d e | f g h]        losers of e: a, b, c
 
 The unit of work is a *level range*: consecutive levels of one query, as (first level, end level).
-In `EnumeratedRisk` it is the query; `by_cell` and `by_order` enumerate parts of long
-queries.
+A short query is one range; of a long one, `by_cell` and `by_order` leave parts to enumerate.
 
 On a GPU a block of threads sums a level range. Every sum is taken in the order of the CPU, so
 gradients and Hessians have the same bits.
@@ -19,19 +18,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from precede.engine.arrays import BackendArray, Bytes, Floats, Integers
-from precede.engine.backend import Backend
+from precede.engine.arrays import BackendArray, Floats, Integers
 from precede.engine.compiling import INNER, njit
-from precede.engine.exact import exact_sums, sums_at
+from precede.engine.exact import sums_at
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmax, fmin, portable_exp, portable_log, portable_log1p
 from precede.engine.query_layout import QueryLayout
-from precede.losses import PairLoss, Price
-from precede.risks.base import BoundLossRisk, EdgeWeights, State
-from precede.risks.pair_sums import GeneralRisk
+from precede.risks.base import PairShape
 
-# Degree of the losses that can be enumerated: 0 for the logistic loss, or that of the hinge.
-DEGREES = {"logistic": 0, "hinge": 1, "squared_hinge": 2}
 # Beyond these limits the CPU is used, because one thread of a GPU takes some sums of a level range,
 # or of the explicit pairs of a row.
 MAX_RANGE_ROWS = 8192
@@ -42,85 +36,14 @@ BYTES_PER_ROW, BYTES_PER_PAIR = 100, 72
 MAX_SHARED_ROWS = 1024
 
 
-class EnumeratedRisk(BoundLossRisk):
-    """Logistic, hinge or squared hinge loss with a linear price: O(pairs) time, O(n) memory.
-
-    `State.cache` holds the Hessian diagonal, divided by the gradient sum as the pull is. A GPU is
-    used unless a level range has more than `MAX_RANGE_ROWS` rows, or a row more than
-    `MAX_PAIRS_PER_ROW` explicit pairs.
-
-    Parameters
-    ----------
-    layout, loss, cost, context : see `BoundLossRisk`
-    level_ranges : ranges whose pairs are enumerated, by default all queries; subclasses add the
-        pairs of the others in `_add_graded_pairs`
-    """
+class RangeSums:
+    """Sums over the pairs of level ranges, and over explicit pairs, on the threads of a context."""
 
     def __init__(
-        self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None,
-        level_ranges: Integers | None = None,
-    ):  # fmt: skip
-        super().__init__(layout, loss, cost, context)
-        assert loss.pair_kernel is not None
-        self._degree = DEGREES[loss.pair_kernel]
-        self._knot: float = loss.form.knot if self._degree else 0.0  # type: ignore[union-attr]
-        self._general_risk: GeneralRisk | None = None
-        if level_ranges is None:
-            level_ranges = np.column_stack([layout.query_start[:-1], layout.query_start[1:]])
-        given = layout, loss, (self._degree, self._knot), level_ranges, self.context
-        self._cpu_sums = _CpuSums(*given)
-        if self.context.backend.is_gpu and _GpuSums.has_kernels(layout, level_ranges):
-            self.backend = self.context.backend
-            self._gpu_sums = _GpuSums(*given)
-
-    def state(self, scores: BackendArray) -> State:
-        """Compute risk, pull and Hessian diagonal at these scores in one pass."""
-        layout, backend = self.layout, self.backend_of(scores)
-        pull, hessian = backend.zeros(layout.n_used_rows), backend.zeros(layout.n_used_rows)
-        graded_scores = scores[: layout.n_graded]
-        if self.loss.gap:
-            graded_scores = graded_scores - self.copy_on(
-                backend, "grade", lambda: layout.grade[: layout.n_graded]
-            )
-        sums = self._add_graded_pairs(backend, graded_scores, pull, hessian)
-        if layout.winner.size:
-            explicit = self._sums_on(backend).add_explicit_pairs(scores, pull, hessian)
-            sums = backend.xp.concatenate([sums, explicit], axis=1)
-        value, gradient_sum = exact_sums([*sums], self.context)
-        return self.normalized_state(scores, value, gradient_sum, pull, hessian)
-
-    def _add_graded_pairs(
-        self, backend: Backend, scores: BackendArray, pull: BackendArray, hessian: BackendArray
-    ) -> BackendArray:
-        """Add the pairs of different grades to pull and Hessian.
-
-        Returns values (row 0) and gradient sums (row 1), which add up to those of the risk.
-        """
-        return self._sums_on(backend).add_level_ranges(scores, pull, hessian)
-
-    def _sums_on(self, backend: Backend) -> _CpuSums | _GpuSums:
-        return self._gpu_sums if backend.is_gpu else self._cpu_sums
-
-    def curvature(self, state: State) -> BackendArray:
-        """Return the Hessian diagonal over the gradient sum, computed with the state."""
-        return state.cache
-
-    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
-        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
-        if self._general_risk is None:
-            self._general_risk = GeneralRisk(self.layout, self.loss, self.price, self.context)
-        return self._general_risk.edge_weights(state, values)
-
-
-class _CpuSums:
-    """Sums over pairs on the threads of a context."""
-
-    def __init__(
-        self, layout: QueryLayout, loss: PairLoss, shape: tuple[int, float],
-        level_ranges: Integers, context: Context,
-    ):  # fmt: skip
-        self.layout, self.loss, self.context = layout, loss, context
-        self._degree, self._knot = shape
+        self, layout: QueryLayout, shape: PairShape, level_ranges: Integers, context: Context
+    ):
+        self.layout, self.context = layout, context
+        self._degree, self._knot, self._gap = shape
         self._level_ranges = level_ranges
         sizes = _range_sizes(layout, level_ranges)
         self._max_rows = int(sizes.max(initial=0))
@@ -160,7 +83,7 @@ class _CpuSums:
     def add_explicit_pairs(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
         """Add the explicit pairs; return the value and the gradient of each."""
         winner, loser = self.layout.winner, self.layout.loser
-        margin = self.layout.explicit_pair_margins(scores, gap=self.loss.gap)
+        margin = self.layout.explicit_pair_margins(scores, gap=self._gap)
         terms = np.empty((3, winner.size))
         self.context.run(
             _explicit_pairs, winner.size, self._degree, self._knot, margin, self._explicit_weight,
@@ -172,19 +95,17 @@ class _CpuSums:
         return terms[:2]
 
 
-class _GpuSums:
+class GpuRangeSums:
     """The same sums on the GPU of a context."""
 
     def __init__(
-        self, layout: QueryLayout, loss: PairLoss, shape: tuple[int, float],
-        level_ranges: Integers, context: Context,
-    ):  # fmt: skip
+        self, layout: QueryLayout, shape: PairShape, level_ranges: Integers, context: Context
+    ):
         self._backend, self._rows = context.backend, layout.n_used_rows
         put, rows = self._backend.put, self._rows
         needed = BYTES_PER_ROW * rows + BYTES_PER_PAIR * layout.winner.size
         self._backend.check_room(needed, "the pulls of all pairs")
-        self._gap = int(loss.gap)
-        self._degree, self._knot = shape[0], float(shape[1])
+        self._degree, self._knot, self._gap = shape
         self._max_rows = int(_range_sizes(layout, level_ranges).max(initial=0))
         self._n_ranges = len(level_ranges)
         self._ranges = put(level_ranges), put(layout.level_start)
@@ -251,7 +172,7 @@ class _GpuSums:
         count = self._explicit_pairs[0].size
         terms = self._backend.empty(3, count)
         self._backend.over_rows(
-            "listed_pairs", count, *self._explicit_pairs, self._gap, self._degree, self._knot,
+            "listed_pairs", count, *self._explicit_pairs, int(self._gap), self._degree, self._knot,
             scores, terms,
         )  # fmt: skip
         self._backend.over_rows(
@@ -269,16 +190,6 @@ def _range_sizes(layout: QueryLayout, level_ranges: Integers) -> Integers:
 def _explicit_weight(layout: QueryLayout) -> Floats:
     """Return the weights of the explicit pairs."""
     return layout.pair_weight * layout.weight[layout.winner] * layout.loser_weight[layout.loser]
-
-
-def count_rows_and_pairs(level_start: Integers, level_ranges: Integers) -> tuple[Floats, Floats]:
-    """Return the number of rows and of pairs of disjoint level ranges in increasing order."""
-    row_start = level_start.astype(np.float64)
-    first_row, end_row = row_start[level_ranges[:, 0]], row_start[level_ranges[:, 1]]
-    # n rows in levels of n_l rows have (n² - sum n_l²) / 2 pairs.
-    squares = np.concatenate([[0.0], np.cumsum(np.diff(row_start) ** 2)])
-    within = squares[level_ranges[:, 1]] - squares[level_ranges[:, 0]]
-    return end_row - first_row, ((end_row - first_row) ** 2 - within) / 2
 
 
 # -- kernels ---------------------------------------------------------------------------------

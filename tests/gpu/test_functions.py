@@ -5,6 +5,7 @@ import pytest
 
 from precede.engine import portable
 from precede.engine.exact import exact_sum
+from precede.engine.execution import Context
 
 
 def arguments():
@@ -42,5 +43,5 @@ def test_advance(device):
     rng = np.random.default_rng(1)
     scores, values = rng.normal(size=(2, 10_000))
     there = device.put(scores)
-    device.advance(there, values, 0.1)
+    device.advance(there, values, 0.1, Context(1, device))
     np.testing.assert_array_equal(device.get(there), scores + 0.1 * values)

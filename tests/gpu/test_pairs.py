@@ -40,7 +40,7 @@ def test_states_are_equal_to_the_bit(device, loss, weighted, spread, longest):
     here, there = states(judgments, loss, scores, device)
     assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
-    np.testing.assert_array_equal(device.get(there.parts), here.parts)
+    np.testing.assert_array_equal(device.get(there.cache), here.cache)
 
 
 def test_pairs_far_in_order(device):
@@ -68,7 +68,7 @@ def test_balances(device, loss, balance):
     judgments, rng = problem(7, longest=900, weighted=True)
     here, there = states(judgments, loss, rng.normal(size=len(judgments)), device, balance)
     assert here.log_value == there.log_value
-    np.testing.assert_array_equal(device.get(there.parts), here.parts)
+    np.testing.assert_array_equal(device.get(there.cache), here.cache)
 
 
 @LOSSES
@@ -84,7 +84,7 @@ def test_one_list(device, loss, rows, grades, spread):
     here, there = states(judgments, loss, scores, device)
     assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
-    np.testing.assert_array_equal(device.get(there.parts), here.parts)
+    np.testing.assert_array_equal(device.get(there.cache), here.cache)
 
 
 def test_blocks_of_rows_grow_with_the_cells(device):
@@ -107,7 +107,7 @@ def test_weights_by_rank(device, loss, rank_weight, balance, spread, weighted):
     here, there = states(judgments, loss, scores, device, balance, rank_weight)
     assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
-    np.testing.assert_array_equal(device.get(there.parts), here.parts)
+    np.testing.assert_array_equal(device.get(there.cache), here.cache)
 
 
 @pytest.mark.parametrize(
@@ -153,4 +153,4 @@ def test_listed_pairs(device, loss, graded):
     here, there = states(judgments, loss, rng.normal(size=3000), device)
     assert (here.log_value, here.log_gradient_sum) == (there.log_value, there.log_gradient_sum)
     np.testing.assert_array_equal(device.get(there.pull), here.pull)
-    np.testing.assert_array_equal(device.get(there.parts), here.parts)
+    np.testing.assert_array_equal(device.get(there.cache), here.cache)

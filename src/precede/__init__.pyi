@@ -58,9 +58,9 @@ from .margin import best_margin as best_margin
 from .margin import margins as margins
 from .metrics.evaluator import evaluate as evaluate
 from .report.report import Report as Report
+from .risks.lambdarank import RankWeight as RankWeight
 from .risks.pair_risk import PairRisk as PairRisk
 from .risks.pointwise import PointRisk as PointRisk
-from .risks.rank_weights import RankWeight as RankWeight
 from .risks.score_risk import ScoreRisk as ScoreRisk
 from .weak_rankers.base import Family as Family
 from .weak_rankers.base import SearchResult as SearchResult

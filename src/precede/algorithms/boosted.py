@@ -25,7 +25,7 @@ from precede.weak_rankers.regressors import learner
 from precede.weak_rankers.tree_family import TREE_PARAMETERS, Trees, check_tree_parameters
 
 if TYPE_CHECKING:
-    from precede.risks.rank_weights import Weighting
+    from precede.risks.lambdarank import Weighting
 
 
 class TreeLearner:

@@ -31,7 +31,7 @@ from precede.weak_rankers.base import Family
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from precede.risks.rank_weights import Weighting
+    from precede.risks.lambdarank import Weighting
 
 
 # A cautious rule of this library. R05 reports a gain on test rows up to p = 64 with about 195

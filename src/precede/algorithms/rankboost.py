@@ -14,7 +14,7 @@ from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import Family
 
 if TYPE_CHECKING:
-    from precede.risks.rank_weights import Weighting
+    from precede.risks.lambdarank import Weighting
 
 
 _STEPS = {"exact": ExactStep, "bound": BoundStep}

@@ -779,9 +779,7 @@ extern "C" __global__ void cell_read(const CellBlock* blocks, const i64* node_of
   }
 }
 
-// -- pairs weighted by rank, see risks/ranked_pairs.py, risks/top_ranks.py, risks/device_ranks.py ---
-
-#define MAX_TOP_ROWS 64
+// -- pairs weighted by rank, see risks/lambdarank.py and risks/ranked_pairs.py --------------------
 
 // Mean discount of the ranks one..other, which tied rows share, and the mean difference of two of them.
 __device__ void shared_ranks(const double* by_rank, int size, int one, int other, double& mean, double& tied) {
@@ -799,11 +797,10 @@ __device__ void shared_ranks(const double* by_rank, int size, int one, int other
   tied = 2.0 * apart / (count * (count - 1.0));
 }
 
-// Position of each row relative to the k-th largest score of its query (x): 0 below it, 1 tied with it
-// (at the edge), 2 above it; and the discounts of rows of 1 and 2.
-extern "C" __global__ void top_ranks(const i64* first, const double* scores, const double* by_rank, int size, u8* group, double* edge, double* discount, double* tied) {
+// Discounts of the rows at the first `size` ranks of each query (x), which tied rows share.
+extern "C" __global__ void rank_rows(const i64* first, const double* scores, const double* by_rank, int size, double* discount, double* tied) {
   i64 start = first[blockIdx.x];
-  int rows = (int)(first[blockIdx.x + 1] - start), depth = size < rows ? size : rows;
+  int rows = (int)(first[blockIdx.x + 1] - start);
   for (int k = threadIdx.x; k < rows; k += blockDim.x) {
     double own = scores[start + k], mean = 0.0, apart = 0.0;
     int above = 0, with_equal = 0;
@@ -812,80 +809,10 @@ extern "C" __global__ void top_ranks(const i64* first, const double* scores, con
       above += other > own;
       with_equal += other >= own;
     }
-    int position = above >= depth ? 0 : with_equal >= depth ? 1 : 2;
-    if (position) shared_ranks(by_rank, size, above, with_equal, mean, apart);
-    int before = 0;  // the first row at the edge writes for all of them
-    while (position == 1 && scores[start + before] != own) before++;
-    if (position == 1 && before == k) { edge[2 * blockIdx.x] = mean; edge[2 * blockIdx.x + 1] = apart; }
-    group[start + k] = position;
+    if (above < size) shared_ranks(by_rank, size, above, with_equal, mean, apart);
     discount[start + k] = mean;
     tied[start + k] = apart;
   }
-}
-
-// Total LambdaRank weight of the pairs of a query, by one thread.
-__device__ double weight_of_query(i64 bottom, i64 top, const i64* level_start, const double* gains, const u8* group, const double* edge, const double* discount, const double* tied, const double* scores, double factor, const double* winner, const double* loser) {
-  i64 rows[MAX_TOP_ROWS], levels[MAX_TOP_ROWS];
-  double own[MAX_TOP_ROWS];
-  int count = 0;
-  double below = 0.0, at_edge = 0.0, discounted = 0.0, excess = 0.0, total = 0.0;
-  double gap_below = 0.0, gap_edge = 0.0, gap_discounted = 0.0, gap_excess = 0.0;
-  for (i64 level = bottom; level < top; level++) {
-    if (level > bottom) {
-      double step = gains[level] - gains[level - 1];
-      gap_below += step * below;
-      gap_edge += step * at_edge;
-      gap_discounted += step * discounted;
-      gap_excess += step * excess;
-    }
-    double at_top = gap_excess + edge[1] * gap_edge;
-    double up = factor * (edge[0] * gap_edge + gap_discounted);
-    double edge_up = factor * (edge[0] * gap_below + at_top);
-    double sums[6] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
-    for (i64 row = level_start[level]; row < level_start[level + 1]; row++) {
-      if (group[row] == 0) { sums[0] += winner[row]; sums[1] += loser[row]; }
-      else if (group[row] == 1) { sums[2] += winner[row]; sums[3] += loser[row]; }
-      else {
-        double over = discount[row] - edge[0];
-        sums[4] += discount[row] * loser[row];
-        sums[5] += over * loser[row];
-        double gaps = discount[row] * gap_below;
-        gaps += over * gap_edge;
-        rows[count] = row;
-        levels[count] = level;
-        own[count++] = winner[row] * (factor * gaps);
-      }
-    }
-    total += sums[0] * up + sums[2] * edge_up;
-    below += sums[1];
-    at_edge += sums[3];
-    discounted += sums[4];
-    excess += sums[5];
-  }
-  for (int i = 0; i < count; i++)
-    for (int k = 0; k < count; k++) {
-      if (levels[k] >= levels[i]) continue;
-      i64 one = rows[i], other = rows[k];
-      double apart = fabs(discount[one] - discount[other]);
-      if (scores[one] == scores[other]) apart += tied[one];
-      double gap = gains[levels[i]] - gains[levels[k]];
-      own[i] += factor * gap * apart * winner[one] * loser[other];
-    }
-  for (int i = 0; i < count; i++) total += own[i];
-  return total;
-}
-
-// Multipliers of the pair weights of each query (one thread): `plain` of the constant part, `factor` of
-// the part that depends on ranks; see `RankWeights.at`.
-extern "C" __global__ void weights_of_queries(int queries, const i64* query_start, const i64* level_start, const double* gains, const u8* group, const double* edge, const double* discount, const double* tied, const double* scores, const double* scale, const double* plain_totals, const double* winner, const double* loser, double blend, int balanced, double* plain, double* factor) {
-  int query = blockIdx.x * blockDim.x + threadIdx.x;
-  if (query >= queries) return;
-  plain[query] = 0.0;
-  factor[query] = (1.0 - blend) * scale[query];
-  if (!balanced && blend == 0.0) return;
-  double mean = weight_of_query(query_start[query], query_start[query + 1], level_start, gains, group, edge + 2 * query, discount, tied, scores, scale[query], winner, loser) / plain_totals[query];
-  plain[query] = balanced ? blend : blend * mean;
-  if (balanced) factor[query] = (mean > 0.0 ? (1.0 - blend) / mean : 0.0) * scale[query];
 }
 
 // Logarithm of a number of at least 1; see `_logarithm` in risks/ranked_pairs.py.
@@ -911,7 +838,13 @@ struct Ranked {
   int kind, sparse, size;
 };
 
-enum { SMALL, NARROW, WIDE, HINGE, SQUARED };
+enum { SMALL, NARROW, WIDE, HINGE, SQUARED, EXPONENTIAL };
+
+// Exponential loss of a pair; larger ones have no weight.
+__device__ __forceinline__ double ranked_exponential(const Ranked& q, int i, int k, double sign) {
+  double exponent = sign > 0.0 ? q.at[k] + q.inverse[i] : q.inverse[k] + q.at[i];
+  return portable_exp(exponent < 700.0 ? exponent : 700.0);
+}
 
 // Weight of the pair of rows i and k, where k loses (sign 1) or wins (-1); see `_pair_weights`.
 __device__ __forceinline__ double ranked_weight(const Ranked& q, int i, int k, double sign) {
@@ -924,7 +857,10 @@ __device__ __forceinline__ double ranked_weight(const Ranked& q, int i, int k, d
 
 __device__ __forceinline__ void ranked_slope(const Ranked& q, int i, int k, double sign, double& slope, double& curvature) {
   double weight = ranked_weight(q, i, k, sign);
-  if (q.kind <= NARROW) {
+  if (q.kind == EXPONENTIAL) {
+    slope = q.knot * (weight * ranked_exponential(q, i, k, sign));
+    curvature = q.knot * slope;
+  } else if (q.kind <= NARROW) {
     double wrong = sign > 0.0 ? q.at[k] * q.inverse[i] : q.inverse[k] * q.at[i];
     double right = 1.0 / (1.0 + wrong);
     slope = weight * (wrong * right);
@@ -943,6 +879,7 @@ __device__ __forceinline__ void ranked_slope(const Ranked& q, int i, int k, doub
 }
 
 __device__ __forceinline__ double ranked_loss(const Ranked& q, int i, int k, double sign, double weight) {
+  if (q.kind == EXPONENTIAL) return weight * ranked_exponential(q, i, k, sign);
   if (q.kind <= NARROW) {
     double wrong = sign > 0.0 ? q.at[k] * q.inverse[i] : q.inverse[k] * q.at[i];
     return weight * (q.kind == SMALL ? portable_log1p(wrong) : logarithm(1.0 + wrong));
@@ -1056,9 +993,35 @@ __device__ int is_sparse(const double* discount, int size) {
   return 2 * found < size;
 }
 
+// Largest exponent of a pair of any weight of a query (0 if there is none); see `_find_scale`.
+__device__ double largest_exponent(const Ranked& q, const i64* level_start, i64 bottom, i64 first, double* room) {
+  double largest = -INFINITE;
+  for (int i = threadIdx.x; i < q.size; i += blockDim.x) {
+    i64 level = bottom;
+    while (level_start[level + 1] <= first + i) level++;
+    for (int k = 0; k < (int)(level_start[level] - first); k++) {
+      double exponent = q.knot * (q.at[k] - q.at[i]);
+      double gap = fabs(q.discount[i] - q.discount[k]) + q.flat;
+      if (q.ranked[i] == q.ranked[k]) gap += q.tied[i];
+      double weight = q.plain + q.factor * (q.gain[i] - q.gain[k]) * gap;
+      if (exponent > largest && weight * q.win[i] * q.lose[k] > 0.0) largest = exponent;
+    }
+  }
+  for (int step = 16; step > 0; step >>= 1) {
+    double other = __shfl_xor_sync(~0u, largest, step);
+    largest = other > largest ? other : largest;
+  }
+  if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = largest;
+  __syncthreads();
+  for (int warp = 0; warp < (int)(blockDim.x + 31) / 32; warp++) largest = room[warp] > largest ? room[warp] : largest;
+  __syncthreads();
+  return largest > -INFINITE ? largest : 0.0;
+}
+
 // Value (if `valued`) and gradient sum of each query (x) into `sums`; if `slopes`, pull and curvature of
-// its rows. `scratch` has two numbers for each row, `row_sums` four.
-extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level_start, i64 rows, int degree, double knot, int sparse, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* win, const double* lose, const double* plain, const double* factor, int valued, int slopes, double* scratch, double* row_sums, double* pull, double* hessian, double* sums) {
+// its rows. `knot` is the rate of an exponential loss, whose sums are divided by exp(log_scale) of the
+// query. `scratch` has two numbers for each row, `row_sums` four.
+extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level_start, i64 rows, int degree, double knot, int sparse, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* win, const double* lose, const double* plain, const double* factor, int valued, int slopes, double* scratch, double* row_sums, double* pull, double* hessian, double* sums, double* log_scale) {
   __shared__ double room[64];
   i64 bottom = query_start[blockIdx.x], top = query_start[blockIdx.x + 1], first = level_start[bottom];
   int size = (int)(level_start[top] - first);
@@ -1073,6 +1036,17 @@ extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level
   }
   Ranked q = {at, inverse, ranked + first, gain + first, discount + first, tied + first, win + first, lose + first, plain[blockIdx.x], factor[blockIdx.x], flat, knot, narrow ? NARROW : WIDE + degree, sparse, size};
   if (sparse) q.sparse = is_sparse(discount + first, size);
+  if (degree == 3) {
+    __syncthreads();
+    double scale = knot * (most - least) > 600.0 ? largest_exponent(q, level_start, bottom, first, room) : 0.0;
+    if (threadIdx.x == 0) log_scale[blockIdx.x] = scale;
+    for (int k = threadIdx.x; k < size; k += blockDim.x) {
+      double exponent = knot * scores[first + k];
+      at[k] = exponent - 0.5 * scale;
+      inverse[k] = -exponent - 0.5 * scale;
+    }
+    __syncthreads();
+  }
   if (valued) {
     value = ranked_value(q, level_start, bottom, first, downs, weighed);
     if (q.kind == NARROW && value < 1e-6 * weighed) {
@@ -2275,443 +2249,6 @@ extern "C" __global__ void query_masses(int queries, const i64* query_start, con
 extern "C" __global__ void advance_by_bytes(i64 n, double* scores, const u8* values, double weight) {
   for (i64 i = blockIdx.x * (i64)blockDim.x + threadIdx.x; i < n; i += gridDim.x * (i64)blockDim.x)
     scores[i] = scores[i] + weight * (double)values[i];
-}
-
-// -- exponential losses with weights by rank: risks/top_exponential.py, risks/rank_weights.py ------
-//
-// A thread block has a query. `ranked_order`, `ranked_terms`, `top_meet` or `grade_meet`, and `far_meet`
-// compute the sums of each row or level over its pairs; `top_spread` or `ranked_spread` turn them into
-// pulls and Hessians. `sides` are the values (0 or 1) of a weak ranker: with sides, only pairs of rows
-// with different values are summed.
-
-// Sum over the rows of a query (of one side, if there are sides), in eight interleaved partial sums as
-// `_sum_queries`. `room` is shared memory for 8 numbers.
-__device__ double sum_in_strands(const double* values, int size, const u8* sides, int side, double* room) {
-  __syncthreads();
-  if (threadIdx.x < 8) {
-    double sum = 0.0;
-    for (int k = threadIdx.x; k < size; k += 8) sum += sides && sides[k] != side ? 0.0 : values[k];
-    room[threadIdx.x] = sum;
-  }
-  __syncthreads();
-  double total = of_strands(room);
-  __syncthreads();
-  return total;
-}
-
-// Rows by decreasing score, ties in the order of rows, and the end of the ties of each position.
-extern "C" __global__ void ranked_order(const i64* first, const double* scores, i64* order, i64* ends) {
-  i64 start = first[blockIdx.x];
-  int rows = (int)(first[blockIdx.x + 1] - start);
-  for (int k = threadIdx.x; k < rows; k += blockDim.x) {
-    double own = scores[start + k];
-    int above = 0, equal = 0, before = 0;
-    for (int j = 0; j < rows; j++) {
-      double other = scores[start + j];
-      above += other > own;
-      equal += other == own;
-      before += other == own && j < k;
-    }
-    order[start + above + before] = start + k;
-    ends[start + above + before] = start + above + equal;
-  }
-}
-
-// Terms of rows as winners and as losers, and whether the scores of a query are too far apart for the
-// terms to be represented.
-extern "C" __global__ void ranked_terms(const i64* first, i64 rows, double rate, const double* scores, const double* weight, const double* loser_weight, double* terms, u8* far) {
-  __shared__ double room[64];
-  i64 start = first[blockIdx.x];
-  int size = (int)(first[blockIdx.x + 1] - start);
-  double least, most;
-  score_range(scores + start, size, room, least, most);
-  double low = rate * least, high = rate * most;
-  double middle = 0.5 * (low + high);
-  if (threadIdx.x == 0) far[blockIdx.x] = high - low > 600.0;
-  for (i64 row = start + threadIdx.x; row < start + size; row += blockDim.x) {
-    double at = rate * scores[row] - middle;
-    at = at > -300.0 ? at : -300.0;
-    at = at < 300.0 ? at : 300.0;
-    double term = portable_exp(at);
-    terms[row] = weight[row] / term;
-    terms[rows + row] = loser_weight[row] * term;
-  }
-}
-
-// A query whose discounts end at rank k. `sums` of a level: terms of winners and losers below the edge
-// (columns 0 and 1) and at it (2 and 3), then likewise for the second side.
-struct Top {
-  i64 bottom, top, first, levels;
-  int count, columns;
-  const int* rows;        // above the edge
-  const i64* row_levels;  // levels of these rows
-  const double *gains, *edge, *discount, *sums;
-  double plain, factor;
-  const u8* sides;
-};
-
-// Sums of each level over the rows of lower levels (way 1) or of higher ones (-1), and of the rows above
-// the edge over rows that are not; see risks/top_ranks.py. `values` are the terms of the rows summed over
-// (column `column` of `sums`, side `look`), `own_values` those of the rows summed for (side `side`).
-// Returns the total over all winners.
-__device__ double top_walk(const Top& q, int way, int column, int look, int side, const double* values, const double* own_values, double* out, double* own) {
-  double below = 0.0, at_edge = 0.0, above = 0.0, discounted = 0.0, excess = 0.0, total = 0.0;
-  double gap_below = 0.0, gap_edge = 0.0, gap_discounted = 0.0, gap_excess = 0.0;
-  int next = way > 0 ? 0 : q.count;
-  // Counted from 0: CUDA 13 miscompiled a loop over levels in either direction (only its first turn ran).
-  for (i64 done = 0; done < q.top - q.bottom; done++) {
-    i64 level = way > 0 ? q.bottom + done : q.top - 1 - done;
-    if (done) {
-      double step = way * (q.gains[level] - q.gains[level - way]);
-      gap_below += step * below;
-      gap_edge += step * at_edge;
-      gap_discounted += step * discounted;
-      gap_excess += step * excess;
-    }
-    double share = q.plain * (below + at_edge);
-    double at_top = gap_excess + q.edge[1] * gap_edge;
-    double lower = share + q.plain * above + q.factor * (q.edge[0] * gap_edge + gap_discounted);
-    double upper = share + q.plain * above + q.factor * (q.edge[0] * gap_below + at_top);
-    out[level] = lower;
-    out[q.levels + level] = upper;
-    int begin = next, end = next;
-    if (way > 0) while (end < q.count && q.row_levels[end] == level) end++;
-    else while (begin > 0 && q.row_levels[begin - 1] == level) begin--;
-    next = way > 0 ? end : begin;
-    double sums[3] = {0.0, 0.0, 0.0};
-    for (int j = begin; j < end; j++) {
-      int row = q.rows[j];
-      double over = q.discount[row] - q.edge[0];
-      if (!q.sides || q.sides[row] == look) {
-        sums[0] += values[row];
-        sums[1] += q.discount[row] * values[row];
-        sums[2] += over * values[row];
-      }
-      if (!q.sides || q.sides[row] == side) {
-        double gaps = q.discount[row] * gap_below;
-        gaps += over * gap_edge;
-        own[row] = own_values[row] * (share + q.factor * gaps);
-      }
-    }
-    const double* level_sums = q.sums + q.columns * level;
-    total += level_sums[4 * side] * lower + level_sums[4 * side + 2] * upper;
-    below += level_sums[column];
-    at_edge += level_sums[column + 2];
-    above += sums[0];
-    discounted += sums[1];
-    excess += sums[2];
-  }
-  return total;
-}
-
-// Sum of a row above the edge over its pairs with other rows above it, as winner or as loser.
-__device__ double top_pairs(const Top& q, int i, bool wins, const double* tied, const double* ranked, const double* winner, const double* loser, double found) {
-  for (int k = 0; k < q.count; k++) {
-    int a = wins ? i : k, b = wins ? k : i;
-    int one = q.rows[a], other = q.rows[b];
-    if (q.row_levels[b] >= q.row_levels[a] || (q.sides && q.sides[one] == q.sides[other])) continue;
-    double apart = fabs(q.discount[one] - q.discount[other]);
-    if (ranked[one] == ranked[other]) apart += tied[one];
-    double gap = q.gains[q.row_levels[a]] - q.gains[q.row_levels[b]];
-    found += (q.plain + q.factor * gap * apart) * winner[one] * loser[other];
-  }
-  return found;
-}
-
-// Sums over pairs if discounts end at rank k; see risks/top_ranks.py. `by_level` has four arrays over
-// levels: sums of rows below and at the edge as winners, then as losers (with sides, as winners of the
-// second side). `own` has the sums of rows above the edge as winners and as losers, `totals` those of
-// queries by side.
-extern "C" __global__ void top_meet(const i64* query_start, const i64* level_start, const i64* level_of, i64 rows, i64 levels, const double* gains, const u8* group, const double* edges, const double* discount, const double* tied, const double* ranked, const double* plain, const double* factor, const double* terms, int sided, const u8* values, double* sums, double* by_level, double* own, double* totals) {
-  __shared__ int above[MAX_TOP_ROWS], found;
-  __shared__ i64 above_levels[MAX_TOP_ROWS];
-  __shared__ double total[2];
-  i64 bottom = query_start[blockIdx.x], top = query_start[blockIdx.x + 1], first = level_start[bottom];
-  int size = (int)(level_start[top] - first), columns = sided ? 8 : 4;
-  const double *winner = terms + first, *loser = terms + rows + first;
-  const u8* sides = sided ? values + first : 0;
-  if (threadIdx.x < 32) {
-    int count = 0, lane = threadIdx.x;
-    for (int base = 0; base < size; base += 32) {
-      int k = base + lane, is = k < size && group[first + k] == 2;
-      u32 votes = __ballot_sync(~0u, is);
-      if (is) {
-        int at = count + __popc(votes & ((1u << lane) - 1));
-        above[at] = k;
-        above_levels[at] = level_of[first + k];
-      }
-      count += __popc(votes);
-    }
-    if (lane == 0) found = count;
-  }
-  for (i64 cell = threadIdx.x; cell < columns * (top - bottom); cell += blockDim.x) {
-    i64 level = bottom + cell / columns;
-    int column = (int)(cell % columns);
-    const double* of = column & 1 ? loser : winner;
-    double sum = 0.0;
-    for (i64 k = level_start[level] - first; k < level_start[level + 1] - first; k++)
-      if (group[first + k] == (column & 3) >> 1 && (!sides || sides[k] == column >> 2)) sum += of[k];
-    sums[columns * level + column] = sum;
-  }
-  __syncthreads();
-  Top q = {bottom, top, first, levels, found, columns, above, above_levels, gains, edges + 2 * blockIdx.x, discount + first, sums, plain[blockIdx.x], factor[blockIdx.x], sides};
-  double *own_up = own + first, *own_down = own + rows + first;
-  if ((threadIdx.x & ~32) == 0) {  // threads 0 and 32: the two sides, or winners and losers
-    int which = threadIdx.x >> 5;
-    bool down = which && !sides;
-    total[which] = top_walk(q, down ? -1 : 1, down ? 0 : sides && !which ? 5 : 1, !which, sides && which, down ? winner : loser, down ? loser : winner, by_level + 2 * which * levels, down ? own_down : own_up);
-  }
-  __syncthreads();
-  for (int j = threadIdx.x; j < (sides ? 1 : 2) * q.count; j += blockDim.x) {
-    int i = j % q.count;
-    double* at = j < q.count ? own_up + above[i] : own_down + above[i];
-    *at = top_pairs(q, i, j < q.count, tied + first, ranked + first, winner, loser, *at);
-  }
-  __syncthreads();
-  if (threadIdx.x) return;
-  if (!sides) total[1] = 0.0;
-  for (int j = 0; j < q.count; j++) total[sides ? sides[above[j]] : 0] += own_up[above[j]];
-  totals[2 * blockIdx.x] = total[0];
-  totals[2 * blockIdx.x + 1] = total[1];
-}
-
-// Most grades of a query if all ranks are discounted.
-#define MAX_GRADES 16
-
-// A query sorted by score: positions start..end of `order` and `ends`.
-struct Grades {
-  i64 start, end, bottom;
-  int count;
-  const i64 *order, *ends, *level_of;
-  const double *gains, *discount, *tied, *winner, *loser;
-  double plain, factor, flat;
-  const u8* sides;
-};
-
-// Sums of the rows of one grade over rows with larger (way 0) or smaller (1) scores: as winners over
-// losers of side `part` if there are sides; without sides, as losers over winners if `part` is 1. See
-// risks/rank_weights.py.
-__device__ void grade_walk(const Grades& q, int grade, int way, int part, double* met) {
-  double sign = 1.0 - 2.0 * way, one = 0.0, gaps = 0.0, both = 0.0, own_gain = q.gains[q.bottom + grade];
-  bool as_loser = part && !q.sides;
-  const double *own = as_loser ? q.loser : q.winner, *values = as_loser ? q.winner : q.loser;
-  i64 position = way ? q.end - 1 : q.start;
-  while (position >= q.start && position < q.end) {
-    i64 begin = position, end = q.ends[position];
-    while (way && begin > q.start && q.ends[begin - 1] == end) begin--;
-    for (i64 i = begin; i < end; i++) {
-      i64 row = q.order[i];
-      if (q.level_of[row] - q.bottom != grade || (q.sides && q.sides[row] == part)) continue;
-      double apart = sign * (both - q.discount[row] * gaps);
-      apart = (apart > 0.0 ? apart : 0.0) + q.flat * gaps;
-      met[row] = own[row] * (q.plain * one + q.factor * apart);
-    }
-    for (i64 i = begin; i < end; i++) {
-      i64 row = q.order[i];
-      int level = (int)(q.level_of[row] - q.bottom);
-      if ((as_loser ? level <= grade : level >= grade) || (q.sides && q.sides[row] != part)) continue;
-      double gain = q.gains[q.bottom + level];
-      double gap = values[row] * (as_loser ? gain - own_gain : own_gain - gain);
-      one += values[row];
-      gaps += gap;
-      both += gap * q.discount[row];
-    }
-    position = way ? begin - 1 : end;
-  }
-}
-
-// Sums over pairs within a short range of tied scores, by enumeration.
-__device__ void meet_few_tied(const Grades& q, i64 begin, i64 end, double apart, int losers, double* up, double* down) {
-  for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
-    i64 row = q.order[i];
-    double gain = q.gains[q.level_of[row]];
-    for (i64 k = begin; k < end; k++) {
-      i64 other = q.order[k];
-      double other_gain = q.gains[q.level_of[other]];
-      if (q.sides && q.sides[row] == q.sides[other]) continue;
-      if (q.level_of[other] < q.level_of[row])
-        up[row] += q.winner[row] * q.loser[other] * (q.plain + q.factor * (gain - other_gain) * apart);
-      if (losers && q.level_of[other] > q.level_of[row])
-        down[row] += q.winner[other] * q.loser[row] * (q.plain + q.factor * (other_gain - gain) * apart);
-    }
-  }
-}
-
-// Sums over pairs within a long range of tied scores, from the sums of each grade: losers of either side
-// (kinds 0 and 1) and winners (2).
-__device__ void meet_many_tied(const Grades& q, i64 begin, i64 end, double apart, int losers, double* up, double* down) {
-  __shared__ double sums[3][MAX_GRADES + 1][2];
-  __syncthreads();
-  int grade = threadIdx.x & 15, kind = threadIdx.x >> 4;
-  if (kind < 3 && grade < q.count) {
-    const double* values = kind == 2 ? q.winner : q.loser;
-    double one = 0.0, of_gain = 0.0, gain = q.gains[q.bottom + grade];
-    for (i64 i = begin; i < end; i++) {
-      i64 row = q.order[i];
-      int side = q.sides ? q.sides[row] : 0;
-      if (q.level_of[row] - q.bottom != grade || (kind < 2 && side != kind)) continue;
-      one += values[row];
-      of_gain += values[row] * gain;
-    }
-    int at = kind == 2 ? grade : grade + 1, none = kind == 2 ? q.count : 0;
-    sums[kind][at][0] = one;
-    sums[kind][at][1] = of_gain;
-    if (grade == 0) sums[kind][none][0] = sums[kind][none][1] = 0.0;
-  }
-  __syncthreads();
-  if (threadIdx.x < 6) {
-    int of = threadIdx.x >> 1, column = threadIdx.x & 1;
-    for (int each = 1; each <= q.count; each++) {
-      int at = of == 2 ? q.count - each : each;
-      sums[of][at][column] += sums[of][of == 2 ? at + 1 : at - 1][column];
-    }
-  }
-  __syncthreads();
-  for (i64 i = begin + threadIdx.x; i < end; i += blockDim.x) {
-    i64 row = q.order[i];
-    int own = (int)(q.level_of[row] - q.bottom), look = q.sides ? 1 - q.sides[row] : 0;
-    double gain = q.gains[q.level_of[row]];
-    double met = q.factor * apart * (gain * sums[look][own][0] - sums[look][own][1]);
-    up[row] += q.winner[row] * (q.plain * sums[look][own][0] + (met > 0.0 ? met : 0.0));
-    if (!losers) continue;
-    met = q.factor * apart * (sums[2][own + 1][1] - gain * sums[2][own + 1][0]);
-    down[row] += q.loser[row] * (q.plain * sums[2][own + 1][0] + (met > 0.0 ? met : 0.0));
-  }
-}
-
-// Sums over pairs if all ranks are discounted, by 64 threads per query; see `RankWeights.sum_pairs`. `met`
-// is working memory for four numbers per row, `found` receives the sums of rows as winners and as losers
-// (if `losers`), `totals` those of queries.
-extern "C" __global__ void grade_meet(const i64* query_start, const i64* first, i64 rows, const i64* order, const i64* ends, const i64* level_of, const double* gains, const double* discount, const double* tied, double flat, const double* plain, const double* factor, const double* winner, const double* loser, int sided, const u8* values, int losers, double* met, double* found, double* totals) {
-  __shared__ double room[8];
-  const u8* sides = sided ? values : 0;
-  i64 bottom = query_start[blockIdx.x], start = first[blockIdx.x], end = first[blockIdx.x + 1];
-  Grades q = {start, end, bottom, (int)(query_start[blockIdx.x + 1] - bottom), order, ends, level_of, gains, discount, tied, winner, loser, plain[blockIdx.x], factor[blockIdx.x], flat, sides};
-  int grade = threadIdx.x & 15, way = (threadIdx.x >> 4) & 1, part = threadIdx.x >> 5;
-  if (grade < q.count && (part == 0 || losers || sides)) grade_walk(q, grade, way, part, met + (sides ? way : 2 * part + way) * rows);
-  __syncthreads();
-  double *up = met, *down = met + 2 * rows;
-  for (i64 begin = start; begin < end; begin = ends[begin]) {
-    i64 count = ends[begin] - begin;
-    if (count == 1) continue;
-    double apart = tied[order[begin]] + flat;
-    if (count * count <= 16 * q.count) meet_few_tied(q, begin, begin + count, apart, losers, up, down);
-    else meet_many_tied(q, begin, begin + count, apart, losers, up, down);
-  }
-  __syncthreads();
-  for (i64 row = start + threadIdx.x; row < end; row += blockDim.x) {
-    found[row] = met[row] + met[rows + row];
-    if (losers) found[rows + row] = met[2 * rows + row] + met[3 * rows + row];
-  }
-  double total = sum_in_strands(found + start, (int)(end - start), 0, 0, room);
-  if (threadIdx.x == 0) {
-    totals[2 * blockIdx.x] = total;
-    totals[2 * blockIdx.x + 1] = 0.0;
-  }
-}
-
-// Multipliers of the pair weights of each query, see `weights_of_queries`, from the total weight.
-extern "C" __global__ void weights_from_totals(int queries, const double* totals, const double* scale, const double* plain_totals, double blend, int balanced, double* plain, double* factor) {
-  int query = blockIdx.x * blockDim.x + threadIdx.x;
-  if (query >= queries) return;
-  double mean = totals[2 * query] / plain_totals[query];
-  plain[query] = balanced ? blend : blend * mean;
-  factor[query] = balanced ? (mean > 0.0 ? (1.0 - blend) / mean : 0.0) * scale[query] : (1.0 - blend) * scale[query];
-}
-
-// Weight of the pair of winner i and loser k, without its loss.
-__device__ __forceinline__ double far_weight(i64 i, i64 k, double plain, double factor, double flat, const double* ranked, const double* gain, const double* discount, const double* tied, const double* weight, const double* loser_weight) {
-  double apart = flat + fabs(discount[i] - discount[k]);
-  if (ranked[i] == ranked[k]) apart += tied[i];
-  double met = plain + factor * (gain[i] - gain[k]) * apart;
-  return met * (weight[i] * loser_weight[k]);
-}
-
-// Logarithms of the totals of queries. If scores are too far apart (`far`), the sums of rows, `found`, and
-// of the query are replaced by sums relative to exp(lift), by enumeration of all pairs.
-extern "C" __global__ void far_meet(const i64* query_start, const i64* level_start, const i64* level_of, i64 rows, double rate, double flat, const double* scores, const double* ranked, const double* gain, const double* discount, const double* tied, const double* plain, const double* factor, const double* weight, const double* loser_weight, int sided, const u8* values, const u8* far, double* found, double* totals, double* lift, double* log_query) {
-  __shared__ double room[32];
-  const u8* sides = sided ? values : 0;
-  i64 first = level_start[query_start[blockIdx.x]], end = level_start[query_start[blockIdx.x + 1]];
-  double share = plain[blockIdx.x], by_rank = factor[blockIdx.x], *total = totals + 2 * blockIdx.x;
-  if (!far[blockIdx.x]) {
-    if (threadIdx.x) return;
-    lift[blockIdx.x] = 0.0;
-    log_query[blockIdx.x] = portable_log(total[0]) + 0.0;
-    return;
-  }
-  double most = -INFINITE;
-  for (i64 i = first + threadIdx.x; i < end; i += blockDim.x)
-    for (i64 k = first; k < level_start[level_of[i]]; k++) {
-      if (sides && sides[k] == sides[i]) continue;
-      if (!(far_weight(i, k, share, by_rank, flat, ranked, gain, discount, tied, weight, loser_weight) > 0.0)) continue;
-      double late = rate * scores[k] - rate * scores[i];
-      most = late > most ? late : most;
-    }
-  most = warp_max(most);
-  if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = most;
-  __syncthreads();
-  for (int warp = 0; warp < (int)(blockDim.x + 31) / 32; warp++) most = room[warp] > most ? room[warp] : most;
-  for (i64 row = first + threadIdx.x; row < end; row += blockDim.x) {
-    double up = 0.0, down = 0.0;
-    i64 low = level_start[level_of[row]], high = level_start[level_of[row] + 1];
-    for (i64 k = first; k < end; k++) {
-      if ((k >= low && k < high) || (sides && sides[k] == sides[row])) continue;
-      i64 i = k < low ? row : k, loser = k < low ? k : row;
-      double met = far_weight(i, loser, share, by_rank, flat, ranked, gain, discount, tied, weight, loser_weight);
-      if (!(met > 0.0)) continue;
-      met *= portable_exp(rate * scores[loser] - rate * scores[i] - most);
-      if (k < low) up += met;
-      else down += met;
-    }
-    found[row] = up;
-    found[rows + row] = down;
-  }
-  int size = (int)(end - first);
-  double one = sum_in_strands(found + first, size, sides ? sides + first : sides, 0, room);
-  double other = sides ? sum_in_strands(found + first, size, sides + first, 1, room) : 0.0;
-  if (threadIdx.x) return;
-  total[0] = one;
-  total[1] = other;
-  lift[blockIdx.x] = most > -INFINITE ? most : 0.0;
-  log_query[blockIdx.x] = portable_log(one) + lift[blockIdx.x];
-}
-
-// Sums of rows as winners plus `sign` times those as losers: pulls (-1) or Hessians (1).
-extern "C" __global__ void top_spread(const i64* first, const i64* level_of, i64 rows, i64 levels, const u8* group, const u8* far, const double* terms, const double* by_level, const double* own, const double* lift, double log_value, double rate, double sign, double* out) {
-  double unit = rate * portable_exp(lift[blockIdx.x] - log_value);
-  for (i64 row = first[blockIdx.x] + threadIdx.x; row < first[blockIdx.x + 1]; row += blockDim.x) {
-    const double* level_sums = by_level + (group[row] ? levels : 0) + level_of[row];
-    if (group[row] == 2 || far[blockIdx.x]) out[row] = unit * (own[row] + sign * own[rows + row]);
-    else out[row] = terms[row] * (unit * level_sums[0]) + terms[rows + row] * (sign * unit * level_sums[2 * levels]);
-  }
-}
-
-// Pulls, or Hessians if `curved`, from the sums of each row; see `RankedExponentialRisk.state`.
-extern "C" __global__ void ranked_spread(const i64* first, i64 rows, const double* found, const double* lift, double log_value, double rate, int curved, double* out) {
-  double unit = portable_exp(lift[blockIdx.x] - log_value);
-  for (i64 row = first[blockIdx.x] + threadIdx.x; row < first[blockIdx.x + 1]; row += blockDim.x) {
-    double up = found[row] * unit, down = found[rows + row] * unit;
-    out[row] = curved ? rate * (up + down) : up - down;
-  }
-}
-
-// Weights of the pairs that a weak ranker orders correctly and wrongly, by winner.
-extern "C" __global__ void ranked_masses(const i64* first, i64 rows, const double* found, const u8* sides, const double* lift, double log_value, double* right, double* wrong) {
-  double unit = portable_exp(lift[blockIdx.x] - log_value);
-  for (i64 row = first[blockIdx.x] + threadIdx.x; row < first[blockIdx.x + 1]; row += blockDim.x) {
-    double mass = found[row] * unit;
-    right[row] = sides[row] ? mass : 0.0;
-    wrong[row] = sides[row] ? 0.0 : mass;
-  }
-}
-
-extern "C" __global__ void top_masses(i64 queries, const double* totals, const double* lift, double log_value, double* right, double* wrong) {
-  for (i64 query = blockIdx.x * (i64)blockDim.x + threadIdx.x; query < queries; query += gridDim.x * (i64)blockDim.x) {
-    double unit = portable_exp(lift[query] - log_value);
-    right[query] = totals[2 * query + 1] * unit;
-    wrong[query] = totals[2 * query] * unit;
-  }
 }
 
 // -- stumps, see weak_rankers/stumps.py and engine/histograms.py ----------------------------

@@ -21,7 +21,7 @@ from precede.risks.base import BoundLossRisk, EdgeWeights, Risk, State, pair_tot
 from precede.risks.pair_risk import PairRisk
 
 if TYPE_CHECKING:
-    from precede.risks.rank_weights import Weighting
+    from precede.risks.lambdarank import Weighting
 
 
 # A row that occurs only in pairs of weight 0 has no terms.

@@ -21,7 +21,7 @@ from precede.losses import PairLoss, Price, Separable, pair_loss, price
 from precede.risks.base import BoundLossRisk, EdgeWeights, Link, Risk, pair_shape
 
 if TYPE_CHECKING:
-    from precede.risks.rank_weights import Weighting
+    from precede.risks.lambdarank import Weighting
 
 
 class PairRisk(Risk):
@@ -117,15 +117,7 @@ class PairRisk(Risk):
         rule = risks.rank_weight(self.rank_weight)
         assert rule is not None
         weights = risks.RankWeights(rule, layout, balanced=self.balance != "pairs", context=context)
-        on_device = context.device is not None
-        if not isinstance(loss.form, Separable) or loss.gap:
-            pairs = risks.DeviceRankedPairsRisk if on_device else risks.RankedPairsRisk
-            return pairs(layout, loss, cost, weights)
-        if weights.top is None:
-            ranks = risks.DeviceRankedExponentialRisk if on_device else risks.RankedExponentialRisk
-            return ranks(layout, loss, cost, weights)
-        top = risks.DeviceTopExponentialRisk if on_device else risks.TopExponentialRisk
-        return top(layout, loss, cost, weights)
+        return risks.RankedPairsRisk(layout, loss, cost, weights)
 
     def value(self, judgments: Judgments, scores: ArrayLike) -> float:
         """Return R, the sum of the prices of all losers; inf if it overflows."""

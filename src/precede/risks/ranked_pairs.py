@@ -1,4 +1,4 @@
-"""Logistic and hinge risks with LambdaRank weights: each pair is visited once, none is stored.
+"""Risks with LambdaRank weights: each pair is visited once, none is stored.
 
 As in `precede.risks.short_queries`, the losers of a winner are the rows before its level, and its
 winners those after it. With a cut-off at rank k only rows within the first k ranks have a discount,
@@ -13,52 +13,88 @@ last weak ranker has values::
 
     score when ranked     0   0   0   0   0   0   0       one tied group
     current score         0   0  .3  .3  .3  .7  .7       three subgroups
+
+On a GPU a block of threads sums a query, in the order of the CPU, so all results have the same
+bits. Rounds that begin with large tied groups are summed on the CPU.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers
+from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integer, Integers
+from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
-from precede.engine.exact import all_reduce_sum, exact_sums
-from precede.engine.portable import exp_of, log_of
-from precede.engine.portable_kernels import portable_exp, portable_log1p
+from precede.engine.exact import all_reduce_max, all_reduce_sum, exact_sums
+from precede.engine.execution import is_small
+from precede.engine.portable import exp, log_of
+from precede.engine.portable_kernels import fmin, portable_exp, portable_log1p
 from precede.engine.query_layout import QueryLayout
-from precede.losses import PairLoss, Price
-from precede.risks.base import EdgeWeights, State, pair_shape
-from precede.risks.rank_weights import RankWeightedRisk, RankWeights, RoundWeights
+from precede.losses import PairLoss, Price, Separable
+from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_shape
+from precede.risks.lambdarank import RankWeight, RankWeights, RoundWeights
 
+# Degree of losses ``exp(-rate m)``, beside those of `PairShape`.
+EXPONENTIAL = 3
 # Problems with more pairs are refused; a fit would take days.
 MAX_PAIRS_PER_ROW = 50_000
 # Tied groups of more rows are divided into subgroups, in lists of more than LONG_LIST_ROWS rows.
 LONG_LIST_ROWS, MAX_ENUMERATED_TIES = 1024, 64
 MAX_PAIRS_PER_CALL = 1 << 27  # pairs of subgroups and rows; one or two seconds
 MAX_EXP_RANGE = 80.0  # range of scores up to which logistic losses are computed from exponentials
+# Range of rate times scores up to which sums of exponentials are not scaled.
+MAX_UNSCALED_RANGE, MAX_EXPONENT = 600.0, 700.0
+# On a GPU every row is compared with all others of its query.
+MAX_QUERY_ROWS = 8192
+BYTES_PER_ROW = 200
 
 
-class RankedPairsRisk(RankWeightedRisk):
-    """Logistic, hinge or squared hinge loss, linear price, weights by rank: O(pairs), O(n) memory.
+@dataclass
+class _PairSums:
+    """Sums over the pairs of every query (value, gradient) and of every row (pull, Hessian).
 
-    `State.cache` holds the Hessian diagonal, divided by the gradient sum as the pull is.
+    Those of a query and its rows are divided by ``exp(log_scale)``.
+    """
+
+    by_query: BackendArray
+    pull: BackendArray
+    hessian: BackendArray
+    log_scale: BackendArray
+
+
+class RankedPairsRisk(BoundLossRisk):
+    """Exponential, logistic or hinge loss, linear price, weights by rank.
+
+    O(pairs) time, O(n) memory. Before the first `begin_round`, ranks are those of the scores at
+    which the risk is evaluated. `State.cache` holds the Hessian diagonal, divided by the gradient
+    sum as the pull is. A GPU is used unless a query has more than `MAX_QUERY_ROWS` rows.
     """
 
     def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
-        super().__init__(layout, loss, cost, weights)
-        shape = pair_shape(loss)
-        if shape is None:
-            raise ValueError(
-                f"rank_weight={weights.rule!r} is for the exponential, the logistic and the two "
-                f"hinge losses, not for {loss!r}; use one of them, or rank_weight=None"
-            )
-        self._degree, self._knot, _ = shape
-        self._max_rows = int(np.diff(weights.first).max(initial=0))
-        self._long_queries = np.flatnonzero(np.diff(weights.first) > LONG_LIST_ROWS).tolist()
         rule = weights.rule
-        # Whether pairs of two rows without a discount have no weight.
-        self._sparse = rule.k is not None and rule.blend == 0 and rule.discount is not None
+        if cost.power != 1:
+            raise ValueError(
+                f"rank_weight={rule!r} weighs pairs one by one, but price={cost!r} is paid "
+                "for all pairs of a loser together; use price=1 ('linear'), or rank_weight=None"
+            )
+        super().__init__(layout, loss, cost, weights.context)
+        self._shape = _shape(loss, rule)
+        self.weights = weights
+        self._round: RoundWeights | None = None
+        sizes = np.diff(weights.first)
+        self._max_rows = int(sizes.max(initial=0))
+        self._long_queries = np.flatnonzero(sizes > LONG_LIST_ROWS).tolist()
+        self._query_of_row = np.repeat(np.arange(sizes.size), sizes)
+        self._small = is_small("heavy rows", layout.n_graded)
+        self._sparse = weights.ignores_undiscounted_pairs
         if not self._sparse:
             self._refuse_many_pairs()
+        fits = 0 < self._max_rows <= MAX_QUERY_ROWS
+        if self.context.backend.is_gpu and fits and not self.context.is_distributed:
+            self.backend = self.context.backend
+            self._put_on_gpu()
 
     def _refuse_many_pairs(self) -> None:
         layout = self.layout
@@ -66,72 +102,235 @@ class RankedPairsRisk(RankWeightedRisk):
         pairs, rows = all_reduce_sum(lambda: counts, self.context)
         if pairs > MAX_PAIRS_PER_ROW * rows:
             raise ValueError(
-                f"rank_weight={self.weights.rule!r} with {self.loss!r} goes through all "
-                f"{pairs:.3g} pairs in every round; use loss='exponential', which lists none, "
-                "or a cut-off such as 'ndcg@10' without a blend"
+                f"rank_weight={self.weights.rule!r} goes through all {pairs:.3g} pairs in every "
+                "round; use a cut-off such as 'ndcg@10' without a blend"
             )
 
-    def log_value(self, scores: Floats) -> float:
-        """Return the logarithm of the risk."""
-        layout, unused = self.layout, np.zeros(0)
-        sums = self._query_sums(
-            self.at(scores), scores, layout.weight, layout.loser_weight, unused, unused
-        )
-        (value,) = exact_sums([sums[:, 0]], self.context)
-        return log_of(value) if value > 0 else -np.inf
+    # -- weights of a round ----------------------------------------------------------------
 
-    def state(self, scores: Floats) -> State:
+    def begin_round(self, scores: BackendArray) -> bool:
+        """Rank the items by these scores and fix the weights until the next round."""
+        self._round = self._rank(scores)
+        return True
+
+    def _weights_at(self, scores: BackendArray) -> RoundWeights:
+        """Return the weights of this round, or outside of rounds those of the scores."""
+        return self._rank(scores) if self._round is None else self._round
+
+    def _rank(self, scores: BackendArray) -> RoundWeights:
+        """Return the weights of a round, on the backend that will sum its pairs."""
+        backend = self.backend_of(scores)
+        weights = self.weights.rank(scores, backend)
+        if backend.is_gpu and self._may_have_tied_groups(weights):
+            cpu_weights = self.weights.rank(backend.get(scores), CPU)
+            if self._tied_subgroups(cpu_weights, cpu_weights.scores):
+                backend, weights = CPU, cpu_weights
+        if not self.weights.needs_totals:
+            return weights
+        totals = self._sums_of_weights(weights, degree=1)
+        return self.weights.scaled(weights, backend.get(totals.by_query[0]), backend)
+
+    def _may_have_tied_groups(self, weights: RoundWeights) -> bool:
+        """Return whether a long list has many rows with a discount; copies a number per query."""
+        if not self._long_queries or not self._sparse:
+            return False
+        xp, get = self.backend.xp, self.backend.get
+        discounted = xp.cumsum(weights.discount > 0, dtype=np.int64)
+        counts = np.diff(get(discounted[self._last_rows]), prepend=0)
+        return bool(counts[self._long_queries].max() > MAX_ENUMERATED_TIES)
+
+    def _sums_of_weights(self, weights: RoundWeights, degree: int) -> _PairSums:
+        """Return sums over pairs whose loss is 1: hinges of degree 1 or 2 at equal scores."""
+        backend = self.backend_of(weights.scores)
+        equal_scores = backend.zeros(weights.scores.size)
+        return self._sum_pairs(weights, equal_scores, slopes=degree == 2, shape=(degree, 1.0))
+
+    def pair_totals(self, state: State) -> BackendArray:
+        """Return the total weight of the pairs of every row in this round."""
+        sums = self._sums_of_weights(self._weights_at(state.scores), degree=2)
+        return self._move(0.5 * sums.hessian, self.backend_of(state.scores))
+
+    # -- the risk --------------------------------------------------------------------------
+
+    def log_value(self, scores: BackendArray) -> float:
+        """Return the logarithm of the risk."""
+        sums = self._sums_at(scores, slopes=False)
+        log_scale = self._rescale(sums)
+        (value,) = exact_sums([sums.by_query[0]], self.context)
+        return log_of(value) + log_scale if value > 0 else -np.inf
+
+    def state(self, scores: BackendArray) -> State:
         """Compute risk, pull and Hessian diagonal at these scores in one pass."""
         return self.first_state(scores, value=True)
 
-    def first_state(self, scores: Floats, *, value: bool) -> State:
+    def first_state(self, scores: BackendArray, *, value: bool) -> State:
         """Compute the state; without `value` skip the logarithms, which take most of the time."""
-        layout = self.layout
-        pull, hessian = np.zeros(layout.n_used_rows), np.zeros(layout.n_used_rows)
-        sums = self._query_sums(
-            self.at(scores), scores, layout.weight, layout.loser_weight, pull, hessian, value=value,
-        )  # fmt: skip
-        total, gradient_sum = exact_sums([sums[:, 0], sums[:, 1]], self.context)
-        if gradient_sum <= 0:  # every pair is beyond its margin
-            return State(scores, -np.inf, -np.inf, np.zeros_like(pull), np.zeros_like(hessian))
-        log_value = np.nan if not value else log_of(total) if total > 0 else -np.inf
-        return State(
-            scores, log_value, log_of(gradient_sum), pull / gradient_sum, hessian / gradient_sum
+        backend = self.backend_of(scores)
+        sums = self._sums_at(scores, slopes=True, value=value)
+        log_scale = self._rescale(sums)
+        total, gradient_sum = exact_sums([*sums.by_query], self.context)
+        pull, hessian = self._move(sums.pull, backend), self._move(sums.hessian, backend)
+        state = self.normalized_state(scores, total, gradient_sum, pull, hessian)
+        known = value or gradient_sum <= 0
+        return replace(
+            state,
+            log_value=state.log_value + log_scale if known else np.nan,
+            log_gradient_sum=state.log_gradient_sum + log_scale,
         )
 
-    def _query_sums(
-        self, weights: RoundWeights, scores: Floats, winner: Floats, loser: Floats,
-        pull: Floats, hessian: Floats, *, value: bool = True,
-    ) -> Floats:  # fmt: skip
-        """Return value and gradient sum of every query; add to `pull` and `hessian` unless empty.
+    def end_round(self, scores: BackendArray) -> State:
+        """Return only the value, because the next round begins with other weights."""
+        return State(scores, self.log_value(scores), np.nan, np.zeros(0))
 
-        `winner` and `loser` are the weights of the rows as winners and as losers.
-        """
-        layout, ranked = self.layout, self.weights
-        graded_scores = scores[: layout.n_graded]
+    def curvature(self, state: State) -> BackendArray:
+        """Return the Hessian diagonal over the gradient sum, computed with the state."""
+        return state.cache
+
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
+        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
+        if state.log_gradient_sum == -np.inf:
+            return EdgeWeights(0.0, 0.0, 0.0)
+        backend = self.backend_of(state.scores)
+        scores, ones = backend.get(state.scores), backend.get(values) == 1
+        shares = []
+        for winners in (ones, ~ones):
+            weight = np.where(winners, self.layout.weight, 0.0)
+            loser_weight = np.where(winners, 0.0, self.layout.loser_weight)
+            sums = self._sums_at(
+                scores, slopes=True, value=False, row_weights=(weight, loser_weight)
+            )
+            share = self.backend.get(sums.by_query[1])
+            log_scale = self.backend.get(sums.log_scale)[share > 0] - state.log_gradient_sum
+            share[share > 0] *= exp(log_scale)
+            shares.append(share)
+        correct, wrong = exact_sums(shares, self.context)
+        return EdgeWeights(correct, wrong, max(0.0, 1.0 - correct - wrong))
+
+    def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
+        """Return ``log(d+ / d-) / (2 rate)`` for the exponential loss and values 0 and 1."""
+        degree, rate = self._shape
+        if degree != EXPONENTIAL or values.dtype != np.uint8:
+            return self.line_search(state, values)
+        edge_weights = self.edge_weights(state, values)
+        if min(edge_weights.correct, edge_weights.wrong) > 0:
+            return 0.5 * log_of(edge_weights.correct / edge_weights.wrong) / rate, False
+        return self.smoothed_step(state, edge_weights.correct, edge_weights.wrong), True
+
+    # -- sums over pairs -------------------------------------------------------------------
+
+    def _sums_at(
+        self, scores: BackendArray, *, slopes: bool, value: bool = True,
+        row_weights: tuple[Floats, Floats] | None = None,
+    ) -> _PairSums:  # fmt: skip
+        """Return the sums at these scores, on the backend that ranked the rows of this round."""
+        weights = self._weights_at(scores)
+        backend, n_graded = self.backend_of(weights.scores), self.layout.n_graded
+        graded_scores = self._move(scores[:n_graded], backend)
         if self.loss.gap:
-            graded_scores = graded_scores - layout.grade[: layout.n_graded]
-        n_queries = ranked.first.size - 1
-        sums = np.zeros((n_queries, 2))
-        enumerated, subgroups_of = None, self._tied_subgroups(weights, graded_scores)
+            graded_scores = graded_scores - self.copy_on(
+                backend, "grade", lambda: self.layout.grade[:n_graded]
+            )
+        return self._sum_pairs(
+            weights, graded_scores, slopes=slopes, value=value, row_weights=row_weights
+        )
+
+    def _move(self, array: BackendArray, backend: Backend) -> BackendArray:
+        """Return an array on the CPU or on the GPU of this risk."""
+        return backend.put(array) if backend.is_gpu else self.backend.get(array)
+
+    def _rescale(self, sums: _PairSums) -> float:
+        """Divide all sums by one exponential, ``exp(c)`` with the largest scale; return c."""
+        if self._shape[0] != EXPONENTIAL:
+            return 0.0
+        backend = self.backend_of(sums.by_query)
+        log_scale = backend.get(sums.log_scale)
+        has_pairs = backend.get(sums.by_query).max(axis=0) > 0
+        largest = float(
+            all_reduce_max(lambda: log_scale[has_pairs].max(initial=-np.inf), self.context)
+        )
+        if largest == -np.inf or (largest == 0 and not log_scale.any()):
+            return 0.0
+        ratio = np.zeros(log_scale.size)
+        ratio[has_pairs] = exp(log_scale[has_pairs] - largest)
+        sums.by_query *= backend.put(ratio)
+        if sums.pull.size:
+            by_row = backend.put(ratio[self._query_of_row])
+            sums.pull *= by_row
+            sums.hessian *= by_row
+        return largest
+
+    def _sum_pairs(
+        self, weights: RoundWeights, scores: BackendArray, *, slopes: bool, value: bool = True,
+        shape: tuple[int, float] | None = None, row_weights: tuple[Floats, Floats] | None = None,
+    ) -> _PairSums:  # fmt: skip
+        """Sum over pairs: the value of queries if `value`, gradient and Hessian if `slopes`.
+
+        `row_weights` are the weights of the rows as winners and as losers.
+        """
+        backend, n_queries = self.backend_of(weights.scores), self.weights.first.size - 1
+        n_rows = self.layout.n_used_rows if slopes else 0
+        sums = _PairSums(
+            backend.zeros(2, n_queries), backend.zeros(n_rows), backend.zeros(n_rows),
+            backend.zeros(n_queries),
+        )  # fmt: skip
+        shape = shape or self._shape
+        if backend.is_gpu:
+            self._sum_on_gpu(sums, weights, scores, shape, row_weights, value=value)
+        else:
+            row_weights = row_weights or (self.layout.weight, self.layout.loser_weight)
+            self._sum_on_cpu(sums, weights, scores, shape, row_weights, value=value)
+        return sums
+
+    def _put_on_gpu(self) -> None:
+        layout, backend = self.layout, self.backend
+        backend.check_room(BYTES_PER_ROW * layout.n_graded, "the pulls of all pairs")
+        self._gpu_bounds = backend.put(layout.query_start), backend.put(layout.level_start)
+        self._last_rows = backend.put(self.weights.first[1:] - 1)
+        self._gpu_gain = backend.put(self.weights.gain)
+        self._gpu_weights = backend.put(layout.weight), backend.put(layout.loser_weight)
+        self._scratch = backend.zeros(2, layout.n_graded), backend.zeros(4, layout.n_graded)
+
+    def _sum_on_gpu(
+        self, sums: _PairSums, weights: RoundWeights, scores: BackendArray,
+        shape: tuple[int, float], row_weights: tuple[Floats, Floats] | None, *, value: bool,
+    ) -> None:  # fmt: skip
+        put, slopes = self.backend.put, int(sums.pull.size > 0)
+        given = self._gpu_weights
+        if row_weights is not None:
+            given = put(row_weights[0]), put(row_weights[1])
+        self.backend.launch(
+            "ranked_pairs", self.weights.first.size - 1, 128, *self._gpu_bounds,
+            np.int64(self.layout.n_graded), shape[0], float(shape[1]), int(self._sparse),
+            float(self.weights.flat), scores, weights.scores, self._gpu_gain, weights.discount,
+            weights.tied, *given, weights.plain, weights.factor, int(value), slopes,
+            *self._scratch, sums.pull, sums.hessian, sums.by_query, sums.log_scale,
+        )  # fmt: skip
+
+    def _sum_on_cpu(
+        self, sums: _PairSums, weights: RoundWeights, scores: Floats, shape: tuple[int, float],
+        row_weights: tuple[Floats, Floats], *, value: bool,
+    ) -> None:  # fmt: skip
+        layout, ranked = self.layout, self.weights
+        enumerated, subgroups_of = None, self._tied_subgroups(weights, scores)
         if subgroups_of:
             enumerated = weights.discount > 0
             tied = [rows for subgroups in subgroups_of.values() for rows in subgroups]
             enumerated[np.concatenate(tied)] = False
         self.context.run(
-            _sum_queries, n_queries, layout.level_start, layout.query_start,
-            self._max_rows, self._degree, self._knot, self._sparse, graded_scores, weights.scores,
-            ranked.gain, weights.discount, weights.tied, weights.plain, weights.factor, ranked.flat,
-            winner, loser, value, enumerated, pull, hessian, sums, small=ranked.small,
+            _sum_queries, ranked.first.size - 1, layout.level_start, layout.query_start,
+            self._max_rows, *shape, self._sparse, scores, weights.scores, ranked.gain,
+            weights.discount, weights.tied, weights.plain, weights.factor, ranked.flat,
+            *row_weights, value, enumerated, sums.pull, sums.hessian, sums.by_query,
+            sums.log_scale, small=self._small,
         )  # fmt: skip
         if enumerated is not None:
-            row_arrays, slopes = (winner, loser, enumerated), (pull, hessian)
-            self._add_tied_groups(subgroups_of, weights, graded_scores, row_arrays, slopes, sums)
-        return sums
+            self._add_tied_groups(
+                sums, weights, scores, shape, (*row_weights, enumerated), subgroups_of
+            )
 
     def _add_tied_groups(
-        self, subgroups_of: dict[int, list[Integers]], weights: RoundWeights, scores: Floats,
-        row_arrays: tuple[Floats, Floats, Flags], gradients: tuple[Floats, Floats], sums: Floats,
+        self, sums: _PairSums, weights: RoundWeights, scores: Floats, shape: tuple[int, float],
+        row_arrays: tuple[Floats, Floats, Flags], subgroups_of: dict[int, list[Integers]],
     ) -> None:  # fmt: skip
         """Add the pairs of tied groups, in calls short enough that Ctrl-C is handled between them.
 
@@ -147,9 +346,9 @@ class RankedPairsRisk(RankWeightedRisk):
                 rows = [subgroups[index] for index in call]
                 _sum_subgroups(
                     np.cumsum([0, *map(len, rows)]), np.concatenate(rows), first_level, end_level,
-                    layout.level_start, self._degree, self._knot, scores, weights.scores,
+                    layout.level_start, *shape, sums.log_scale[query], scores, weights.scores,
                     ranked.gain, weights.discount, weights.tied, weights.factor[query], *row_arrays,
-                    *gradients, sums[query],
+                    sums.pull, sums.hessian, sums.by_query[:, query],
                 )  # fmt: skip
 
     def _tied_subgroups(self, weights: RoundWeights, scores: Floats) -> dict[int, list[Integers]]:
@@ -162,10 +361,9 @@ class RankedPairsRisk(RankWeightedRisk):
         most = max(map(len, subgroups_of.values()), default=0)
         if most > MAX_PAIRS_PER_ROW:
             raise ValueError(
-                f"rank_weight={self.weights.rule!r} with {self.loss!r} goes through all pairs of "
-                f"{most} rows that have equal scores where a round begins and different ones after "
-                "it; use rankers of few values, such as trees, or loss='exponential', which lists "
-                "no pair"
+                f"rank_weight={self.weights.rule!r} goes through all pairs of {most} rows that "
+                "have equal scores where a round begins and different ones after it; use rankers "
+                "of few values, such as trees"
             )
         return {query: subgroups for query, subgroups in subgroups_of.items() if subgroups}
 
@@ -186,25 +384,18 @@ class RankedPairsRisk(RankWeightedRisk):
             for rows in np.split(group, 1 + np.flatnonzero(np.diff(scores[group])))
         ]
 
-    def curvature(self, state: State) -> Floats:
-        """Return the Hessian diagonal over the gradient sum, computed with the state."""
-        hessian: Floats = state.cache
-        return hessian
 
-    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
-        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
-        layout, weights = self.layout, self.at(state.scores)
-        if state.log_gradient_sum == -np.inf:
-            return EdgeWeights(0.0, 0.0, 0.0)
-        unused = np.zeros((2, layout.n_used_rows))
-        shares = []
-        for value in (1, 0):
-            winner = np.where(values == value, layout.weight, 0.0)
-            loser = np.where(values == value, 0.0, layout.loser_weight)
-            sums = self._query_sums(weights, state.scores, winner, loser, *unused)
-            shares.append(sums[:, 1] * exp_of(-state.log_gradient_sum))
-        right, wrong = exact_sums(shares, self.context)
-        return EdgeWeights(right, wrong, max(0.0, 1.0 - right - wrong))
+def _shape(loss: PairLoss, rule: RankWeight) -> tuple[int, float]:
+    """Return the degree of a loss, and the knot of a hinge or the rate of an exponential."""
+    if isinstance(loss.form, Separable):
+        return EXPONENTIAL, float(loss.form.rate)
+    shape = pair_shape(loss)
+    if shape is None:
+        raise ValueError(
+            f"rank_weight={rule!r} is for the exponential, the logistic and the two hinge losses, "
+            f"not for {loss!r}; use one of them, or rank_weight=None"
+        )
+    return shape.degree, shape.knot
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -217,8 +408,8 @@ _SCORE, _INVERSE, _RANK_SCORE, _GAIN, _DISCOUNT, _TIED = range(6)
 _LOSER_WEIGHT, _WINNER_WEIGHT, _ENUMERATED, _LOSER_SLOPE, _WINNER_SLOPE, _HESSIAN = range(6, 12)
 _WEIGHT, _SLOPE, _CURVATURE, _LOSS = range(4)
 # Kinds of losses. Logistic: all margins far in order (``1 + exp(-m)`` would lose the digits of the
-# exponential), scores close together, or any scores; hinge; squared hinge.
-_SMALL, _NARROW, _WIDE, _HINGE, _SQUARED = range(5)
+# exponential), scores close together, or any scores; hinge; squared hinge; exponential.
+_SMALL, _NARROW, _WIDE, _HINGE, _SQUARED, _EXPONENTIAL = range(6)
 
 
 @njit(cache=True, nogil=True)
@@ -227,10 +418,12 @@ def _sum_queries(
     knot: float, sparse: bool, scores: Floats, rank_scores: Floats, gain: Floats, discount: Floats,
     tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats, loser_weight: Floats,
     with_value: bool, enumerated: Flags | None, pull: Floats, hessian: Floats, sums: Floats,
+    log_scale: Floats,
 ) -> None:  # fmt: skip
     """Fill value and gradient sum of every query in `sums`; add to `pull` and `hessian`.
 
-    With an empty `pull` only values are computed. `enumerated` flags the rows with a discount
+    With an empty `pull` only values are computed. `knot` is the rate of an exponential loss, whose
+    sums are divided by ``exp(log_scale)`` of the query. `enumerated` flags the rows with a discount
     outside of tied groups; None without tied groups.
     """
     items, work = np.empty((12, max_rows)), np.empty((4, max_rows))
@@ -247,6 +440,14 @@ def _sum_queries(
         items[_LOSER_SLOPE:, : end_row - first_row] = 0.0
         kind = _read_scores(scores, first_row, end_row, degree, items)
         plain_weight, rank_factor = plain[query], factor[query]
+        if degree == EXPONENTIAL:
+            log_scale[query] = _find_scale(
+                level_start, first_level, end_level, plain_weight, rank_factor, flat, knot, items
+            )
+            for k in range(end_row - first_row):
+                exponent = knot * scores[first_row + k]
+                items[_SCORE, k] = exponent - 0.5 * log_scale[query]
+                items[_INVERSE, k] = -exponent - 0.5 * log_scale[query]
         only_enumerated = sparse and _is_sparse(items[_DISCOUNT, : end_row - first_row])
         for k in range(end_row - first_row):
             items[_ENUMERATED, k] = 1.0 if items[_DISCOUNT, k] > 0.0 else 0.0
@@ -265,9 +466,9 @@ def _sum_queries(
                 level_start, first_level, end_level, only_enumerated, _SMALL, False, True,
                 plain_weight, rank_factor, flat, knot, items, work,
             )  # fmt: skip
-        sums[query, 0] = value
+        sums[0, query] = value
         if with_slopes:
-            sums[query, 1] = _add_query_gradients(first_row, end_row, items, pull, hessian)
+            sums[1, query] = _add_query_gradients(first_row, end_row, items, pull, hessian)
 
 
 @njit(**INNER)
@@ -287,6 +488,32 @@ def _read_scores(
     for k in range(end_row - first_row):
         items[_INVERSE, k] = np.divide(1.0, items[_SCORE, k])
     return _NARROW
+
+
+@njit(**INNER)
+def _find_scale(
+    level_start: Integers, first_level: Integer, end_level: Integer, plain: float, factor: float,
+    flat: float, rate: float, items: Floats,
+) -> float:  # fmt: skip
+    """Return the largest exponent of a pair with a weight if sums could overflow, else 0."""
+    first_row, n_rows = level_start[first_level], level_start[end_level] - level_start[first_level]
+    scores = items[_SCORE, :n_rows]
+    if rate * (scores.max() - scores.min()) <= MAX_UNSCALED_RANGE:
+        return 0.0
+    largest = -np.inf
+    for level in range(first_level + 1, end_level):
+        low, high = level_start[level] - first_row, level_start[level + 1] - first_row
+        for i in range(low, high):
+            for k in range(low):
+                exponent = rate * (scores[k] - scores[i])
+                if exponent > largest:
+                    gap = abs(items[_DISCOUNT, i] - items[_DISCOUNT, k]) + flat
+                    if items[_RANK_SCORE, i] == items[_RANK_SCORE, k]:
+                        gap += items[_TIED, i]
+                    weight = plain + factor * (items[_GAIN, i] - items[_GAIN, k]) * gap
+                    if weight * items[_WINNER_WEIGHT, i] * items[_LOSER_WEIGHT, k] > 0.0:
+                        largest = exponent
+    return largest if largest > -np.inf else 0.0
 
 
 @njit(**INNER)
@@ -367,13 +594,15 @@ def _sum_pairs_of_row(
     )  # fmt: skip
     if sign < 0.0:
         _skip_enumerated(items[_ENUMERATED, low:high], weight)
-    if kind <= _NARROW:
-        factor_of_row = items[_INVERSE if sign > 0.0 else _SCORE, i]
+    if kind <= _NARROW or kind == _EXPONENTIAL:
+        of_row = items[_INVERSE if sign > 0.0 else _SCORE, i]
         scores = items[_SCORE if sign > 0.0 else _INVERSE, low:high]
-        if with_slopes:
-            _narrow_logistic_slopes(scores, factor_of_row, weight, slope, curvature)
-        if with_value:
-            _narrow_logistic_losses(scores, factor_of_row, weight, kind, loss)
+        if kind == _EXPONENTIAL:
+            _exponential_terms(scores, of_row, knot, weight, slope, curvature, loss)
+        elif with_slopes:
+            _narrow_logistic_slopes(scores, of_row, weight, slope, curvature)
+        if with_value and kind <= _NARROW:
+            _narrow_logistic_losses(scores, of_row, weight, kind, loss)
     elif kind == _WIDE:
         _wide_logistic_terms(
             items[_SCORE, low:high], items[_SCORE, i], sign, weight, slope, curvature, loss
@@ -404,9 +633,9 @@ def _skip_enumerated(enumerated: Floats, weight: Floats) -> None:
 @njit(cache=True, nogil=True)
 def _sum_subgroups(
     subgroup_start: Integers, members: Integers, first_level: int, end_level: int,
-    level_start: Integers, degree: int, knot: float, scores: Floats, rank_scores: Floats,
-    gain: Floats, discount: Floats, tied: Floats, factor: float, winner: Floats, loser: Floats,
-    enumerated: Flags, pull: Floats, hessian: Floats, total: Floats,
+    level_start: Integers, degree: int, knot: float, log_scale: float, scores: Floats,
+    rank_scores: Floats, gain: Floats, discount: Floats, tied: Floats, factor: float,
+    winner: Floats, loser: Floats, enumerated: Flags, pull: Floats, hessian: Floats, total: Floats,
 ) -> None:  # fmt: skip
     """Add the pairs of some subgroups: value and gradient sum to `total`, gradients to the rows.
 
@@ -425,9 +654,9 @@ def _sum_subgroups(
         for level in range(first_level, end_level):
             if sums[0, level - first_level] > 0.0:
                 _sum_pairs_of_level(
-                    rows[0], level_start[level], level_start[level + 1], sign, degree, knot, scores,
-                    rank_scores, discount, tied, factor, other_weights, enumerated, pull, hessian,
-                    sums[:, level - first_level], total,
+                    rows[0], level_start[level], level_start[level + 1], sign, degree, knot,
+                    log_scale, scores, rank_scores, discount, tied, factor, other_weights,
+                    enumerated, pull, hessian, sums[:, level - first_level], total,
                 )  # fmt: skip
         if pull.size:
             _sum_gain_gaps(gains, sums[1], sign)
@@ -438,9 +667,9 @@ def _sum_subgroups(
 @njit(**INNER)
 def _sum_pairs_of_level(
     member: Integer, first_row: Integer, end_row: Integer, sign: float, degree: int, knot: float,
-    scores: Floats, rank_scores: Floats, discount: Floats, tied: Floats, factor: float,
-    other_weights: Floats, enumerated: Flags, pull: Floats, hessian: Floats, sums: Floats,
-    total: Floats,
+    log_scale: float, scores: Floats, rank_scores: Floats, discount: Floats, tied: Floats,
+    factor: float, other_weights: Floats, enumerated: Flags, pull: Floats, hessian: Floats,
+    sums: Floats, total: Floats,
 ) -> None:  # fmt: skip
     """Add the pairs of rows first..last of a level with a subgroup, of which `member` is a row."""
     value, slopes, curvatures = 0.0, 0.0, 0.0
@@ -450,7 +679,7 @@ def _sum_pairs_of_level(
         tie_gap = tied[member] if rank_scores[member] == rank_scores[k] else 0.0
         weight = other_weights[k] * factor * (abs(discount[member] - discount[k]) + tie_gap)
         margin = sign * (scores[member] - scores[k])
-        loss, slope, curvature = _pair_loss(margin, degree, knot)
+        loss, slope, curvature = _pair_loss(margin, degree, knot, log_scale)
         value += weight * loss
         slopes += weight * slope
         curvatures += weight * curvature
@@ -505,8 +734,13 @@ def _sum_gain_gaps(gain: Floats, sums: Floats, direction: float) -> None:
 
 
 @njit(**INNER)
-def _pair_loss(margin: float, degree: int, knot: float) -> tuple[float, float, float]:
+def _pair_loss(
+    margin: float, degree: int, knot: float, log_scale: float
+) -> tuple[float, float, float]:
     """Return loss, negative slope and curvature at a margin."""
+    if degree == EXPONENTIAL:
+        loss = portable_exp(fmin(-knot * margin - log_scale, MAX_EXPONENT))
+        return loss, knot * loss, knot * knot * loss
     if degree == 0:
         exponential = portable_exp(-abs(margin))
         slope = (exponential if margin > 0.0 else 1.0) / (1.0 + exponential)
@@ -599,6 +833,19 @@ def _wide_logistic_terms(
         slope[k] = weight[k] * ((exponential if margin > 0 else 1.0) / (1.0 + exponential))
         curvature[k] = weight[k] * (exponential / ((1.0 + exponential) * (1.0 + exponential)))
         loss[k] = weight[k] * (portable_log1p(exponential) + max(-margin, 0.0))
+
+
+@njit(**INNER)
+def _exponential_terms(
+    exponents: Floats, of_row: float, rate: float, weight: Floats, slope: Floats,
+    curvature: Floats, loss: Floats,
+) -> None:  # fmt: skip
+    """Compute exponential losses ``exp(exponents + of_row)``; larger ones have no weight."""
+    for k in range(exponents.size):
+        loss[k] = weight[k] * portable_exp(fmin(exponents[k] + of_row, MAX_EXPONENT))
+    for k in range(exponents.size):
+        slope[k] = rate * loss[k]
+        curvature[k] = rate * slope[k]
 
 
 @njit(**INNER)

@@ -19,7 +19,7 @@ from precede.risks.listwise import LISTWISE, ListRisk
 from precede.risks.pair_risk import PairRisk
 
 if TYPE_CHECKING:
-    from precede.risks.rank_weights import Weighting
+    from precede.risks.lambdarank import Weighting
 
 
 class ScoreRisk(Risk):

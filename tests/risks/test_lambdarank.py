@@ -1,5 +1,7 @@
 """Weights by rank against enumeration, for every rule, loss and tie."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -20,10 +22,11 @@ from precede import (
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.loop import History, Rounds
 from precede.datasets import search_results
+from precede.engine.backend import CPU
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
 from precede.losses import SmoothedHinge, pair_loss
-from precede.risks.rank_weights import RankWeight, _bucket_sort, rank_weight
+from precede.risks.lambdarank import RankWeight, RankWeights, rank_weight
 
 RULES = [
     "gap", "grade_gap", "ndcg", "ndcg@1", "ndcg@3", "precision@2",
@@ -56,13 +59,12 @@ def form_tied_groups(monkeypatch, max_ties):
         monkeypatch.setattr("precede.risks.ranked_pairs.MAX_ENUMERATED_TIES", max_ties)
 
 
-@pytest.mark.parametrize(("few", "max_ties"), [(0, None), (16, None), (16, 0), (16, 1)])
+@pytest.mark.parametrize("max_ties", [None, 0, 1])
 @given(data=st.data(), rule=st.sampled_from(RULES), name=st.sampled_from(sorted(LOSSES)),
        balance=st.sampled_from(["pairs", "queries", "items"]))  # fmt: skip
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_sums_equal_enumeration(monkeypatch, few, max_ties, data, rule, name, balance):
-    """By sums for every grade, and (if 0 grades are few) by trees; with tied groups and without."""
-    monkeypatch.setattr("precede.risks.rank_weights.MAX_SUMMED_GRADES", few)
+def test_sums_equal_enumeration(monkeypatch, max_ties, data, rule, name, balance):
+    """With large tied groups and without."""
     form_tied_groups(monkeypatch, max_ties)
     judgments, loss = data.draw(graded()), LOSSES[name]
     wide = data.draw(st.sampled_from([2.0, 150.0, 340.0]))  # the last is beyond exponentials
@@ -178,36 +180,26 @@ def test_a_long_list_with_many_grades_and_ties(rule, name):
     np.testing.assert_allclose(risk.pull(judgments, scores), pull, atol=1e-12 * mass)
 
 
-@pytest.mark.parametrize("kind", ["tied", "skewed", "equal"])
-def test_the_ranks_of_a_long_list_are_the_same(monkeypatch, kind):
-    """By cells; of skewed scores, most of which share one cell, by NumPy."""
+@pytest.mark.parametrize("k", [1, 3, 10, 64, 65, 200, None])
+@pytest.mark.parametrize("digits", [0, 1, 9])
+def test_tied_rows_share_the_discounts_of_their_ranks(k, digits):
+    """The first ranks are found by insertion or, if they are many, by sorting."""
     random = np.random.default_rng(4)
-    judgments = Judgments(random.integers(0, 5, 500))
-    scores = {
-        "tied": np.round(random.normal(size=500), 1),
-        "skewed": np.append(1e-9 * random.normal(size=499), 100.0),
-        "equal": np.ones(500),
-    }[kind]
-    risk = PairRisk("exponential", rank_weight="ndcg")
-    expected = risk.pull(judgments, scores)
-    monkeypatch.setattr("precede.risks.rank_weights.MIN_BUCKET_SORT_ROWS", 10)
-    bound = risk.bind(judgments)
-    at = scores[bound.layout.order]
-    assert _bucket_sort(at, 0, np.empty(500, np.int64)) == (kind != "skewed")
-    np.testing.assert_array_equal(bound.weights.at(at).order, np.argsort(-at, kind="stable"))
-    np.testing.assert_array_equal(risk.pull(judgments, scores), expected)
-
-
-@given(st.lists(st.one_of(st.integers(-3, 3), st.floats(-1e308, 1e308)), min_size=1, max_size=40),
-       st.integers(0, 3))  # fmt: skip
-def test_a_bucket_sort_is_a_stable_sort_or_says_that_it_is_none(values, start):
-    scores = np.append(np.zeros(start), np.array(values, float))
-    order = np.empty(len(values), np.int64)
-    if _bucket_sort(scores, start, order):
-        expected = start + np.argsort(-scores[start:], kind="stable")
-        np.testing.assert_array_equal(order, expected)
-    else:
-        assert len(set(values)) > 1
+    layout = Judgments(random.integers(0, 5, 300), np.repeat([0, 1, 2], [90, 200, 10])).to_layout()
+    scores = np.round(random.normal(size=layout.n_used_rows), digits)
+    rule = RankWeight(k=k)
+    weights = RankWeights(rule, layout, balanced=False, context=Context(1))
+    found = weights.rank(scores, CPU)
+    for begin, end in pairwise(weights.first):
+        at, by_rank = scores[begin:end], rule.discounts(end - begin)
+        order = np.argsort(-at, kind="stable")
+        for value in np.unique(at):
+            shared = by_rank[np.flatnonzero(at[order] == value)]
+            gaps = np.abs(shared[:, None] - shared[None, :]).sum()
+            gap = gaps / max(1, shared.size * (shared.size - 1))
+            rows = begin + np.flatnonzero(at == value)
+            np.testing.assert_allclose(found.discount[rows], shared.mean(), rtol=1e-13, atol=1e-16)
+            np.testing.assert_allclose(found.tied[rows], gap, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("rule", ["ndcg", "ndcg@10", RankWeight(k=10, blend=0.5)], ids=str)

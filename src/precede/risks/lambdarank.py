@@ -1,0 +1,407 @@
+"""LambdaRank: pairs weighted by how much exchanging the two items would change the metric.
+
+A pair of a winner i and a loser k has weight ``w_ik = (G_i - G_k) · |D_i - D_k|``, where the gain G
+increases with the grade and the discount D decreases with the rank. Ranks are computed from the
+scores at which a round begins and stay fixed during the round, so within a round the risk is a
+convex function of the scores. This module computes gains and discounts; `precede.risks.by_pair`
+sums over the pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from precede.engine.arrays import BackendArray, Floats, Integers
+from precede.engine.backend import Backend
+from precede.engine.compiling import INNER, njit
+from precede.engine.execution import Context, is_small
+from precede.engine.kernels import shared_ranks
+from precede.engine.parameters import check_integer
+from precede.engine.portable import exp2, log, log_of
+from precede.engine.query_layout import QueryLayout
+from precede.risks.base import pair_totals
+
+# The first ranks of a list are found by insertion if there are at most this many, else by sorting.
+MAX_INSERTED_RANKS = 64
+
+Gain = str | Sequence[float] | Callable[[Floats], ArrayLike]
+Discount = str | Callable[[Floats], ArrayLike] | None
+
+
+@dataclass(frozen=True)
+class RankWeight:
+    """Weights of pairs by gain and rank: ``w_ik = (G_i - G_k) · |D_i - D_k|``.
+
+    Parameters
+    ----------
+    gain : {"exp", "linear", "relevant"}, sequence or function
+        G of a grade g: ``2^g - 1``, g itself, or 1 for grades from 1 and 0 below; ``gain[g]`` for
+        integer grades from 0; or a function of an array of grades. It must not decrease with the
+        grade.
+    discount : {"log", "top"}, function or None
+        D of a rank r = 1, 2, ...: ``1 / log2(1 + r)``; ``1 / k`` for the first k; or a
+        non-increasing function of an array of ranks. None ignores the ranks: ``w_ik = G_i - G_k``.
+    k : int, optional
+        D is 0 beyond rank k.
+    blend : float from 0 to 1
+        Share of unweighted pairs in the total weight of each query.
+    by_ideal : bool
+        Whether the weights of a query are divided by its ideal ``sum G D``, as in LambdaRank.
+
+    Notes
+    -----
+    Items with equal scores share their ranks: weights are the expected ones if every order of
+    tied items is equally likely. Between items of different scores that is the mean discount of
+    the ranks each is tied over; between tied items, the mean of ``|D_r - D_q|`` over two of their
+    ranks. So the first round, where all scores are equal, does not depend on the order of the
+    rows. Ranks count rows, whatever their weights, except rows of weight 0, which are ignored.
+
+    With ``balance="pairs"`` the weights are used unchanged. With ``"queries"`` and ``"items"``
+    they are scaled in each query to the total weight that the balance defines.
+
+    References
+    ----------
+    Burges, Ragno & Le, *Learning to Rank with Nonsmooth Cost Functions*, NIPS 2006 (LambdaRank).
+
+    Examples
+    --------
+    >>> RankWeight() == rank_weight("ndcg")
+    True
+    >>> rank_weight("precision@5")
+    RankWeight(gain='relevant', discount='top', k=5, blend=0.0, by_ideal=False)
+    """
+
+    gain: Gain = "exp"
+    discount: Discount = "log"
+    k: int | None = None
+    blend: float = 0.0
+    by_ideal: bool = True
+
+    def __post_init__(self) -> None:
+        if isinstance(self.gain, str) and self.gain not in ("exp", "linear", "relevant"):
+            raise ValueError(
+                f"gain={self.gain!r} is unknown; use 'exp', 'linear', 'relevant', a list or a "
+                "function of grades"
+            )
+        if isinstance(self.discount, str) and self.discount not in ("log", "top"):
+            raise ValueError(
+                f"discount={self.discount!r} is unknown; use 'log', 'top', None or a function of "
+                "ranks"
+            )
+        if self.k is not None:
+            check_integer("k", self.k, least=1)
+        elif self.discount == "top":
+            raise ValueError("discount='top' needs k, the number of ranks at the top")
+        number = isinstance(self.blend, int | float | np.number)
+        if not number or isinstance(self.blend, bool) or not 0 <= self.blend <= 1:
+            raise ValueError(f"blend={self.blend!r} is out of range; use a number from 0 to 1")
+
+    def gains(self, grades: Floats) -> Floats:
+        """Return the gain of every grade.
+
+        >>> RankWeight("linear").gains(np.array([0.0, 2.0]))
+        array([0., 2.])
+        """
+        if isinstance(self.gain, str):
+            with np.errstate(over="ignore"):
+                gains = {
+                    "exp": lambda: exp2(grades) - 1.0,
+                    "linear": lambda: grades + 0.0,
+                    "relevant": lambda: (grades >= 1).astype(np.float64),
+                }[self.gain]()
+        elif callable(self.gain):
+            gains = np.asarray(self.gain(grades), np.float64)
+        else:
+            gains = _look_up_gains(np.asarray(self.gain, np.float64), grades)
+        if gains.shape != grades.shape or not np.isfinite(gains).all():
+            largest = f"{grades.max():g}" if grades.size else "none"
+            raise ValueError(
+                f"gain={self.gain!r} does not give a finite number for each grade (the largest is "
+                f"{largest}); use gain='linear' or a function of grades"
+            )
+        order = np.argsort(grades, kind="stable")
+        decreases = (np.diff(gains[order]) < 0) & (np.diff(grades[order]) > 0)
+        if decreases.any():
+            raise ValueError(
+                f"gain={self.gain!r} falls between grades; give one that rises with the grade"
+            )
+        return gains
+
+    def discounts(self, count: int) -> Floats:
+        """Return the discounts of the ranks 1 to `count`.
+
+        >>> RankWeight(k=2).discounts(3).round(3)
+        array([1.   , 0.631, 0.   ])
+        """
+        ranks = np.arange(1.0, count + 1.0)
+        if self.discount is None:
+            return np.zeros(count)
+        if self.discount == "log":
+            discounts = log_of(2.0) / log(1.0 + ranks)
+        elif self.discount == "top":
+            assert self.k is not None
+            discounts = np.full(count, 1.0 / self.k)
+        else:
+            assert callable(self.discount)
+            discounts = np.asarray(self.discount(ranks), np.float64)
+        valid = discounts.shape == ranks.shape and bool(np.isfinite(discounts).all())
+        if not valid or (np.diff(discounts) > 0).any() or (discounts < 0).any():
+            raise ValueError(
+                f"discount={self.discount!r} must give every rank a finite number from 0 that "
+                "never rises with the rank"
+            )
+        return discounts if self.k is None else np.where(ranks <= self.k, discounts, 0.0)
+
+
+def _look_up_gains(table: Floats, grades: Floats) -> Floats:
+    integers = grades.astype(np.int64)
+    if (integers != grades).any() or (grades < 0).any() or (grades >= table.size).any():
+        raise ValueError(
+            f"gain lists {table.size} numbers, for the whole grades from 0 to {table.size - 1}, "
+            "but there are other grades; use a function of grades"
+        )
+    return table[integers]
+
+
+_RULES_BY_NAME = {
+    "gap": RankWeight(discount=None, by_ideal=False),
+    "grade_gap": RankWeight("linear", discount=None, by_ideal=False),
+    "ndcg": RankWeight(),
+}
+
+
+# Accepted values of the parameter `rank_weight`: a name, the weights, or their parameters.
+Weighting = str | RankWeight | Mapping[str, object] | None
+
+
+def rank_weight(given: Weighting) -> RankWeight | None:
+    """Return the weights for a name or a dict of parameters; None stands for unweighted pairs.
+
+    ``"gap"`` is the difference of the gains ``2^g - 1``, ``"grade_gap"`` that of the grades;
+    ``"ndcg"`` and ``"ndcg@10"`` are the change of NDCG if the two items are exchanged,
+    ``"precision@5"`` that of precision.
+
+    >>> rank_weight("ndcg@10") == rank_weight({"k": 10})
+    True
+    >>> rank_weight("ndcg@10")
+    RankWeight(gain='exp', discount='log', k=10, blend=0.0, by_ideal=True)
+    """
+    if given is None or isinstance(given, RankWeight):
+        return given
+    if isinstance(given, Mapping):
+        known = {each.name for each in fields(RankWeight)}
+        if unknown := [name for name in given if name not in known]:
+            raise ValueError(
+                f"rank_weight={given!r}: RankWeight has no parameter {unknown[0]!r}; it has "
+                f"{', '.join(sorted(known))}"
+            )
+        return RankWeight(**given)  # type: ignore[arg-type]
+    if isinstance(given, str):
+        name, separator, depth_text = given.partition("@")
+        depth = int(depth_text) if depth_text.isdecimal() and int(depth_text) > 0 else None
+        if not separator and name in _RULES_BY_NAME:
+            return _RULES_BY_NAME[name]
+        if name == "ndcg" and depth is not None:
+            return RankWeight(k=depth)
+        if name == "precision" and depth is not None:
+            return RankWeight("relevant", "top", depth, by_ideal=False)
+    raise ValueError(
+        f"rank_weight={given!r} is unknown; use None, 'gap', 'grade_gap', 'ndcg', 'ndcg@10', "
+        "'precision@5' or a RankWeight"
+    )
+
+
+@dataclass(frozen=True)
+class RoundWeights:
+    """Weights of the pairs in one round, on the backend of the scores that define the ranks.
+
+    A pair of query q weighs ``plain[q] + factor[q] (G_i - G_k) (flat + |D_i - D_k| + t)`` times its
+    weight without ranks; t is `tied` of the two rows if their scores are equal, else 0.
+
+    Attributes
+    ----------
+    scores : scores at the start of the round, which define the ranks
+    discount, tied : mean discount of the ranks that a row shares, and mean ``|D_r - D_q|`` of two
+        of these ranks; per row
+    plain, factor : one number per query
+    """
+
+    scores: BackendArray
+    discount: BackendArray
+    tied: BackendArray
+    plain: BackendArray
+    factor: BackendArray
+
+
+class RankWeights:
+    """`RankWeight` applied to the rows of a layout: computes the weights of a round.
+
+    If `balanced`, the total weight of a query is the same as without weights by rank.
+
+    Attributes
+    ----------
+    first : first row of every query, and the end of the last
+    gain : gain of every row
+    by_rank : discounts of the first ranks; those of the others are 0
+    flat : 1 if the weights ignore the ranks, else 0
+    """
+
+    def __init__(self, rule: RankWeight, layout: QueryLayout, *, balanced: bool, context: Context):
+        if layout.winner.size:
+            raise ValueError(
+                "rank_weight needs the grades of both items of a pair, but there are listed "
+                "pairs, which have none; use rank_weight=None"
+            )
+        self.rule, self.layout, self.context = rule, layout, context
+        self.balanced = balanced
+        self.first = layout.level_start[layout.query_start]
+        sizes = np.diff(self.first)
+        self.flat = 1.0 if rule.discount is None else 0.0
+        self.gain = rule.gains(layout.grade[: layout.n_graded])
+        discounts = rule.discounts(int(sizes.max(initial=0)))
+        self.by_rank = discounts[: np.count_nonzero(discounts)]
+        self._scale = np.ones(sizes.size)
+        if rule.by_ideal and not balanced and not self.flat:
+            self._scale = 1.0 / self._ideal_dcg(discounts)
+        self._plain_totals = _sums_of_queries(
+            0.5 * pair_totals(layout)[: layout.n_graded], self.first
+        )
+        self._small = is_small("heavy rows", layout.n_graded)
+        self._on_gpu: tuple[BackendArray, ...] = ()
+
+    def _ideal_dcg(self, discounts: Floats) -> Floats:
+        """Return the ideal DCG ``sum G D`` of every query."""
+        rank = np.repeat(self.first[1:], np.diff(self.first)) - np.arange(self.layout.n_graded)
+        ideal = _sums_of_queries(self.gain * discounts[rank - 1], self.first)
+        if (ideal <= 0).any():
+            raise ValueError(
+                f"rank_weight={self.rule!r} divides by the ideal DCG of a query, which is "
+                f"{ideal.min():g} for one of them; use grades from 0, another gain, by_ideal=False "
+                "or balance='items'"
+            )
+        return ideal
+
+    @property
+    def ignores_undiscounted_pairs(self) -> bool:
+        """Whether pairs of two rows without a discount have no weight."""
+        rule = self.rule
+        return rule.k is not None and rule.blend == 0 and rule.discount is not None
+
+    @property
+    def needs_totals(self) -> bool:
+        """Whether the weights of a round depend on the total weights of the queries."""
+        return self.balanced or self.rule.blend > 0
+
+    def rank(self, scores: BackendArray, backend: Backend) -> RoundWeights:
+        """Return the weights of a round that begins at these scores, before `scaled`."""
+        rank_scores = scores[: self.layout.n_graded].copy()
+        discount, tied = backend.zeros(rank_scores.size), backend.zeros(rank_scores.size)
+        if not backend.is_gpu:
+            self.context.run(
+                _rank_queries, self.first.size - 1, self.first, rank_scores, self.by_rank, discount,
+                tied, small=self._small,
+            )  # fmt: skip
+            plain = np.zeros(self.first.size - 1)
+            return RoundWeights(rank_scores, discount, tied, plain, self._scale)
+        if not self._on_gpu:
+            self._on_gpu = backend.put(self.first), backend.put(self.by_rank)
+        backend.launch(
+            "rank_rows", self.first.size - 1, 128, self._on_gpu[0], rank_scores, self._on_gpu[1],
+            self.by_rank.size, discount, tied,
+        )  # fmt: skip
+        plain = backend.zeros(self.first.size - 1)
+        return RoundWeights(rank_scores, discount, tied, plain, backend.put(self._scale))
+
+    def scaled(self, weights: RoundWeights, totals: Floats, backend: Backend) -> RoundWeights:
+        """Return the weights of a round with the blend, and the balance of the queries.
+
+        `totals` are the weights of all pairs of every query by `weights`.
+        """
+        mean, blend = totals / self._plain_totals, float(self.rule.blend)
+        plain, factor = blend * mean, (1.0 - blend) * self._scale
+        if self.balanced:
+            inverse = np.divide(1.0 - blend, mean, out=np.zeros_like(mean), where=mean > 0)
+            plain, factor = np.full(mean.size, blend), inverse * self._scale
+        return replace(weights, plain=backend.put(plain), factor=backend.put(factor))
+
+
+def _sums_of_queries(values: Floats, first: Integers) -> Floats:
+    """Return the sum of the rows of every query.
+
+    >>> _sums_of_queries(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 3]))
+    array([3., 4.])
+    """
+    sums = np.zeros(first.size - 1)
+    _sum_queries(values, first, sums)
+    return sums
+
+
+# -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _sum_queries(values: Floats, first: Integers, sums: Floats) -> None:
+    partial = np.empty(8)
+    for query in range(sums.size):
+        start, end = first[query], first[query + 1]
+        partial[:] = 0.0
+        end_of_eights = end - (end - start) % 8
+        for row in range(start, end_of_eights, 8):
+            for j in range(8):
+                partial[j] += values[row + j]
+        for row in range(end_of_eights, end):
+            partial[row - end_of_eights] += values[row]
+        first_half = (partial[0] + partial[1]) + (partial[2] + partial[3])
+        sums[query] = first_half + ((partial[4] + partial[5]) + (partial[6] + partial[7]))
+
+
+@njit(cache=True, nogil=True)
+def _rank_queries(
+    low: int, high: int, first: Integers, scores: Floats, by_rank: Floats, discount: Floats,
+    tied: Floats,
+) -> None:  # fmt: skip
+    """Compute discounts of the rows at the first ranks of every query, which tied rows share."""
+    # Negative scores at the first ranks; discount and `tied` of the ties that begin at a rank.
+    best, shared = np.empty(by_rank.size), np.empty((2, by_rank.size))
+    for query in range(low, high):
+        start, end = first[query], first[query + 1]
+        depth = min(by_rank.size, end - start)
+        if depth == 0:
+            continue
+        _find_best(scores[start:end], best[:depth])
+        begin = 0
+        while begin < depth:
+            last = begin + 1
+            while last < depth and best[last] == best[begin]:
+                last += 1
+            if last == depth:  # further rows may be tied
+                last = begin
+                for row in range(start, end):
+                    last += -scores[row] == best[begin]
+            shared[0, begin], shared[1, begin] = shared_ranks(by_rank, begin, last)
+            begin = last
+        for row in range(start, end):
+            if -scores[row] <= best[depth - 1]:
+                rank = np.searchsorted(best[:depth], -scores[row])
+                discount[row], tied[row] = shared[0, rank], shared[1, rank]
+
+
+@njit(**INNER)
+def _find_best(scores: Floats, best: Floats) -> None:
+    """Store the largest scores, with the opposite sign and in increasing order."""
+    if best.size > MAX_INSERTED_RANKS:
+        best[:] = np.sort(-scores)[: best.size]
+        return
+    best[:] = np.inf
+    for row in range(scores.size - 1, -1, -1):  # rows of high grades first, which are often best
+        score = -scores[row]
+        if score < best[best.size - 1]:
+            rank = best.size - 1
+            while rank > 0 and best[rank - 1] > score:
+                best[rank] = best[rank - 1]
+                rank -= 1
+            best[rank] = score

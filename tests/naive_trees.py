@@ -8,10 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 
 import naive
+from precede.engine.execution import Context
+from precede.engine.quantization import plan_quantization
 from precede.engine.tree_histograms import ROUNDING
 
 # ----------------------------------------------------------------------------------------------
-# Naive versions of trees.py, splits.py, tree_grower.py and of the logistic and QBRank risks.
+# Naive versions of trees.py, tree_rows.py, tree_grower.py and of the logistic and QBRank risks.
 
 
 def tree_value(tree, row):
@@ -97,8 +99,16 @@ def mixture(judgments, scores, *, weight, margin, balance="pairs"):
 
 
 # -- growing ---------------------------------------------------------------------------------
-#
-# Naive version of splits.py and tree_grower.py: each candidate is evaluated over all rows of the
+
+
+def quantize(pull, weight, context=None, *, wide=False):
+    """Return quantized rows; None if all pulls or weights are 0."""
+    context = context or Context(1)
+    plan = plan_quantization(pull, weight, context, wide=wide)
+    return None if plan is None else plan.apply(pull, weight, context.tree_backend, context)
+
+
+# Naive version of tree_rows.py and tree_grower.py: each candidate is evaluated over all rows of the
 # node. Pulls and weights are Python integers and gains use the same floating-point formula, so
 # that results are equal, not only close.
 
@@ -140,7 +150,7 @@ class Grower:
     """Naive tree grower.
 
     `codes` has one list of codes per row; `pulls` and `weights` are integers; `rules` is a
-    `precede.weak_rankers.tree_grower.Rules`; `groups` are the interaction constraints, if any.
+    `precede.engine.tree_rows.Rules`; `groups` are the interaction constraints, if any.
     """
 
     def __init__(self, codes, pulls, weights, rules, *, monotone=None, categorical=(), groups=None):
@@ -187,7 +197,7 @@ class Grower:
         first = [a + b for a, b in zip(self.sums(known), self.sums(missing), strict=True)]
         second = [a - b for a, b in zip(self.sums(leaf.rows), first, strict=True)]
         lighter = min(first[1], second[1])
-        if min(first[2], second[2]) < max(rules.min_count, 1):
+        if min(first[2], second[2]) < rules.min_count:
             return None
         if lighter < rules.min_weight or not lighter + penalty > 0:
             return None
@@ -259,7 +269,7 @@ class Grower:
     # -- trees -------------------------------------------------------------------------------
 
     def with_best_split(self, leaf, max_depth):
-        enough = len(leaf.rows) >= 2 * max(self.rules.min_count, 1)
+        enough = len(leaf.rows) >= 2 * self.rules.min_count
         if enough and (max_depth < 0 or leaf.depth < max_depth):
             leaf.split = self.best_split(leaf)
         return leaf

@@ -35,9 +35,9 @@ def test_import_is_light():
 
 # Modules that most fits do not need.
 RARELY = (
-    r"precede\.(.*\.device_\w+|boosting\.(bagging|holdout|selection)|metrics\..*"
+    r"precede\.(.*\.device_\w+|engine\.tree_rows|boosting\.(bagging|holdout|selection)|metrics\..*"
     r"|explain\..+|files\.(arrow|blocks|letor|tables|trec)|plots\..*|report.*|dask.*"
-    r"|weak_rankers\.tree_family"
+    r"|weak_rankers\.tree_grower"
     r"|risks\.(by_cell|by_order|listwise|pair_sums|rank|short|splits|top)\w*)"
     r"|sklearn\.model_selection"
 )

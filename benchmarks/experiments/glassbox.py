@@ -34,7 +34,7 @@ from precede.engine.execution import Context  # noqa: E402
 from precede.engine.table import Table  # noqa: E402
 from precede.metrics import evaluate  # noqa: E402
 from precede.weak_rankers.interactions import interaction_strengths  # noqa: E402
-from precede.weak_rankers.tree_family import Trees  # noqa: E402
+from precede.weak_rankers.tree_grower import Trees  # noqa: E402
 from problems import credit, lightgbm_rank, movielens, mq2008  # noqa: E402
 
 FILE = "glassbox.jsonl"

@@ -23,10 +23,12 @@ import numpy as np
 from measure import about, middle, spread, write_page
 from precede import BoostedRanker, Judgments, PairRisk, QBRank, RankBoost, RankBoostPlus
 from precede.engine.backend import open_backend as open_device
-from precede.engine.cuda import Batch, DeviceRows, NodeWork, SearchRules
+from precede.engine.cuda import Batch, GpuRows, Work
 from precede.engine.execution import Context
 from precede.engine.histograms import GpuHistograms, TripleHistograms, pair_words, triple_cover
+from precede.engine.quantization import plan_quantization
 from precede.engine.table import Table
+from precede.engine.tree_rows import Node, Rules
 from precede.risks.device_pair_weights import DevicePairWeights
 from precede.weak_rankers.interactions import interaction_strengths
 from problems.synthetic import one_query, web10k
@@ -161,20 +163,16 @@ def kernels(quick):
     with Context(None, device) as context:
         table = Table.build(X, context=context)
         none = np.zeros(features, np.int8)
-        there = DeviceRows(device, table, np.arange(features), none, none.astype(bool))
+        there = GpuRows(table, np.arange(features), none, none.astype(bool), context)
         rng = np.random.default_rng(0)
         pull, weight = device.put(rng.standard_normal(rows)), device.put(rng.random(rows))
-        numbers = there.quantize(pull, weight, wide=False)
-        rules = SearchRules((1.0, 1.0, 1), (0.0, 0.0, 0.0), 1, 0.0, True)
+        numbers = plan_quantization(pull, weight, context).apply(pull, weight, device, context)
+        rules = Rules(1.0, 1.0, numbers.count_bits, 0.0, 0.0, 0.0, 1, 0.0, 0.0)
         for share in (1, 4, 16, 64):
             chosen = np.sort(rng.permutation(rows)[: rows // share]).astype(np.int32)
-            there.begin_tree(numbers, chosen, rules)
-            there.fill_root(0, chosen.size)
-            node = NodeWork(
-                (0, 0, 0), (0, 0), 0, None, (0, chosen.size), (0, 0), (False, False),
-                ((0, 0), (0, 0)), ((0.0, 0.0), (0.0, 0.0)),
-            )  # fmt: skip
-            batch = Batch(device, [node], there.width // 32)
+            there.begin_tree(numbers, rules, chosen, 2)
+            there.total(Node(0, chosen.size, 0, slot=0))
+            batch = Batch(device, [Work(sum_high=chosen.size)], there.width // 32)
             cells = chosen.size * features
             moved = chosen.size * (there.width + 12) + 2 * there.width * 256 * 16
             name = "histogram of all rows" if share == 1 else f"histogram of 1/{share} of them"

@@ -81,14 +81,14 @@ def from_memory(weak_rankers, blocks, jobs):
 
 def compile_all(weak_rankers, jobs):
     """A tiny fit, also of numbers that are packed as those of many rows are."""
-    from precede.weak_rankers import tree_family
+    from precede.weak_rankers import tree_grower
 
-    wide = tree_family.MAX_WIDE_CELLS
+    wide = tree_grower.MAX_WIDE_CELLS
     for cells in (wide, 0):
-        tree_family.MAX_WIDE_CELLS = cells
+        tree_grower.MAX_WIDE_CELLS = cells
         X, y, qid = block(0, 3, 100)
         estimator(weak_rankers, n_estimators=2, n_jobs=jobs).fit(X, y, qid=qid)
-    tree_family.MAX_WIDE_CELLS = wide
+    tree_grower.MAX_WIDE_CELLS = wide
 
 
 def to_disk(weak_rankers, path, blocks, jobs):  # noqa: ARG001  (the table is the same)

@@ -70,5 +70,5 @@ from .weak_rankers.columns import Constants as Constants
 from .weak_rankers.columns import Features as Features
 from .weak_rankers.stumps import Stump as Stump
 from .weak_rankers.stumps import Stumps as Stumps
-from .weak_rankers.tree_family import Trees as Trees
+from .weak_rankers.tree_grower import Trees as Trees
 from .weak_rankers.trees import Tree as Tree

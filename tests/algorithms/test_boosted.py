@@ -41,7 +41,7 @@ from precede.testing import check_algorithm
 from precede.weak_rankers.base import SearchResult
 from precede.weak_rankers.columns import Columns
 from precede.weak_rankers.stumps import Stumps
-from precede.weak_rankers.tree_family import TREE_PARAMETERS, Trees
+from precede.weak_rankers.tree_grower import TREE_PARAMETERS, Trees
 
 SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_state=0)
 LEARNERS = [BoostedRanker, QBRank]

@@ -19,7 +19,7 @@ from precede.dask.estimators import (
     DaskRankBoost,
 )
 from precede.engine import backend
-from precede.weak_rankers import tree_family
+from precede.weak_rankers import tree_grower
 from samples import splits_on_categories, with_categories
 
 SMALL = {"num_leaves": 7, "min_child_samples": 3}
@@ -69,7 +69,7 @@ def assert_equal(client, on_dask, local):
 )
 def test_models_are_equal_to_the_bit(clients, device, monkeypatch, given, workers):
     # On two workers numbers are packed.
-    monkeypatch.setattr(tree_family, "MAX_WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
+    monkeypatch.setattr(tree_grower, "MAX_WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
     local = BoostedRanker(**{**ROUNDS, **given})
     here = assert_equal(clients[workers], DaskBoostedRanker, local)
     assert splits_on_categories(here) == ("categorical_features" in given)

@@ -57,7 +57,7 @@ from precede.dask.estimators import (
 from precede.engine.compatibility import has_callbacks
 from precede.engine.exact import exact_sums
 from precede.risks.pointwise import PointRisk
-from precede.weak_rankers import tree_family
+from precede.weak_rankers import tree_grower
 from precede.weak_rankers.base import Search
 from precede.weak_rankers.stumps import StumpSearch
 from samples import splits_on_categories, with_categories
@@ -385,7 +385,7 @@ WITH_TREES = {
 def test_trees_on_any_workers_and_partitions(clients, monkeypatch, name, workers):
     """With weights, some of them 0; queries scattered, and one list, split where it may be."""
     on_dask, model = WITH_TREES[name]
-    monkeypatch.setattr(tree_family, "MAX_WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
+    monkeypatch.setattr(tree_grower, "MAX_WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid, seed=workers)
     X[::5, 2] = np.nan
     weight = weights(y.size)

@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,16 +15,26 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from emulated_device import EmulatedDevice, needs_compiler
+from naive_trees import quantize
 from precede import BoostedRanker, GlassBoxRanker, PushRanker, QBRank, RankBoost, RankBoostPlus
 from precede.engine import cuda, portable_kernels
 from precede.engine.backend import BACKENDS
 from precede.engine.cuda import tiles
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.execution import Context
-from precede.engine.quantization import QuantizedRows, quantize_rows
+from precede.engine.quantization import QuantizedRows
 from precede.engine.table import Table
+from precede.engine.tree_rows import Node, Rules
 
 X, Y = np.arange(40.0)[:, None], np.arange(40) % 2
+RULES = Rules(1.0, 1.0, 24, 0.0, 0.0, 0.0, 1, 0.0, 0.0)
+
+
+def gpu_rows(device, table):
+    """Return the rows of a table on a device, to grow trees on all features."""
+    free = np.zeros(table.n_features, np.int8)
+    features = np.arange(table.n_features)
+    return cuda.GpuRows(table, features, free, free.astype(bool), Context(1, device))
 
 
 def test_without_cupy_the_error_says_what_to_install(monkeypatch):
@@ -95,16 +106,13 @@ def test_arrays_on_the_cpu_are_summed_on_the_cpu():
 def test_two_words_of_32_bits_hold_pull_weight_and_count(rows):
     """The sums of one bin in shared memory."""
     pull, weight = np.array(rows, np.int64).T
-    device, none = EmulatedDevice(), np.zeros(1, np.int8)
-    table = Table.build(np.ones((len(rows), 1)))
-    there = cuda.DeviceRows(device, table, np.array([0]), none, none.astype(bool))
+    device = EmulatedDevice()
+    there = gpu_rows(device, Table.build(np.ones((len(rows), 1))))
     words = device.put((pull << 38) + (weight << 12) + 1)
-    rules = cuda.SearchRules((1.0, 1.0, 1), (0.0, 0.0, 0.0), 1, 0.0, True)
-    size = there.begin_tree(
-        QuantizedRows(words, None, None, 1.0, 1.0, 24, 1.0, 1.0, (0, 0)), None, rules
-    )
+    quantized = QuantizedRows(words, None, None, 1.0, 1.0, 24, 1.0, 1.0, (0, 0))
+    root = Node(0, there.begin_tree(quantized, RULES, None, 2), 0, slot=0)
     expected = pull.sum(), (int(weight.sum()) << 24) + len(rows)
-    assert there.fill_root(0, size) == expected
+    assert there.total(root) == expected
 
 
 @needs_compiler
@@ -118,18 +126,19 @@ def test_histograms_over_several_tiles(monkeypatch, wide, features):
     values = rng.normal(size=(333, features))
     values[rng.random(values.shape) < 0.1] = np.nan
     table, device = Table.build(values), EmulatedDevice()
-    none = np.zeros(features, np.int8)
-    chosen = np.arange(features)
-    rows = cuda.DeviceRows(device, table, chosen, none, none.astype(bool))
+    rows = gpu_rows(device, table)
     pull, weight = rng.normal(size=333), rng.random(333)
     pull[:20] *= 100
-    numbers = rows.quantize(device.put(pull), device.put(weight), wide=wide)
-    expected = quantize_rows(pull, weight, Context(1), wide=wide)
+    there = device.put(pull), device.put(weight)
+    numbers, expected = (
+        quantize(*there, Context(1, device), wide=wide),
+        quantize(pull, weight, wide=wide),
+    )
     assert (numbers.pull_unit, numbers.weight_unit) == (expected.pull_unit, expected.weight_unit)
     drawn = np.flatnonzero(rng.random(333) < 0.6).astype(np.int32)
-    rules = cuda.SearchRules((1.0, 1.0, 1), (0.0, 0.0, 0.0), 1, 0.0, True)
-    size = rows.begin_tree(numbers, drawn, rules)
-    sums = rows.fill_root(2, size)
+    rules = replace(RULES, count_bits=expected.count_bits)
+    root = Node(0, rows.begin_tree(numbers, rules, drawn, 2), 0, slot=2)
+    sums = rows.total(root)
     bits = expected.count_bits
     if wide:
         words = expected.pull, expected.weight_count
@@ -139,7 +148,7 @@ def test_histograms_over_several_tiles(monkeypatch, wide, features):
     assert sums == tuple(int(each[drawn].sum()) for each in words)
     for feature in range(features):
         codes = table.codes[feature][drawn]
-        found = rows.bins(2, 256 * feature, 256 * (feature + 1))
+        found = rows._bins(2, 256 * feature, 256 * (feature + 1))
         for k in range(2):
             of = [words[k][drawn][codes == code].sum() for code in range(256)]
             np.testing.assert_array_equal(found[:, k], of)
@@ -148,9 +157,7 @@ def test_histograms_over_several_tiles(monkeypatch, wide, features):
 def test_too_little_memory_raises_before_the_fit():
     table = Table.build(np.arange(1000.0)[:, None])
     with pytest.raises(ValueError, match=r"rows of the table would take .* use device='cpu'"):
-        cuda.DeviceRows(
-            EmulatedDevice(free=1000), table, np.array([0]), np.zeros(1, np.int8), np.zeros(1, bool)
-        )
+        gpu_rows(EmulatedDevice(free=1000), table)
 
 
 def test_the_kernels_have_the_constants_of_the_portable_functions():
@@ -172,13 +179,6 @@ def test_the_kernels_have_the_constants_of_the_portable_functions():
         of = {each.value for each in ast.walk(function) if isinstance(each, ast.Constant)}
         edges = {each for each in of if isinstance(each, float) and each != int(each)}
         assert edges <= written, function.name
-
-
-@pytest.mark.parametrize("rows", [(3, 9), (3, 5, 9)])
-def test_only_the_first_and_last_entry_of_a_nodes_rows_are_used(rows):
-    work = cuda.NodeWork(rows, (0, 1), 4, None, (3, 5), (0, 1), (True, False), *cuda.NO_SUMS)
-    assert len(work.words()) == cuda.WORK_WORDS
-    assert work.words()[:5] == [3, 9, 0, 1, 4]
 
 
 @pytest.mark.parametrize("pointer", [0, 7])
@@ -302,7 +302,7 @@ def test_without_memory_for_speculation_nodes_are_split_one_by_one(monkeypatch):
     given, asked, searches, models = problem("queries", 400), [], [], []
     for enough in (True, False):
         answer = lambda _, slots, enough=enough: asked.append(slots) or enough  # noqa: E731
-        monkeypatch.setattr(cuda.DeviceRows, "has_room", answer)
+        monkeypatch.setattr(cuda.GpuRows, "has_room", answer)
         device = EmulatedDevice()
         model = BoostedRanker(n_estimators=2, num_leaves=16, min_child_samples=2)
         models.append(fitted_on_device(monkeypatch, device, model, given))
@@ -314,9 +314,8 @@ def test_without_memory_for_speculation_nodes_are_split_one_by_one(monkeypatch):
 
 @needs_compiler
 def test_room_for_histograms():
-    table, none = Table.build(X), np.zeros(1, np.int8)
     device = EmulatedDevice(free=10 * 32 * 4096)
-    rows = cuda.DeviceRows(device, table, np.array([0]), none, none.astype(bool))
+    rows = gpu_rows(device, Table.build(X))
     assert rows.has_room(10)
     assert not rows.has_room(11)
     rows.histograms = device.zeros(12, 1)
@@ -327,7 +326,7 @@ def test_a_kernel_keeps_the_shared_memory_it_was_allowed():
     """Another thread may have allowed more in the meantime."""
     asked = []
     kernel = SimpleNamespace(max_dynamic_shared_size_bytes=0)
-    device = cuda.Device.__new__(cuda.CudaBackend)
+    device = object.__new__(cuda.CudaBackend)
     device._kernels, device._lock = {}, threading.Lock()
     device._module = SimpleNamespace(get_function=lambda name: asked.append(name) or kernel)
     for shared, allowed in ((100, 100), (50, 100), (200, 200), (0, 200)):

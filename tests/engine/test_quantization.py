@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from naive_trees import quantize
 from precede.engine import quantization
 from precede.engine.execution import Context
-from precede.engine.quantization import MAX_BLOCK_ROWS, power_factors, quantize_rows
+from precede.engine.quantization import MAX_BLOCK_ROWS, power_factors
 
 SIZES = st.integers(-300, 300).map(lambda k: 2.0**k)
 NUMBERS = st.lists(
@@ -27,7 +28,7 @@ def rounded(values, bits):
 @given(NUMBERS, SIZES, SIZES, st.booleans())
 def test_integers_are_the_nearest_multiples_of_the_units(rows, size, weight_size, wide):
     pull, weight = np.array(rows).T * [[size], [weight_size]]
-    numbers = quantize_rows(pull, weight, Context(1), wide=wide)
+    numbers = quantize(pull, weight, Context(1), wide=wide)
     if not (pull.any() and weight.any()):
         assert numbers is None
         return
@@ -54,7 +55,7 @@ def test_integers_are_the_nearest_multiples_of_the_units(rows, size, weight_size
 @pytest.mark.parametrize("count", [1, 100, 5000])
 def test_any_sum_of_packed_weights_fits_beside_the_count(count):
     weight = np.full(count, 1.0)
-    numbers = quantize_rows(np.ones(count), weight, Context(1))
+    numbers = quantize(np.ones(count), weight, Context(1))
     total = int(((numbers.packed >> 12) & (2**26 - 1)).sum())
     assert (total << numbers.count_bits) + count < 2**63
     assert total * numbers.weight_unit == pytest.approx(count)
@@ -64,9 +65,9 @@ def test_any_sum_of_packed_weights_fits_beside_the_count(count):
 def test_a_number_far_beyond_the_mean_is_not_packed(which):
     rows = {"pull": np.ones(10_000), "weight": np.ones(10_000)}
     rows[which][3] = 700.0
-    assert quantize_rows(**rows, context=Context(1)).packed is not None
+    assert quantize(**rows, context=Context(1)).packed is not None
     rows[which][3] = 1e6
-    numbers = quantize_rows(**rows, context=Context(1))
+    numbers = quantize(**rows, context=Context(1))
     assert numbers.packed is None
     assert (numbers.pull * numbers.pull_unit == rows["pull"]).all()
 
@@ -91,9 +92,9 @@ def test_two_factors_exceed_the_range_of_one_float(bits):
 def test_threads_and_order_change_nothing(wide, tiny_thresholds):
     rng = np.random.default_rng(0)
     pull, weight, order = rng.normal(size=99), rng.random(99), rng.permutation(99)
-    alone = quantize_rows(pull, weight, Context(1), wide=wide)
+    alone = quantize(pull, weight, Context(1), wide=wide)
     with Context(3) as context:
-        shared = quantize_rows(pull[order], weight[order], context, wide=wide)
+        shared = quantize(pull[order], weight[order], context, wide=wide)
     names = ("pull", "weight_count") if wide else ("packed",)
     for name in names:
         np.testing.assert_array_equal(getattr(alone, name)[order], getattr(shared, name))
@@ -102,6 +103,6 @@ def test_threads_and_order_change_nothing(wide, tiny_thresholds):
 
 
 def test_zero_pulls_or_weights_give_none():
-    assert quantize_rows(np.zeros(3), np.ones(3), Context(1)) is None
-    assert quantize_rows(np.ones(3), np.zeros(3), Context(1)) is None
-    assert quantize_rows(np.empty(0), np.empty(0), Context(1)) is None
+    assert quantize(np.zeros(3), np.ones(3), Context(1)) is None
+    assert quantize(np.ones(3), np.zeros(3), Context(1)) is None
+    assert quantize(np.empty(0), np.empty(0), Context(1)) is None

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import strategies as some
+from naive_trees import quantize
 from precede.engine import tree_histograms
 from precede.engine.execution import MIN_PARALLEL_WORK, Context
-from precede.engine.quantization import quantize_rows
 from precede.engine.table import Table
 from precede.engine.tree_histograms import RowHistograms, count_left, partition_rows
 
@@ -53,7 +53,7 @@ def test_wide_and_packed_rounds_alternate(jobs, monkeypatch):
         with Context(jobs) as context:
             histograms = RowHistograms(table, np.arange(3), context)
             for wide in order:
-                numbers = quantize_rows(pull, weight, Context(1), wide=wide)
+                numbers = quantize(pull, weight, Context(1), wide=wide)
                 found = histograms.sums(numbers, rows, numbers.packed, 0, 500)
                 alone = RowHistograms(table, np.arange(3), Context(1))
                 exact = alone.sums(numbers, rows, numbers.packed, 0, 500)
@@ -69,7 +69,7 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
     table = Table.build(X)
     n = table.n_used_rows
     features = rng.permutation(table.n_features)[: rng.integers(1, table.n_features + 1)]
-    numbers = quantize_rows(
+    numbers = quantize(
         rng.normal(size=n) * 10 ** rng.uniform(0, 2, n), rng.random(n) + 0.1, Context(1), wide=wide
     )
     if wide:

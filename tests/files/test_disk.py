@@ -35,7 +35,7 @@ from precede.engine import query_layout
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
 from precede.files import disk
-from precede.weak_rankers import tree_family, trees
+from precede.weak_rankers import tree_grower, trees
 from samples import splits_on_categories, with_categories
 
 
@@ -206,7 +206,7 @@ WITH_TREES = {
 @pytest.mark.parametrize("name", WITH_TREES)
 def test_trees_from_disk_are_those_from_memory(tmp_path, monkeypatch, name, wide):
     if not wide:
-        monkeypatch.setattr(tree_family, "MAX_WIDE_CELLS", 0)
+        monkeypatch.setattr(tree_grower, "MAX_WIDE_CELLS", 0)
     X, y, qid, weight = sample()
     model = WITH_TREES[name]
     local = clone(model).fit(X, y, qid=qid, sample_weight=weight)

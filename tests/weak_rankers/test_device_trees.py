@@ -7,7 +7,6 @@ from emulated_device import EmulatedDevice, needs_compiler
 from precede import BoostedRanker, QBRank
 from precede.engine import cuda, exact
 from precede.engine.backend import BACKENDS
-from precede.weak_rankers import device_trees
 
 pytestmark = needs_compiler
 
@@ -74,15 +73,14 @@ def test_many_tiles(monkeypatch):
     """Several thread blocks partition and sum the rows of a node."""
     monkeypatch.setattr(cuda, "MIN_FILL_TILE", 1)
     monkeypatch.setattr(cuda, "MAX_FILL_TILE", 70)
-    rows = 5 * max(cuda.PARTITION_TILE, cuda.LEAF_TILE) // 4
+    rows = 5 * max(cuda.MOVE_TILE, cuda.LEAF_TILE) // 4
     assert_equal({"num_leaves": 5}, *problem(2, rows, 5))
 
 
 @pytest.mark.usefixtures("device")
 @pytest.mark.parametrize("lists", [2, 3, 5])
 def test_trees_deeper_than_the_number_of_lists(monkeypatch, lists):
-    for module in (cuda, device_trees):
-        monkeypatch.setattr(module, "LISTS", lists)
+    monkeypatch.setattr(cuda, "LISTS", lists)
     assert_equal({"num_leaves": 60, "min_child_samples": 1}, *problem(8, 300))
 
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precede.engine.execution import Context
-from precede.weak_rankers.tree_grower import Rules, leaf_value
+from precede.engine.tree_rows import Rules
+from precede.weak_rankers.tree_grower import leaf_value
 from weak_rankers.test_tree_grower import RULES, Problem, assert_same_tree, grow
 
 UNITS = {"pull_unit": 1.0, "weight_unit": 1.0, "count_bits": 8}
@@ -24,6 +25,7 @@ def quadratic(value, pull, weight, given_rules):
     return 2 * (pull * value - given_rules.reg_alpha * np.abs(value)) - curvature * value**2
 
 
+FREE = -np.inf, np.inf
 BOUNDS = st.tuples(st.floats(-3, 3), st.floats(-3, 3)).map(sorted)
 
 
@@ -33,7 +35,7 @@ BOUNDS = st.tuples(st.floats(-3, 3), st.floats(-3, 3)).map(sorted)
 )  # fmt: skip
 def test_a_leaf_has_the_best_value_within_its_bounds(pull, weight, penalty, alpha, bounds):
     given_rules = rules(reg_lambda=penalty, reg_alpha=alpha)
-    value = leaf_value(pull, weight, given_rules, *bounds)
+    value = leaf_value(pull, weight, given_rules, bounds)
     assert bounds[0] <= value <= bounds[1]
     best = quadratic(value, pull, weight, given_rules)
     others = np.clip(np.linspace(-60, 60, 2001), *bounds)
@@ -41,8 +43,8 @@ def test_a_leaf_has_the_best_value_within_its_bounds(pull, weight, penalty, alph
 
 
 def test_a_leaf_without_weight_and_penalty_has_the_value_0():
-    assert leaf_value(3.0, 0.0, rules(), -np.inf, np.inf) == 0.0
-    assert leaf_value(3.0, 0.0, rules(reg_lambda=1.5), -np.inf, np.inf) == 2.0
+    assert leaf_value(3.0, 0.0, rules(), FREE) == 0.0
+    assert leaf_value(3.0, 0.0, rules(reg_lambda=1.5), FREE) == 2.0
 
 
 def gain_by_hand(problem, left, given_rules):
@@ -50,7 +52,7 @@ def gain_by_hand(problem, left, given_rules):
 
     def score(rows):
         pull, weight = problem.pull[rows].sum(), problem.weight[rows].sum()
-        value = leaf_value(pull, weight, given_rules, -np.inf, np.inf)
+        value = leaf_value(pull, weight, given_rules, FREE)
         return quadratic(value, pull, weight, given_rules)
 
     every = np.ones(left.size, bool)

@@ -12,7 +12,7 @@ from precede.weak_rankers.columns import Constant
 from precede.weak_rankers.interactions import PairTerms
 from precede.weak_rankers.stumps import Stump
 from precede.weak_rankers.terms import AdditiveModel, Term, average_models, purify, tabulate
-from precede.weak_rankers.tree_family import Trees
+from precede.weak_rankers.tree_grower import Trees
 
 
 def sample(seed, rows=120):

@@ -18,8 +18,8 @@ from precede.engine.exact import exact_sum
 from precede.engine.execution import Context
 from precede.engine.pull import Pull
 from precede.engine.table import Table
-from precede.weak_rankers import tree_family
-from precede.weak_rankers.tree_grower import Rules
+from precede.engine.tree_rows import Rules
+from precede.weak_rankers import tree_grower
 from weak_rankers.test_tree_grower import Problem, integers, problems
 from weak_rankers.test_trees import SAMPLE
 
@@ -30,7 +30,7 @@ DATA = {"X": SAMPLE.X, "y": SAMPLE.y, "qid": SAMPLE.qid}
 def form(request, monkeypatch):
     """Use wide and packed integers for tables of any size."""
     if request.param == "packed":
-        monkeypatch.setattr(tree_family, "MAX_WIDE_CELLS", -1)
+        monkeypatch.setattr(tree_grower, "MAX_WIDE_CELLS", -1)
         monkeypatch.setattr(tree_histograms, "MIN_BLOCK_ROWS", 0)
     return request.param
 
@@ -149,7 +149,7 @@ def naive_tree_of(problem, family, rows=None):
     """Return the tree of the naive grower, with exact leaf values."""
     n = len(problem.pull)
     mean = exact_sum(problem.weight) / n
-    wide = tree_family.MAX_WIDE_CELLS > 0
+    wide = tree_grower.MAX_WIDE_CELLS > 0
     pulls, weights, units = integers(problem, wide=wide)
     rules = Rules(
         pull_unit=units.pull_unit,
@@ -158,7 +158,7 @@ def naive_tree_of(problem, family, rows=None):
         reg_lambda=family.reg_lambda,
         reg_alpha=family.reg_alpha * exact_sum(np.abs(problem.pull)) / n,
         min_gain=2 * mean * family.min_split_gain,
-        min_count=family.min_child_samples,
+        min_count=max(family.min_child_samples, 1),
         min_weight=family.min_child_weight,
         cat_smooth=family.cat_smooth,
     )

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive_trees
+from naive_trees import quantize
 from precede.engine import tree_histograms
+from precede.engine import tree_rows as module
 from precede.engine.execution import Context
-from precede.engine.quantization import quantize_rows
 from precede.engine.table import Table
-from precede.engine.tree_histograms import RowHistograms
-from precede.weak_rankers import tree_grower as module
-from precede.weak_rankers.tree_grower import Rules, SplitSearch, TreeGrower
+from precede.engine.tree_rows import CpuRows, Rules
+from precede.weak_rankers.tree_grower import TreeGrower
 
 RULES = {
     "reg_lambda": 0.0, "reg_alpha": 0.0, "min_gain": 0.0, "min_count": 1, "min_weight": 0.0,
@@ -42,40 +42,36 @@ class Problem:
 
 
 def rules_of(problem, numbers):
-    return Rules(
-        numbers.pull_unit, numbers.weight_unit, numbers.count_bits, **{**RULES, **problem.rules}
-    )
+    given = {**RULES, **problem.rules}
+    given["min_count"] = max(given["min_count"], 1)
+    return Rules(numbers.pull_unit, numbers.weight_unit, numbers.count_bits, **given)
 
 
 def grow(problem, *, wide, context=None):
-    """Return the tree of the library and the grower, whose lists hold the rows of the leaves."""
+    """Return the tree of the library and its `CpuRows`, whose lists hold the rows of the leaves."""
     context = context or Context(1)
-    numbers = quantize_rows(problem.pull, problem.weight, context, wide=wide)
+    numbers = quantize(problem.pull, problem.weight, context, wide=wide)
     table = problem.table()
     features = np.arange(table.n_features)
-    histograms = RowHistograms(table, features, context)
     monotone = np.array(problem.monotone or [0] * features.size, np.int8)
-    search = SplitSearch(
-        histograms.start, histograms.n_bins, monotone, np.isin(features, [*problem.categorical])
-    )
-    columns = table.codes.reshape(-1), features * table.codes.shape[1], 1
-    grower = TreeGrower(histograms, columns, search, context)
+    categorical = np.isin(features, [*problem.categorical])
+    tree_rows = CpuRows(table, features, monotone, categorical, context)
 
     def allowed(split, path):
         free = set().union(*(group for group in problem.groups if path <= group))
         return np.isin(features, [*free])
 
-    grown = grower.grow(
+    grown = TreeGrower(tree_rows, context).grow(
         numbers, rules_of(problem, numbers), problem.num_leaves, problem.max_depth,
         rows=None if problem.rows is None else problem.rows.astype(np.int32),
         allowed=None if problem.groups is None else allowed,
     )  # fmt: skip
-    return grown, grower
+    return grown, tree_rows
 
 
 def integers(problem, *, wide):
     """Return quantized pulls and weights as Python integers, and the rules in their units."""
-    numbers = quantize_rows(problem.pull, problem.weight, Context(1), wide=wide)
+    numbers = quantize(problem.pull, problem.weight, Context(1), wide=wide)
     if numbers.packed is None:
         pulls = numbers.pull.tolist()
         weights = [each >> numbers.count_bits for each in numbers.weight_count.tolist()]
@@ -95,7 +91,7 @@ def grow_slowly(problem, *, wide):
 
 
 def assert_same_tree(problem, *, wide, context=None):
-    fast, grower = grow(problem, wide=wide, context=context)
+    fast, tree_rows = grow(problem, wide=wide, context=context)
     slow = grow_slowly(problem, wide=wide)
     splits = fast.splits
     assert splits["feature"].tolist() == [split.feature for split in slow.splits]
@@ -104,12 +100,12 @@ def assert_same_tree(problem, *, wide, context=None):
     for split, side, twin in zip(splits, fast.left_codes, slow.splits, strict=True):
         assert twin.feature in problem.categorical or split["cut"] == twin.cut
         # Codes without a bin may go to either side.
-        bins = [*range(grower._histograms.n_bins[split["feature"]]), 255]
+        bins = [*range(tree_rows.search.n_bins[split["feature"]]), 255]
         expected = [code in twin.left_codes for code in bins]
         assert side[bins].tolist() == expected
     mask = (1 << integers(problem, wide=wide)[2].count_bits) - 1
     for leaf, bounds, twin in zip(fast.leaves, fast.bounds, slow.leaves, strict=True):
-        rows = grower.row_lists[leaf["source"]][leaf["low"] : leaf["high"]].tolist()
+        rows = tree_rows.lists[leaf["source"]][leaf["low"] : leaf["high"]].tolist()
         assert rows == twin.rows  # in the same order
         assert leaf["weight"] & mask == len(twin.rows)
         assert (leaf["depth"], *bounds) == (twin.depth, twin.lower, twin.upper)
@@ -224,11 +220,7 @@ def test_a_tree_grown_in_one_kernel_equals_one_grown_leaf_by_leaf(wide, options,
     ]
     in_kernel = [grow(problem, wide=wide)[0] for problem in problems]
     calls = []
-    monkeypatch.setattr(
-        module.TreeGrower,
-        "_grow_in_kernel",
-        lambda self, root, leaves: calls.append(root) or self._grow_best_first(root, leaves),
-    )
+    monkeypatch.setattr(CpuRows, "grow", lambda *given: calls.append(given))
     for problem, one in zip(problems, in_kernel, strict=True):
         other, _ = grow(problem, wide=wide)
         for name in ("feature", "cut", "missing_above", "gain", "left", "right"):
@@ -247,7 +239,7 @@ def test_blocks_of_packed_numbers_end_before_they_overflow(rows):
     pull, weight = rng.random(9000) + 0.5, np.ones(9000)
     pull[:600] = 500.0
     weight[600:800] = 1000.0
-    packed = quantize_rows(pull, weight, Context(1)).packed
+    packed = quantize(pull, weight, Context(1)).packed
     assert packed is not None
     assert (packed[:600] >> 38).sum() > 2**25
     assert ((packed[600:800] >> 12) % 2**26).sum() > 2**26
@@ -261,7 +253,7 @@ def test_pulls_with_a_heavy_tail_are_wide():
     rng = np.random.default_rng(0)
     pull = rng.standard_cauchy(2000) ** 3
     pull[7] = 100 * np.abs(pull).sum()
-    assert quantize_rows(pull, np.ones(2000), Context(1)).packed is None
+    assert quantize(pull, np.ones(2000), Context(1)).packed is None
     X = rng.integers(0, 5, (2000, 2)).astype(float)
     assert_same_tree(Problem(X, pull, np.ones(2000), num_leaves=4), wide=False)
 

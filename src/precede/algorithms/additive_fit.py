@@ -37,7 +37,7 @@ from precede.risks.base import BoundRisk, Risk
 from precede.weak_rankers.base import Family, SearchResult
 from precede.weak_rankers.interactions import Grid, PairTerms, interaction_strengths
 from precede.weak_rankers.terms import AdditiveModel, average_models, purify, tabulate
-from precede.weak_rankers.tree_family import Trees
+from precede.weak_rankers.tree_grower import Trees
 
 Pair = tuple[int, int]
 RoundRunner = Callable[[CoordinateDescent, History], Result]

@@ -22,7 +22,7 @@ from precede.risks.base import Risk
 from precede.risks.score_risk import ScoreRisk, risk_of
 from precede.weak_rankers.base import Family
 from precede.weak_rankers.regressors import learner
-from precede.weak_rankers.tree_family import TREE_PARAMETERS, Trees, check_tree_parameters
+from precede.weak_rankers.tree_grower import TREE_PARAMETERS, Trees, check_tree_parameters
 
 if TYPE_CHECKING:
     from precede.risks.lambdarank import Weighting

@@ -15,9 +15,9 @@ import numpy as np
 import precede
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.compiling import announce_compiling
+from precede.engine.tree_rows import MIN_CELLS_ROW_PARALLEL
 from precede.files.letor import read_letor
 from precede.metrics.registry import REGISTRY, TIES
-from precede.weak_rankers.tree_grower import MIN_CELLS_ROW_PARALLEL
 
 # Rows of a long list, above the sizes at which parallel and long-list kernels are used.
 LONG_LIST_ROWS = 1 << 18

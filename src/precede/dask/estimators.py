@@ -59,7 +59,7 @@ from precede.risks.pair_risk import PairRisk
 from precede.risks.score_risk import risk_of
 from precede.weak_rankers.base import Family, WeakRanker
 from precede.weak_rankers.regressors import learner
-from precede.weak_rankers.tree_family import Trees
+from precede.weak_rankers.tree_grower import Trees
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -18,10 +18,12 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Keys = NDArray[np.uint64]  # hashes of rows and queries
 Objects = NDArray[np.object_]
+Records = NDArray[np.void]  # of a structured type
 Rows = NDArray[np.int32]  # row indices
 Signs = NDArray[np.int8]  # -1, 0 or 1
 
 Integer = Any  # int or np.int64: equivalent for numba, different types for mypy
+Record = Any  # an element of `Records`, whose fields are attributes in kernels
 BackendArray = Any  # an array of the backend of the fit: NumPy's, or CuPy's on a GPU
 
 # Input of users, checked and converted where it enters the package.

@@ -3,10 +3,9 @@
 This is the only module that imports CuPy; `precede.engine.backend.open_backend` opens it. The
 kernels, in `kernels.cu`, are compiled at the first use on a machine; CuPy caches them on disk.
 
-`CudaBackend` offers arrays and sums. `DeviceRows` is the counterpart of
-`precede.engine.tree_histograms`: it partitions the rows of nodes, sums histograms and searches
-them, for many nodes at a time. The codes of a table are copied to the device once; in each round
-only the best splits, the sums of the leaves and a few totals are copied back.
+`CudaBackend` offers arrays and sums. `GpuRows` grows trees: it partitions the rows of nodes, sums
+histograms and searches them, for many nodes at a time. The codes of a table are copied to the GPU
+once; in each round only the best splits, the sums of the leaves and a few totals are copied back.
 """
 
 from __future__ import annotations
@@ -14,24 +13,29 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from precede.engine.arrays import Array, Flags, Floats, Integers, Keys, Rows, Signs
+from precede.engine.arrays import (
+    Array,
+    BackendArray,
+    Flags,
+    Floats,
+    Integers,
+    Keys,
+    Records,
+    Signs,
+)
 from precede.engine.backend import Backend, Grid
 from precede.engine.exact import from_fixed_point
 from precede.engine.execution import Context
 from precede.engine.histograms import GPU_GROUP
-from precede.engine.quantization import (
-    Quantization,
-    QuantizedRows,
-    plan_quantization,
-    power_factors,
-)
+from precede.engine.quantization import QuantizedRows, power_factors
+from precede.engine.tree_histograms import SplitFound, first_bins
+from precede.engine.tree_rows import Node, Rules, SplitSearch, TreeRows
 
 if TYPE_CHECKING:
     from precede.engine.table import Table
@@ -39,12 +43,14 @@ if TYPE_CHECKING:
 
 # Rows of a tile, which one thread block partitions, sums into histograms (at most), or sums in
 # leaves; as in `kernels.cu`.
-PARTITION_TILE, MAX_FILL_TILE, LEAF_TILE = 2048, 4000, 4096
+MOVE_TILE, MAX_FILL_TILE, LEAF_TILE = 2048, 4000, 4096
 # Bytes of shared memory for the histograms of a thread block; as in `kernels.cu`.
 FILL_SHARED_BYTES = 2 * GPU_GROUP * 257 * 4
 # Row lists: the rows of a node are partitioned into the list of the next depth, so that the ranges
 # of all nodes above stay valid. Below a depth of LISTS - 2 the last two lists alternate.
 LISTS = 18
+# Most nodes that are split in one batch.
+MAX_BATCH = 128
 # Fewest slots of the pool of histograms.
 MIN_SLOTS = 64
 # Rows from which one warp draws a subsample, as in `kernels.cu`.
@@ -251,77 +257,40 @@ _NO_GPU = (
 )
 
 
-@dataclass(frozen=True)
-class SearchRules:
-    """Constraints on splits; see `precede.weak_rankers.tree_grower.Rules`.
-
-    Attributes
-    ----------
-    units : pull_unit, weight_unit and count_bits of the histograms
-    penalties : reg_lambda, reg_alpha and cat_smooth
-    min_count, min_weight : least number of rows and least weight of a child
-    plain : whether reg_alpha is 0 and no feature has a monotone constraint
-    """
-
-    units: tuple[float, float, int]
-    penalties: tuple[float, float, float]
-    min_count: int
-    min_weight: float
-    plain: bool
-
-    def packed(self) -> Array:
-        """Return the bytes of the struct `Rules` of the kernels."""
-        (pull_unit, weight_unit, count_bits), (penalty, alpha, smooth) = self.units, self.penalties
-        floats = np.array([pull_unit, weight_unit, penalty, alpha, smooth, self.min_weight])
-        integers = np.array([count_bits, max(self.min_count, 1), self.plain], np.int64)
-        return np.concatenate([floats.view(np.uint8), integers.view(np.uint8)])
-
-
-@dataclass(frozen=True)
-class NodeWork:
-    """The split of one node: rows to partition, child to sum and children to search.
+class Work(NamedTuple):
+    """What is done with a node: the struct `Work` of the kernels.
 
     Of two children the smaller one comes first.
 
     Attributes
     ----------
-    rows : range of the node's rows; only the first and the last entry are used
-    lists : numbers of the lists that hold its rows and receive them
+    low, high : range of the rows to partition
+    source, target : numbers of the lists that hold these rows and receive them
     feature : that the node is split on
-    goes_left : whether rows of each of the 256 codes go left; None to partition nothing
-    smaller : range of the rows of the smaller child
-    slots : of the histograms of the smaller child and of the node, which becomes the larger child's
-    search : whether to search each child
-    sums : the two words of the sums of each child
-    bounds : of the values below each child
-    allowed : features that may be split on; None for all
+    sum_low, sum_high : range of the rows to sum, in the list `target`
+    slot, parent : of the histograms of the smaller child and of the node, which becomes that of the
+        larger child
+    search : bit 0: search the smaller child; bit 1: the larger one
+    pull, other_pull, weight, other_weight : the two words of the sums of each child
     """
 
-    rows: tuple[int, ...]
-    lists: tuple[int, int]
-    feature: int
-    goes_left: Flags | None
-    smaller: tuple[int, int]
-    slots: tuple[int, int]
-    search: tuple[bool, bool]
-    sums: tuple[tuple[int, int], tuple[int, int]]
-    bounds: tuple[tuple[float, float], tuple[float, float]]
-    allowed: Flags | None = None
-
-    def words(self) -> list[int]:
-        """Return the words of the struct `Work` of the kernels."""
-        (one, one_weight), (other, other_weight) = self.sums
-        search = self.search[0] + 2 * self.search[1]
-        ends = self.rows[0], self.rows[-1]
-        return [
-            *ends, *self.lists, self.feature, *self.smaller, *self.slots, search,
-            one, other, one_weight, other_weight, 0, 0, 0, 0, 0, 0,
-        ]  # fmt: skip
+    low: int = 0
+    high: int = 0
+    source: int = 0
+    target: int = 0
+    feature: int = 0
+    sum_low: int = 0
+    sum_high: int = 0
+    slot: int = 0
+    parent: int = 0
+    search: int = 0
+    pull: int = 0
+    other_pull: int = 0
+    weight: int = 0
+    other_weight: int = 0
 
 
-# Sums and bounds of children that are not searched.
-NO_SUMS = ((0, 0), (0, 0)), ((0.0, 0.0), (0.0, 0.0))
-# Number of words of a `Work`, and the one in which the kernels count the rows that go left.
+# Words of a `Work` with the counters of the kernels; the first counts the rows that go left.
 WORK_WORDS, LEFT_COUNT = 20, 14
 
 
@@ -339,181 +308,214 @@ def tiles(sizes: Sequence[int], size: int) -> tuple[list[int], int]:
 
 
 class Batch:
-    """The splits of several nodes, copied to the device as one array.
-
-    Attributes
-    ----------
-    work, bounds, goes_left, allowed : arguments of the kernels; `allowed` is None for all features
-    first_to_move, first_to_fill : the first tile of each node; see `tiles`
-    tiles_to_move, tiles_to_fill : number of tiles to partition and to sum
-    fill_tile : rows of a tile to sum; each of `groups` of features has its own thread block
-    """
-
-    def __init__(self, device: Backend, nodes: Sequence[NodeWork], groups: int):
-        self.count = count = len(nodes)
-        moved = [0 if each.goes_left is None else each.rows[-1] - each.rows[0] for each in nodes]
-        to_move, self.tiles_to_move = tiles(moved, PARTITION_TILE)
-        filled = [each.smaller[1] - each.smaller[0] for each in nodes]
-        wanted = sum(filled) * groups // TARGET_FILL_BLOCKS + 1
-        self.fill_tile = min(MAX_FILL_TILE, max(MIN_FILL_TILE, wanted))
-        to_fill, self.tiles_to_fill = tiles(filled, self.fill_tile)
-        restricted = [each.allowed for each in nodes if each.allowed is not None]
-        flags = sum(map(len, restricted))
-        sizes = WORK_WORDS * count, 4 * count, count, count, 32 * count, -(-flags // 8)
-        ends = [*accumulate(sizes)]
-        whole = np.zeros(ends[-1], np.int64)
-        whole[: ends[0]] = [word for each in nodes for word in each.words()]
-        whole[ends[0] : ends[1]].view(np.float64)[:] = [
-            end for each in nodes for bound in each.bounds for end in bound
-        ]
-        whole[ends[1] : ends[3]] = to_move + to_fill
-        flag = whole[ends[3] :].view(np.bool_)
-        for number, each in enumerate(nodes):
-            if each.goes_left is not None:
-                flag[256 * number : 256 * number + 256] = each.goes_left
-        if restricted:
-            flag[256 * count : 256 * count + flags] = np.concatenate(restricted)
-        whole = device.put(whole)
-        self.work, self.bounds, self.first_to_move, self.first_to_fill, self.goes_left, allowed = (
-            whole[end - size : end] for size, end in zip(sizes, ends, strict=True)
-        )
-        self.allowed = allowed if restricted else None
-
-
-class DeviceRows:
-    """The rows of a table on a device: their codes, row lists, and a pool of histograms.
+    """Work on several nodes, copied to the GPU as one array.
 
     Parameters
     ----------
-    device : Backend
-    table : Table whose codes are copied
-    features : numbers of the features to use
-    monotone, categorical : of these features; see `precede.weak_rankers.tree_grower.SplitSearch`
+    backend : Backend
+    works : the `Work` of each node
+    groups : groups of features, each summed by a separate thread block
+    left_codes : whether rows of each of the 256 codes go left, for each node to partition
+    bounds : of the values below each child, for each node to search
+    allowed : features that may be split on, for each node to search; None for all
 
     Attributes
     ----------
-    n_bins : number of bins of each feature
-    lists : array (`LISTS`, rows) of row numbers, in which nodes are ranges
-    histograms : array (slots, features, 256, 2); grows on demand
+    work, bounds, left_codes, allowed : arguments of the kernels
+    first_to_move, first_to_fill : the first tile of each node; see `tiles`
+    tiles_to_move, tiles_to_fill : number of tiles to partition and to sum
+    fill_tile : rows of a tile to sum
     """
 
     def __init__(
         self,
-        device: Backend,
-        table: Table,
-        features: Integers,
-        monotone: Signs,
-        categorical: Flags,
+        backend: Backend,
+        works: Sequence[Work],
+        groups: int,
+        left_codes: Sequence[Flags] = (),
+        bounds: Sequence[tuple[float, float]] = (),
+        allowed: Sequence[Flags] = (),
     ):
-        self._device, self.n_rows = device, table.n_used_rows
-        self.n_bins = table.bins.n_bins[features]
+        self.count = count = len(works)
+        to_move, self.tiles_to_move = tiles([each.high - each.low for each in works], MOVE_TILE)
+        sizes = [each.sum_high - each.sum_low for each in works]
+        wanted = sum(sizes) * groups // TARGET_FILL_BLOCKS + 1
+        self.fill_tile = min(MAX_FILL_TILE, max(MIN_FILL_TILE, wanted))
+        to_fill, self.tiles_to_fill = tiles(sizes, self.fill_tile)
+        work = np.zeros((count, WORK_WORDS), np.int64)
+        work[:, : len(Work._fields)] = works
+        parts: list[Array] = [
+            work, np.array(to_move), np.array(to_fill), np.array(bounds, np.float64),
+            np.array(left_codes, np.bool_), np.array(allowed, np.bool_),
+        ]  # fmt: skip
+        words = [-(-each.nbytes // 8) for each in parts]
+        ends = [*accumulate(words)]
+        whole = np.zeros(8 * ends[-1], np.uint8)
+        for part, size, end in zip(parts, words, ends, strict=True):
+            first = 8 * (end - size)
+            whole[first : first + part.nbytes] = part.reshape(-1).view(np.uint8)
+        whole = backend.put(whole.view(np.int64))
+        self.work, self.first_to_move, self.first_to_fill, self.bounds, self.left_codes, flags = (
+            whole[end - size : end] for size, end in zip(words, ends, strict=True)
+        )
+        self.allowed = flags if len(allowed) else None
+
+
+class GpuRows(TreeRows):
+    """Rows on a GPU: their codes, row lists, and a pool of histograms.
+
+    Parameters
+    ----------
+    table : Table whose codes are copied
+    features : numbers of the features to use
+    monotone, categorical : of these features; see `precede.engine.tree_rows.SplitSearch`
+    context : Context whose `tree_backend` is the GPU
+
+    Attributes
+    ----------
+    lists : array (`LISTS`, rows) of row numbers, in which nodes are ranges
+    histograms : array (slots, features, 256, 2); grows on demand
+    """
+
+    max_batch = MAX_BATCH
+
+    def __init__(
+        self, table: Table, features: Integers, monotone: Signs, categorical: Flags,
+        context: Context,
+    ):  # fmt: skip
+        self.backend = backend = context.tree_backend
+        self.n_rows, self.n_lists = table.n_used_rows, LISTS
+        n_bins = table.bins.n_bins[features]
+        self.search = SplitSearch(first_bins(n_bins), n_bins, monotone, categorical)
         self._groups = max(1, -(-features.size // GPU_GROUP))
         self.width = GPU_GROUP * self._groups
-        device.check_room(self.n_rows * (2 * self.width + 4 * LISTS + 64), "the rows of the table")
-        self.codes = table.codes_by_row(device, features)
-        self.lists = device.zeros(LISTS, self.n_rows, dtype=np.int32)
-        self.histograms = device.zeros(0, self.width, 256, 2, dtype=np.int64)
+        backend.check_room(self.n_rows * (2 * self.width + 4 * LISTS + 64), "the rows of the table")
+        self.codes = table.codes_by_row(backend, features)
+        self.lists = backend.zeros(LISTS, self.n_rows, dtype=np.int32)
+        self.histograms = backend.zeros(0, self.width, 256, 2, dtype=np.int64)
         # Arguments of the search: bins, directions, categorical flags, and all features allowed.
         self._feature_data = [
-            device.put(self.n_bins.astype(np.int64)), device.put(monotone.astype(np.int8)),
-            device.put(categorical.astype(np.uint8)), device.put(np.ones(features.size, np.uint8)),
+            backend.put(n_bins.astype(np.int64)), backend.put(monotone.astype(np.int8)),
+            backend.put(categorical.astype(np.uint8)),
+            backend.put(np.ones(features.size, np.uint8)),
         ]  # fmt: skip
 
-    # -- one tree --------------------------------------------------------------------------
-
-    def quantize(self, pull: Floats, weight: Floats, *, wide: bool) -> QuantizedRows | None:
-        """Quantize pulls and weights; see `precede.engine.quantization.quantize_rows`."""
-        sums = self._device.sums_and_largest([pull, weight], absolute=True)
-        (total, largest), (total_weight, heaviest) = sums
-        plan = plan_quantization(pull.size, (total, total_weight), (largest, heaviest), wide=wide)
-        return None if plan is None else self.quantize_by(plan, pull, weight)
-
-    def quantize_by(self, plan: Quantization, pull: Floats, weight: Floats) -> QuantizedRows:
-        """Quantize pulls and weights by a given plan."""
-        first = self._device.xp.empty(pull.size, np.int64)
-        second = self._device.xp.empty(pull.size if plan.wide else 0, np.int64)
-        self._device.over_rows(
-            "pack", pull.size, int(plan.wide), plan.count_bits, pull, weight,
-            *power_factors(plan.pull_bits), *power_factors(plan.weight_bits), first, second,
-        )  # fmt: skip
-        return plan.rows(first, second)
-
     def begin_tree(
-        self, numbers: QuantizedRows, rows: Rows | None, rules: SearchRules | None
+        self,
+        quantized: QuantizedRows,
+        rules: Rules,
+        rows: BackendArray | None,
+        num_leaves: int,  # noqa: ARG002
     ) -> int:
-        """Fill the first row list (all rows if None) and return its size.
-
-        `rules` may be None if nothing is to be searched.
-        """
-        if rules is not None:
-            self._rules = self._device.put(rules.packed())
-        self._wide = numbers.packed is None
-        self._words = [numbers.pull, numbers.weight_count] if self._wide else [numbers.packed] * 2
-        self._count_bits = numbers.count_bits
+        """Fill the first row list with these rows, all by default; return their number."""
+        self._rules = rules
+        self._record = self.backend.put(self.search.record(rules).view(np.uint8))
+        self._wide = quantized.packed is None
+        self._words = [quantized.packed] * 2
+        if self._wide:
+            self._words = [quantized.pull, quantized.weight_count]
         if rows is None:
-            self._device.over_rows("count_up", self.n_rows, self.lists[0])
+            self.backend.over_rows("count_up", self.n_rows, self.lists[0])
             return self.n_rows
-        self.lists[0][: rows.size] = self._device.put(rows)
-        return rows.size
+        self.lists[0][: rows.size] = self.backend.put(rows)
+        return int(rows.size)
 
-    def fill_root(self, slot: int, size: int) -> tuple[int, int]:
-        """Sum the histogram of the first `size` rows of the first list; return their sums."""
-        self.fill(slot, 0, 0, size)
-        pull, weight_count = self.bins(slot, 0, 256).sum(axis=0)
+    # -- splits ----------------------------------------------------------------------------
+
+    def total(self, root: Node) -> tuple[int, int]:
+        """Return the quantized sums of all rows of a tree; the histogram is in the root's slot."""
+        self._sum_rows(root, root.slot)
+        pull, weight_count = self._bins(root.slot, 0, 256).sum(axis=0)
         return int(pull), int(weight_count)
 
-    def fill(self, slot: int, number: int, low: int, high: int) -> None:
-        """Sum the histogram of rows low..high of list `number`."""
-        work = NodeWork(
-            (0, 0), (number, number), 0, None, (low, high), (slot, slot), (False, False), *NO_SUMS
-        )
-        self._ensure_slot(slot)
-        batch = Batch(self._device, [work], self._groups)
+    def search_root(self, root: Node) -> None:
+        """Set the best split of the root of a tree."""
+        (pull, weight), slot = root.sums, root.slot
+        work = Work(slot=slot, parent=slot, search=1, pull=pull, weight=weight)
+        allowed = () if root.features is None else [root.features]
+        batch = Batch(self.backend, [work], self._groups, bounds=[root.bounds] * 2, allowed=allowed)
+        self._set_split(root, self._search(batch)[0])
+
+    def split_nodes(self, nodes: Sequence[Node]) -> None:
+        """Partition the rows of nodes between their children; set the splits of the children."""
+        works, leaves = [], []
+        for node in nodes:
+            split, children = node.chosen
+            smaller, larger = self._rules.smaller_first(children)
+            search = smaller.search + 2 * larger.search
+            works.append(Work(
+                node.low, node.high, node.source, smaller.source, split.feature,
+                smaller.low if search else 0, smaller.high if search else 0,
+                smaller.slot, larger.slot, search, smaller.sums[0], larger.sums[0],
+                smaller.sums[1], larger.sums[1],
+            ))  # fmt: skip
+            leaves += [smaller, larger]
+        self._ensure_slot(max(work.slot for work in works))
+        batch = Batch(
+            self.backend, works, self._groups, [node.chosen[0].left_codes for node in nodes],
+            [leaf.bounds for leaf in leaves],
+            [leaf.features for leaf in leaves[::2] if leaf.features is not None],
+        )  # fmt: skip
         self._partition(batch)
         self._fill(batch)
+        for leaf, found in zip(leaves, self._search(batch), strict=True):
+            self._set_split(leaf, found)
 
-    def partition(
-        self, rows: tuple[int, int], lists: tuple[int, int], feature: int, goes_left: Flags
-    ) -> int:
-        """Partition the rows of a node into another list; return how many go left."""
-        work = NodeWork(rows, lists, feature, goes_left, (0, 0), (0, 0), (False, False), *NO_SUMS)
-        self._ensure_slot(0)  # the kernel clears it
-        batch = Batch(self._device, [work], self._groups)
-        self._partition(batch)
-        return int(self._device.get(batch.work[LEFT_COUNT : LEFT_COUNT + 1])[0])
+    def _set_split(self, node: Node, found: SplitFound) -> None:
+        n_bins = self.search.n_bins
 
-    def bins(self, slot: int, low: int, high: int) -> Integers:
+        def bins_of(feature: int) -> Integers:
+            return self._bins(node.slot, 256 * feature, 256 * feature + int(n_bins[feature]))
+
+        self.search.set_split(node, found, self._rules, bins_of)
+
+    def _bins(self, slot: int, low: int, high: int) -> Integers:
         """Return bins low..high of a histogram, which has 256 bins for each feature."""
-        return self._device.get(self.histograms[slot].reshape(-1, 2)[low:high])
+        return self.backend.get(self.histograms[slot].reshape(-1, 2)[low:high])
 
-    def split_nodes(self, nodes: Sequence[NodeWork]) -> list[Any]:
-        """Split a batch of nodes; return the best splits of the two children of each.
-
-        A split is a `precede.engine.tree_histograms.SplitFound`.
-        """
-        self._ensure_slot(max(each.slots[0] for each in nodes))
-        batch = Batch(self._device, nodes, self._groups)
-        self._partition(batch)
+    def _sum_rows(self, node: Node, slot: int) -> None:
+        """Sum the histogram of the rows of a node."""
+        work = Work(target=node.source, sum_low=node.low, sum_high=node.high, slot=slot)
+        self._ensure_slot(slot)
+        batch = Batch(self.backend, [work], self._groups)
+        self._partition(batch)  # clears the histogram
         self._fill(batch)
-        return self._search(batch)
 
-    def search(self, node: NodeWork) -> Any:
-        """Return the best split of one node, given as the smaller child."""
-        return self._search(Batch(self._device, [node], self._groups))[0][0]
+    def histogram(self, node: Node) -> Integers:
+        """Return the histogram of the rows of a node on this machine, in the layout of `search`."""
+        self._sum_rows(node, 0)
+        start, n_bins = self.search.start, self.search.n_bins
+        # On the GPU a feature has 256 bins, the last for missing values, which follow the last bin
+        # in use in the result.
+        code = np.arange(256)
+        used = (code < n_bins[:, None]) | (code == 255)
+        sums = np.zeros((int(start[-1]), 2), np.int64)
+        target = (start[:-1, None] + np.minimum(code, n_bins[:, None]))[used]
+        sums[target] = self._bins(0, 0, 256 * n_bins.size)[np.flatnonzero(used)]
+        return sums
 
-    def check_leaves(self, leaves: int) -> None:
-        """Raise ValueError if the histograms of a tree with this many leaves do not fit."""
+    def partition(self, node: Node) -> int:
+        """Partition the rows of a node between its children; return the end of the left ones."""
+        split, (left, _) = node.chosen
+        work = Work(node.low, node.high, node.source, left.source, split.feature)
+        self._ensure_slot(0)  # the kernel clears it
+        batch = Batch(self.backend, [work], self._groups, [split.left_codes])
+        self._partition(batch)
+        return node.low + int(self.backend.get(batch.work[LEFT_COUNT : LEFT_COUNT + 1])[0])
+
+    def check_room(self, leaves: int) -> None:
+        """Raise ValueError if the histograms of a tree of this many leaves do not fit."""
         size = MIN_SLOTS
         while size < leaves:
             size *= 2
         before = size // 2 if size > MIN_SLOTS else 0  # the old pool is copied when it grows
         needed = (size + before) * self._slot_bytes
-        self._device.check_room(needed, f"the histograms of {leaves} leaves")
+        self.backend.check_room(needed, f"the histograms of {leaves} leaves")
 
     def has_room(self, slots: int) -> bool:
         """Return whether the pool has, or can grow to, this many slots."""
         have = len(self.histograms)
-        return slots <= have or self._device.has_room(max(2 * have, slots) * self._slot_bytes)
+        return slots <= have or self.backend.has_room(max(2 * have, slots) * self._slot_bytes)
 
     @property
     def _slot_bytes(self) -> int:
@@ -524,79 +526,79 @@ class DeviceRows:
         have = len(self.histograms)
         if slot >= have:
             size = max(2 * have, slot + 1, MIN_SLOTS)
-            self._device.check_room(size * self._slot_bytes, f"the histograms of {size} leaves")
-            pool = self._device.xp.empty((size, self.width, 256, 2), np.int64)
+            self.backend.check_room(size * self._slot_bytes, f"the histograms of {size} leaves")
+            pool = self.backend.empty(size, self.width, 256, 2, dtype=np.int64)
             pool[:have] = self.histograms
             self.histograms = pool
 
     def _partition(self, batch: Batch) -> None:
         """Partition rows, and clear the histograms that are filled next."""
-        self._device.launch(
+        self.backend.launch(
             "move", batch.tiles_to_move + CLEARING_BLOCKS * batch.count, 512, batch.work,
             batch.first_to_move, batch.count, batch.tiles_to_move, self.width, self.codes,
-            batch.goes_left, self.lists, np.int64(self.n_rows), self.histograms,
+            batch.left_codes, self.lists, np.int64(self.n_rows), self.histograms,
         )  # fmt: skip
 
     def _fill(self, batch: Batch) -> None:
         """Sum the histograms of the smaller children."""
         if batch.tiles_to_fill:
-            self._device.launch(
+            self.backend.launch(
                 "fill", (batch.tiles_to_fill, self._groups), 512, batch.work, batch.first_to_fill,
-                batch.count, batch.fill_tile, self.width, self.n_bins.size, int(self._wide),
-                self._count_bits, self.codes, *self._words, self.lists, np.int64(self.n_rows),
-                self.histograms, shared=FILL_SHARED_BYTES,
+                batch.count, batch.fill_tile, self.width, self.search.n_bins.size, int(self._wide),
+                self._rules.count_bits, self.codes, *self._words, self.lists,
+                np.int64(self.n_rows), self.histograms, shared=FILL_SHARED_BYTES,
             )  # fmt: skip
 
-    def _search(self, batch: Batch) -> list[Any]:
-        """Subtract the smaller children from the nodes and search both children of each."""
-        features, children = self.n_bins.size, 2 * batch.count
+    def _search(self, batch: Batch) -> list[SplitFound]:
+        """Subtract the smaller children from the nodes; return the best splits of the children.
+
+        Those of the smaller and of the larger child of the first node come first.
+        """
+        features, children = self.search.n_bins.size, 2 * batch.count
         n_bins, monotone, categorical, every = self._feature_data
-        found = self._device.xp.empty((children * features, 6), np.int64)
-        best = self._device.xp.empty((children, 6), np.int64)
+        found = self.backend.empty(children * features, 6, dtype=np.int64)
+        best = self.backend.empty(children, 6, dtype=np.int64)
         allowed, step = (every, 0) if batch.allowed is None else (batch.allowed, features)
-        self._device.launch(
+        self.backend.launch(
             "search", (features, batch.count, 2), 256, batch.work, self.width, n_bins, allowed,
-            step, monotone, categorical, batch.bounds, self._rules, self.histograms, found, best,
+            step, monotone, categorical, batch.bounds, self._record, self.histograms, found, best,
         )  # fmt: skip
-        words = self._device.get(best)
+        words = self.backend.get(best)
         gains = words.view(np.float64)[:, 0].tolist()
-        splits = [(gain, *rest) for gain, (_, *rest) in zip(gains, words.tolist(), strict=True)]
-        return list(zip(splits[::2], splits[1::2], strict=True))
+        return [(gain, *rest) for gain, (_, *rest) in zip(gains, words.tolist(), strict=True)]
 
     # -- leaves ----------------------------------------------------------------------------
 
     def leaf_sums(
-        self, leaves: Integers, pull: Floats, weight: Floats, bits: tuple[int, int]
+        self, leaves: Records, pull: BackendArray, weight: BackendArray, bits: tuple[int, int]
     ) -> Integers:
-        """Return exact sums of pull and weight over leaves, given as (low, high, list)."""
-        start, count = tiles((leaves[:, 1] - leaves[:, 0]).tolist(), LEAF_TILE)
-        sums = self._device.zeros(len(leaves), 2, dtype=np.int64)
-        if count:
-            self._device.launch(
-                "leaf_sums", count, 256, self._device.put(leaves),
-                self._device.put(np.array(start)), len(leaves), self.lists, np.int64(self.n_rows),
-                pull, weight, *power_factors(bits[0]), *power_factors(bits[1]), sums,
-            )  # fmt: skip
-        return self._device.get(sums)
+        """Return exact sums of pull and weight over the rows of each `LEAF` on this machine."""
+        sums = self.backend.zeros(leaves.size, 2, dtype=np.int64)
+        powers = *power_factors(bits[0]), *power_factors(bits[1])
+        self._over_leaves("leaf_sums", leaves, pull, weight, *powers, sums)
+        return self.backend.get(sums)
 
-    def leaf_values(self, leaves: Integers, value: Floats) -> Any:
-        """Return the values of all rows from the ranges of the leaves, see `leaf_sums`."""
-        start, count = tiles((leaves[:, 1] - leaves[:, 0]).tolist(), LEAF_TILE)
-        values = self._device.xp.empty(self.n_rows, np.float64)
-        if count:
-            self._device.launch(
-                "leaf_values", count, 256, self._device.put(leaves),
-                self._device.put(np.array(start)), len(leaves), self.lists,
-                np.int64(self.n_rows), self._device.put(value), values,
-            )  # fmt: skip
+    def leaf_values(self, leaves: Records, value: Floats) -> BackendArray:
+        """Return the leaf values of all rows, if the tree was grown on all rows."""
+        values = self.backend.empty(self.n_rows)
+        self._over_leaves("leaf_values", leaves, self.backend.put(value), values)
         return values
 
-    def walk(self, feature: Integers, goes_left: Flags, child: Integers, value: Floats) -> Any:
-        """Return the values of all rows, including those the tree was not grown on."""
-        values = self._device.xp.empty(self.n_rows, np.float64)
-        put = self._device.put
-        self._device.over_rows(
-            "walk", self.n_rows, self.width, self.codes, put(feature),
-            put(goes_left.view(np.uint8)), put(child), feature.size, put(value), values,
+    def _over_leaves(self, kernel: str, leaves: Records, *arguments: object) -> None:
+        """Launch a kernel over tiles of the rows of leaves."""
+        ranges = np.stack([leaves[name] for name in ("low", "high", "source")], axis=1)
+        start, count = tiles((leaves["high"] - leaves["low"]).tolist(), LEAF_TILE)
+        if count:
+            put = self.backend.put
+            given = put(ranges), put(np.array(start)), leaves.size, self.lists
+            self.backend.launch(kernel, count, 256, *given, np.int64(self.n_rows), *arguments)
+
+    def predict(self, splits: Records, left_codes: Flags, value: Floats) -> BackendArray:
+        """Return the leaf values of all rows, found by descending the tree."""
+        values, put = self.backend.empty(self.n_rows), self.backend.put
+        child = np.array([splits["left"], splits["right"]])
+        self.backend.over_rows(
+            "walk", self.n_rows, self.width, self.codes, put(splits["feature"].copy()),
+            put(left_codes.view(np.uint8)), put(child), splits.size, put(value), values,
         )  # fmt: skip
         return values

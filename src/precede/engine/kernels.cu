@@ -1509,7 +1509,7 @@ extern "C" __global__ void pack(i64 n, int wide, int count_bits, const double* p
   }
 }
 
-// The split of a node: 20 words, see `NodeWork` in engine/cuda.py. The smaller child comes first.
+// The split of a node: 20 words, see `Work` in engine/cuda.py. The smaller child comes first.
 struct Work {
   i64 low, high;             // rows of the node
   i64 from, to;              // lists that hold the rows and receive them
@@ -1533,7 +1533,7 @@ __device__ __forceinline__ int node_of(const i64* start, int nodes, int block) {
   return low;
 }
 
-#define PARTITION_TILE 2048
+#define MOVE_TILE 2048
 
 // Clear a histogram, by `parts` thread blocks. Histograms are arrays (feature, code) of pairs of words.
 __device__ void clear(ulonglong2* slot, i64 size, int part, int parts) {
@@ -1558,7 +1558,7 @@ extern "C" __global__ void move(Work* work, const i64* start, int nodes, int til
   const int* from = lists + job->from * n;
   int* to = lists + job->to * n;
   const u8* node_goes_left = goes_left + 256 * node;
-  i64 begin = job->low + (i64)(blockIdx.x - start[node]) * PARTITION_TILE;
+  i64 begin = job->low + (i64)(blockIdx.x - start[node]) * MOVE_TILE;
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   int row[4], left[4], before[4];
 #pragma unroll
@@ -1574,7 +1574,7 @@ extern "C" __global__ void move(Work* work, const i64* start, int nodes, int til
   if (threadIdx.x == 0) {
     int sum = 0;
     for (int j = 0; j < 64; j++) { int c = counts[j]; counts[j] = sum; sum += c; }
-    i64 size = job->high - begin < PARTITION_TILE ? job->high - begin : PARTITION_TILE;
+    i64 size = job->high - begin < MOVE_TILE ? job->high - begin : MOVE_TILE;
     to_left = job->low + (i64)atomicAdd((u64*)&job->lefts, (u64)sum);
     i64 rights = size - sum;
     to_right = job->high - rights - (i64)atomicAdd((u64*)&job->rights, (u64)rights);
@@ -1690,9 +1690,14 @@ extern "C" __global__ void fill(const Work* work, const i64* start, int nodes, i
 
 // -- the best splits of nodes, see engine/tree_histograms.py --------------------------------
 
+// The record of `Rules` in engine/tree_rows.py.
 struct Rules {
-  double pull_unit, weight_unit, penalty, alpha, smooth, min_weight;
-  i64 count_bits, min_count, plain;
+  double pull_unit, weight_unit;
+  i64 count_bits;
+  double reg_lambda, reg_alpha, cat_smooth;
+  i64 min_count;
+  double min_weight, min_gain;
+  i64 plain;
 };
 
 struct Found {
@@ -1716,10 +1721,10 @@ __device__ __forceinline__ double leaf_score(double pull, double curvature, doub
 __device__ __forceinline__ double children_score(const Rules& rules, double left, double weight, double right, double other, double penalty, const double* bounds, int sign) {
   if (rules.plain)
     return left * left / (weight + penalty) + right * right / (other + penalty);
-  double one = leaf_value(left, weight + penalty, rules.alpha, bounds[0], bounds[1]);
-  double two = leaf_value(right, other + penalty, rules.alpha, bounds[0], bounds[1]);
+  double one = leaf_value(left, weight + penalty, rules.reg_alpha, bounds[0], bounds[1]);
+  double two = leaf_value(right, other + penalty, rules.reg_alpha, bounds[0], bounds[1]);
   if ((sign > 0 && one > two) || (sign < 0 && one < two)) return -INFINITE;
-  return leaf_score(left, weight + penalty, rules.alpha, one) + leaf_score(right, other + penalty, rules.alpha, two);
+  return leaf_score(left, weight + penalty, rules.reg_alpha, one) + leaf_score(right, other + penalty, rules.reg_alpha, two);
 }
 
 // Inclusive prefix sums over a thread block of 256 threads.
@@ -1739,7 +1744,7 @@ __device__ __forceinline__ void prefix_sums(i64& pull, i64& weight_count, i64* r
 __device__ __forceinline__ void sort_categories(const Rules& rules, int bins, i64* pulls, i64* weights, double* keys, i64& pull, i64& weight_count) {
   int code = threadIdx.x;
   bool occurs = code < bins && weight_count != 0;
-  double weight = (double)(weight_count >> rules.count_bits) * rules.weight_unit + rules.smooth;
+  double weight = (double)(weight_count >> rules.count_bits) * rules.weight_unit + rules.cat_smooth;
   double key = weight > 0 ? (double)pull * rules.pull_unit / weight : 0.0;
   keys[code] = key;
   weights[code] = occurs ? 1 : 0;
@@ -1777,10 +1782,10 @@ __device__ void best_cut(const Rules& rules, int bins, int sign, int category, i
   __shared__ double keys[256];
   __shared__ i64 room[16];
   __shared__ int last, chosen;
-  double penalty = rules.penalty;
+  double penalty = rules.reg_lambda;
   if (category) {
     sort_categories(rules, bins, pulls, weights, keys, pull, weight_count);
-    penalty = rules.penalty + rules.smooth;
+    penalty = rules.reg_lambda + rules.cat_smooth;
   }
   bool occurs = threadIdx.x < bins && weight_count != 0;
   if (threadIdx.x == 0) { last = -1; chosen = 1 << 20; found->score = -INFINITE; found->feature = -1; }
@@ -1832,10 +1837,10 @@ __device__ void best_cut(const Rules& rules, int bins, int sign, int category, i
 // The best split of a child over all features, by one warp.
 __device__ void best_feature(const Work* job, int child, int features, const double* bounds, const Rules& rules, const Found* found, Found* best) {
   double P = (double)job->pull[child] * rules.pull_unit;
-  double W = (double)(job->weight[child] >> rules.count_bits) * rules.weight_unit + rules.penalty;
+  double W = (double)(job->weight[child] >> rules.count_bits) * rules.weight_unit + rules.reg_lambda;
   double own = P * P / W;
   if (!rules.plain)
-    own = leaf_score(P, W, rules.alpha, leaf_value(P, W, rules.alpha, bounds[0], bounds[1]));
+    own = leaf_score(P, W, rules.reg_alpha, leaf_value(P, W, rules.reg_alpha, bounds[0], bounds[1]));
   double top = own;
   int chosen = -1;
   for (int j = threadIdx.x; j < features; j += 32) {

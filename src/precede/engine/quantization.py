@@ -22,12 +22,12 @@ Histograms of both kinds have two words per bin: the sum of the pulls, and
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from precede.engine.arrays import Floats, Integers
+from precede.engine.arrays import BackendArray, Floats, Integers
+from precede.engine.backend import Backend
 from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_abs_max, all_reduce_sum, exact_sums
 from precede.engine.execution import Context, is_small
@@ -68,44 +68,6 @@ class QuantizedRows:
     exact_bits: tuple[int, int]
 
 
-def quantize_rows(
-    pull: Floats, weight: Floats, context: Context, *, wide: bool = False
-) -> QuantizedRows | None:
-    """Quantize pulls and weights; return None if all pulls or all weights are 0. O(rows).
-
-    `wide` requests wide words. All machines use the same units.
-
-    >>> import numpy as np
-    >>> rows = quantize_rows(np.array([0.5, -0.25]), np.ones(2), Context(1), wide=True)
-    >>> rows.pull * rows.pull_unit, rows.weight_count & (2**rows.count_bits - 1)
-    (array([ 0.5 , -0.25]), array([1, 1]))
-    """
-    plan = shared_quantization(pull, weight, context, wide=wide)
-    if plan is None:
-        return None
-    scale = *power_factors(plan.pull_bits), *power_factors(plan.weight_bits)
-    first, second = np.empty(pull.size, np.int64), np.empty(pull.size * plan.wide, np.int64)
-    small = is_small("rows", pull.size)
-    if plan.wide:
-        context.run(_widen, pull.size, pull, *scale[:2], first, small=small)
-        context.run(_widen, pull.size, weight, *scale[2:], second, small=small)
-        second <<= plan.count_bits
-        second += 1
-    else:
-        context.run(_pack, pull.size, pull, weight, *scale, first, small=small)
-    return plan.rows(first, second)
-
-
-def shared_quantization(
-    pull: Floats, weight: Floats, context: Context, *, wide: bool
-) -> Quantization | None:
-    """Return the common quantization of all machines; None if all pulls or all weights are 0."""
-    count = all_reduce_sum(lambda: pull.size, context)
-    largest = all_reduce_abs_max([pull, weight], context)
-    totals = exact_sums([np.abs(pull), weight], context, largest=largest)
-    return plan_quantization(count, totals, largest, wide=wide)
-
-
 @dataclass(frozen=True)
 class Quantization:
     """Parameters of the quantization, see `QuantizedRows`.
@@ -121,8 +83,25 @@ class Quantization:
     total_weight: float
     exact_bits: tuple[int, int]
 
-    def rows(self, first: Integers, second: Integers) -> QuantizedRows:
-        """Return the rows from their packed words (`first`), or from their two wide words."""
+    def apply(
+        self, pull: BackendArray, weight: BackendArray, backend: Backend, context: Context
+    ) -> QuantizedRows:
+        """Quantize the pulls and weights of the rows of this machine, where they are. O(rows)."""
+        scale = *power_factors(self.pull_bits), *power_factors(self.weight_bits)
+        first = backend.empty(pull.size, dtype=np.int64)
+        second = backend.empty(pull.size * self.wide, dtype=np.int64)
+        if backend.is_gpu:
+            given = int(self.wide), self.count_bits, pull, weight, *scale, first, second
+            backend.over_rows("pack", pull.size, *given)
+        elif self.wide:
+            small = is_small("rows", pull.size)
+            context.run(_widen, pull.size, pull, *scale[:2], first, small=small)
+            context.run(_widen, pull.size, weight, *scale[2:], second, small=small)
+            second <<= self.count_bits
+            second += 1
+        else:
+            small = is_small("rows", pull.size)
+            context.run(_pack, pull.size, pull, weight, *scale, first, small=small)
         return QuantizedRows(
             packed=None if self.wide else first,
             pull=first if self.wide else None,
@@ -137,21 +116,35 @@ class Quantization:
 
 
 def plan_quantization(
-    count: int, totals: Sequence[float], largest: Sequence[float], *, wide: bool
+    pull: BackendArray, weight: BackendArray, context: Context, *, wide: bool = False
 ) -> Quantization | None:
-    """Return the quantization of `count` rows; None if all pulls or all weights are 0.
+    """Return the quantization of the rows of all machines; None if all pulls or weights are 0.
 
-    `totals` are the sums of absolute pulls and of weights, `largest` the largest of each.
+    `wide` requests wide words.
+
+    >>> from precede.engine.backend import CPU
+    >>> pull, weight, context = np.array([0.5, -0.25]), np.ones(2), Context(1)
+    >>> plan = plan_quantization(pull, weight, context, wide=True)
+    >>> rows = plan.apply(pull, weight, CPU, context)
+    >>> rows.pull * rows.pull_unit, rows.weight_count & (2**rows.count_bits - 1)
+    (array([ 0.5 , -0.25]), array([1, 1]))
     """
-    total, total_weight = totals
+    backend = context.backend
+    count = all_reduce_sum(lambda: pull.size, context)
+    if backend.is_gpu and backend.holds(pull):
+        sums = backend.sums_and_largest([pull, weight], absolute=True)
+        (total, largest), (total_weight, largest_weight) = sums
+    else:
+        largest, largest_weight = tops = all_reduce_abs_max([pull, weight], context)
+        total, total_weight = exact_sums([np.abs(pull), weight], context, largest=tops)
     if not (total > 0 and total_weight > 0):
         return None
     count_bits = count.bit_length()
     mean_exponents = math.frexp(total / count)[1], math.frexp(total_weight / count)[1]
     pull_bits = MEAN_PULL_BITS - mean_exponents[0]
     weight_bits = min(MEAN_WEIGHT_BITS, 62 - 2 * count_bits) - mean_exponents[1]
-    fits = math.ldexp(largest[0], pull_bits) < MAX_PULL
-    fits = fits and math.ldexp(largest[1], weight_bits) < MAX_WEIGHT
+    fits = math.ldexp(largest, pull_bits) < MAX_PULL
+    fits = fits and math.ldexp(largest_weight, weight_bits) < MAX_WEIGHT
     exact_bits = 60 - math.frexp(total)[1], 61 - math.frexp(total_weight)[1]
     wide = wide or not fits
     if wide:

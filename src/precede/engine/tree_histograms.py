@@ -1,8 +1,9 @@
 """Splitting the nodes of trees: partition rows, sum histograms, search them for the best split.
 
 `RowHistograms` sums pull, Hessian and count of sets of rows over the bins of all features, from
-codes in row-major order. `NodeSplitter` splits nodes. `best_split` searches a given histogram. All
-of them call one kernel, `_run_phases`, so that it is compiled once.
+codes in row-major order. `best_split` searches a given histogram. Both call the kernel that splits
+nodes, `run_phases`, so that it is compiled once. `precede.engine.tree_rows` calls it for the nodes
+of a tree.
 
 How a node is split
 -------------------
@@ -57,14 +58,22 @@ functions of integer sums, so they have the same bits on any number of threads a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers, Rows, Signs
+from precede.engine.arrays import (
+    Bytes,
+    Flags,
+    Floats,
+    Integer,
+    Integers,
+    Record,
+    Records,
+    Rows,
+    Signs,
+)
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import (
     Context,
@@ -131,11 +140,11 @@ CANDIDATE = np.dtype([("score", "f8")] + [
 ])  # fmt: skip
 # Output fields of a `CHILD` before the search.
 NOT_SEARCHED = 0.0, 0.0, -1, -1, 0, 0, 0, 0.0, 0.0, 0.0
-# Constraints on splits, see `precede.weak_rankers.tree_grower.Rules`; `plain` is 1 if alpha is 0
-# and no feature has a monotone constraint, so that leaf scores are ``P² / (W + lambda)``.
+# `precede.engine.tree_rows.Rules`, a struct of `kernels.cu` too. `plain` is 1 if `reg_alpha` is 0
+# and no feature has a monotone constraint: leaf scores are then ``P² / (W + lambda)``.
 RULES = np.dtype([
-    ("pull_unit", "f8"), ("weight_unit", "f8"), ("count_bits", "i8"), ("penalty", "f8"),
-    ("alpha", "f8"), ("smooth", "f8"), ("min_count", "i8"), ("min_weight", "f8"),
+    ("pull_unit", "f8"), ("weight_unit", "f8"), ("count_bits", "i8"), ("reg_lambda", "f8"),
+    ("reg_alpha", "f8"), ("cat_smooth", "f8"), ("min_count", "i8"), ("min_weight", "f8"),
     ("min_gain", "f8"), ("plain", "i8"),
 ], align=True)  # fmt: skip
 # A leaf: its range of rows low..high in the list `source`, its sums, its best split (feature -1 if
@@ -173,7 +182,7 @@ RowData = tuple[Bytes, NDArray[np.uint32], Integers | None, Integers | None]
 # Monotone directions of the features, and whether they are categorical.
 FeatureTypes = tuple[Signs, Flags]
 # Leaves, splits, free slots, offset of each feature's column, and one `TREE`.
-TreeArrays = tuple[NDArray[Any], NDArray[Any], Integers, Integers, NDArray[Any]]
+TreeArrays = tuple[Records, Records, Integers, Integers, Records]
 NO_TREE: TreeArrays = (
     np.zeros(0, LEAF), np.zeros(0, SPLIT), np.zeros(0, np.int64), np.zeros(0, np.int64),
     np.zeros(1, TREE),
@@ -215,16 +224,18 @@ class RowHistograms:
     n_bins : number of bins of each feature
     size : number of bins of all features
     codes : uint8 array (rows, features), padded to a multiple of four features
-    pool : array of histograms, addressed by slot
 
     Examples
     --------
     >>> import numpy as np
-    >>> from precede.engine.quantization import quantize_rows
+    >>> from precede.engine.backend import CPU
+    >>> from precede.engine.quantization import plan_quantization
     >>> from precede.engine.table import Table
     >>> table, context = Table.build(np.array([[1.0], [3.0], [3.0], [np.nan]])), Context(1)
     >>> histograms = RowHistograms(table, np.array([0]), context)
-    >>> quantized = quantize_rows(np.array([0.5, 0.25, -0.25, -0.5]), np.ones(4), context)
+    >>> pull, weight = np.array([0.5, 0.25, -0.25, -0.5]), np.ones(4)
+    >>> plan = plan_quantization(pull, weight, context)
+    >>> quantized = plan.apply(pull, weight, CPU, context)
     >>> rows = np.arange(4, dtype=np.int32)
     >>> sums = histograms.sums(quantized, rows, quantized.packed, 0, 4)
     >>> sums[:3, 0] * quantized.pull_unit, sums[:3, 1] & 7
@@ -253,32 +264,6 @@ class RowHistograms:
         # Buffers are reused: allocating them takes longer than summing.
         self._spare_blocks: list[Integers] = []
         self._spare_sums: list[Integers] = []
-        self.pool = np.empty((0, 2 * self.size), np.int64)
-        self._free: list[int] = []
-
-    def reserve(self, count: int) -> None:
-        """Grow the pool to `count` slots and free all of them; unused slots take no memory."""
-        if len(self.pool) < count:
-            self.pool = np.empty((count, 2 * self.size), np.int64)
-        self._free = [*range(len(self.pool))[::-1]]
-
-    def take(self) -> int:
-        """Take a free slot of the pool; its contents are undefined."""
-        return self._free.pop()
-
-    def histogram(self, slot: int) -> Integers:
-        """Return the histogram in a slot of the pool as an array (bins, 2)."""
-        return self.pool[slot].reshape(-1, 2)
-
-    def free_slots(self) -> tuple[Integers, int]:
-        """Return the free slots, in an array with room for all slots, and their number."""
-        free = np.zeros(len(self.pool), np.int64)
-        free[: len(self._free)] = self._free
-        return free, len(self._free)
-
-    def release(self, slot: int) -> None:
-        """Free a slot of the pool."""
-        self._free.append(slot)
 
     def sums(
         self,
@@ -356,143 +341,13 @@ class RowHistograms:
         return None if quantized.packed is None else np.zeros((count, self._block_size), np.int64)
 
 
-class NodeSplitter:
-    """Splits nodes of trees: partitions rows, sums the smaller child and searches both children.
-
-    Parameters
-    ----------
-    histograms : RowHistograms
-    lists : two lists of row numbers; a split partitions rows from one into the other
-    columns : codes by column as one array, the offset of each feature's column, and the step from
-        one row to the next
-    directions, categorical : see `precede.weak_rankers.tree_grower.SplitSearch`
-    context : Context
-    """
-
-    def __init__(
-        self,
-        histograms: RowHistograms,
-        lists: list[Rows],
-        columns: tuple[Bytes, Integers, int],
-        directions: Signs,
-        categorical: Flags,
-        context: Context,
-    ):
-        self._histograms, self._lists, self._context = histograms, lists, context
-        self._column, offsets, self._step = columns
-        self._offsets, self._offsets_array = offsets.tolist(), offsets
-        self._directions, self._categorical = directions, categorical
-        self._jobs, self._goes_left = np.zeros(1, SPLIT_JOB), np.zeros(256, np.bool_)
-        self._children = np.zeros(2, CHILD)
-        self._allowed = np.zeros(directions.size, np.bool_)
-        self._control = new_control_block()
-        self._blocks: Integers | None = None
-        self._arguments: tuple[Any, ...] = ()
-        self._helpers: list[Future[Any]] = []
-
-    def begin_tree(
-        self, quantized: QuantizedRows, packed: list[Integers | None], rules: NDArray[Any]
-    ) -> None:
-        """Begin a tree; `packed` holds the packed words of the two lists, `rules` one `RULES`."""
-        if (self._blocks is None) != (quantized.packed is None):
-            self._blocks = self._histograms.new_blocks(quantized, self._context.jobs)
-        self._quantized, self._packed, self._rules = quantized, packed, rules
-        self._arguments = self._kernel_arguments(1)
-
-    def _kernel_arguments(self, threads: int) -> tuple[Any, ...]:
-        """Return the arguments of the kernel between the role and the tree."""
-        (one, other), (packed_one, packed_other) = self._lists, self._packed
-        tiles = min(threads, self._histograms.words.shape[1])
-        return (
-            tiles, self._control, self._jobs, self._children, self._rules, self._column,
-            self._goes_left, (one, packed_one, other, packed_other),
-            self._histograms.row_data(self._quantized),
-            None if self._blocks is None else self._blocks[:threads], self._histograms.pool,
-            self._histograms.layout, self._allowed,
-            _feature_types(self._rules, self._directions, self._categorical),
-            *_workspace(tiles, threads),
-        )  # fmt: skip
-
-    def start_helpers(self) -> None:
-        """Let the other threads run tasks until `stop_helpers` is called."""
-        if not self._helpers and self._context.jobs > 1:
-            self._control = new_control_block()  # late helpers of the last tree keep the old one
-            self._arguments = self._kernel_arguments(self._context.jobs)
-            try:
-                self._helpers = self._context.launch_helpers(
-                    _run_phases, HELP, *self._arguments, NO_TREE
-                )
-            except BaseException:  # helpers that were started would wait for ever
-                self._control[STOP] = 1
-                raise
-
-    def stop_helpers(self) -> None:
-        """Let the other threads leave the kernel."""
-        if self._helpers:
-            self._control[STOP] = 1
-            self._helpers = []
-            self._arguments = self._kernel_arguments(1)
-
-    def split_node(
-        self,
-        job: tuple[int, ...],
-        children: Sequence[tuple[int, bool, tuple[int, int], tuple[float, float]]],
-        feature: int,
-        goes_left: Flags,
-        allowed: Flags,
-    ) -> tuple[SplitFound, SplitFound]:
-        """Split a node; return the best splits of the smaller and of the larger child.
-
-        Parameters
-        ----------
-        job : source, low, middle, high, sum_mode, sum_low and sum_high of a `SPLIT_JOB`
-        children : slot, whether to search, sums and bounds of the smaller and the larger child
-        feature : feature that the node is split on
-        goes_left : whether rows of each code go left
-        allowed : features that the children may be split on
-
-        O(rows of the node + features * rows of the smaller child + bins).
-        """
-        column = self._offsets[feature], self._step
-        self._jobs[0] = *job[:4], *column, *job[4:], 0, NOT_STARTED
-        for child, (slot, search, sums, bounds) in enumerate(children):
-            self._children[child] = slot, search, *sums, *bounds, *NOT_SEARCHED
-        self._goes_left[:] = goes_left
-        self._allowed[:] = allowed
-        arguments = SPLIT_NODE, *self._arguments, NO_TREE
-        _run_phases(*arguments)
-        return _found_split(self._children, 0), _found_split(self._children, 1)
-
-    def grow_tree(
-        self, root: tuple[Any, ...], num_leaves: int, max_depth: int
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Grow a tree best-first in one call of the kernel; return its leaves and splits.
-
-        `root` has the entries of a `LEAF`. Nodes may be split on all features, none of which may
-        be categorical or have a monotone constraint.
-        """
-        leaves, splits = np.zeros(num_leaves, LEAF), np.zeros(num_leaves - 1, SPLIT)
-        leaves[0] = root
-        free, count = self._histograms.free_slots()
-        rows, packed = self._histograms.n_rows, self._blocks is not None
-        state = np.array(
-            [(1, 0, count, num_leaves, max_depth, 0, MIN_BLOCK_ROWS, rows, packed)], TREE
-        )
-        self._jobs["step"] = self._step
-        self._children["lower"], self._children["upper"] = -np.inf, np.inf
-        self._allowed[:] = True
-        arguments = GROW_TREE, *self._arguments, (leaves, splits, free, self._offsets_array, state)
-        _run_phases(*arguments)
-        return leaves[: state["n_leaves"][0]], splits[: state["n_splits"][0]]
-
-
 def best_split(
     histogram: Integers,
     layout: tuple[Integers, Integers],
     features: tuple[Flags, Signs, Flags],
     sums: tuple[int, int],
     bounds: tuple[float, float],
-    rules: NDArray[Any],
+    rules: Records,
 ) -> SplitFound:
     """Return the best split of a node with this histogram, these sums and bounds of its value.
 
@@ -505,7 +360,7 @@ def best_split(
     children[1]["histogram"] = -1
     lists = NO_ROWS, NO_INTEGERS, NO_ROWS, NO_INTEGERS
     row_data = NO_CODES, NO_WORDS, None, None
-    feature_types = _feature_types(rules, features[1], features[2])
+    feature_types = feature_types_or_none(rules, features[1], features[2])
     arguments = lists, row_data, NO_BLOCKS, histogram, layout, features[0], feature_types
     return _run_on_one_thread(jobs, children, rules, *arguments)
 
@@ -522,20 +377,20 @@ def penalized_values(pulls: Floats, curvatures: Floats, alpha: float, bounds: Fl
 
 
 def _run_on_one_thread(
-    jobs: NDArray[Any],
-    children: NDArray[Any],
-    rules: NDArray[Any],
+    jobs: Records,
+    children: Records,
+    rules: Records,
     lists: RowLists,
     row_data: RowData,
     blocks: Integers | None,
     histogram: Integers,
-    *features: Any,
+    *features: object,
 ) -> SplitFound:
     """Sum rows or search a histogram on one thread, without partitioning rows."""
     arguments = jobs, children, rules, NO_BYTES, NO_FLAGS, lists, row_data, blocks
-    rest = *features, *_workspace(1, 1), NO_TREE
-    _run_phases(SPLIT_NODE, 1, new_control_block(), *arguments, histogram.reshape(1, -1), *rest)
-    return _found_split(children, 0)
+    rest = *features, *workspace(1, 1), NO_TREE
+    run_phases(SPLIT_NODE, 1, new_control_block(), *arguments, histogram.reshape(1, -1), *rest)
+    return found_split(children, 0)
 
 
 def _transpose(low: int, high: int, codes: Bytes, features: Integers, out: Bytes) -> None:
@@ -545,14 +400,14 @@ def _transpose(low: int, high: int, codes: Bytes, features: Integers, out: Bytes
         out[first:last, : features.size] = codes[features, first:last].T
 
 
-def _feature_types(
-    rules: NDArray[Any], directions: Signs, categorical: Flags
+def feature_types_or_none(
+    rules: Records, directions: Signs, categorical: Flags
 ) -> FeatureTypes | None:
     """Return directions and categorical flags; None if the plain formula suffices."""
     return None if rules["plain"][0] and not categorical.any() else (directions, categorical)
 
 
-def _workspace(tiles: int, chunks: int) -> tuple[NDArray[Any], Integers, Integers]:
+def workspace(tiles: int, chunks: int) -> tuple[Records, Integers, Integers]:
     """Allocate the working memory of the kernel.
 
     Returns the best split of each tile and child, the number of rows of each chunk that go left or
@@ -562,7 +417,7 @@ def _workspace(tiles: int, chunks: int) -> tuple[NDArray[Any], Integers, Integer
     return candidates, progress, np.empty((tiles, 512), np.int64)
 
 
-def _found_split(children: NDArray[Any], child: int) -> SplitFound:
+def found_split(children: Records, child: int) -> SplitFound:
     """Return the best split of a child."""
     gain, *split = children[child].item()[7:13]
     return gain, *split
@@ -685,7 +540,7 @@ def _end_of_block(packed: Integers, first: int, high: int) -> int:
 
 @njit(**INNER)
 def _flush_bins(
-    j: int, keep_node: bool, jobs: NDArray[Any], children: NDArray[Any], blocks: Integers | None,
+    j: int, keep_node: bool, jobs: Records, children: Records, blocks: Integers | None,
     layout: tuple[Integers, Integers], count_bits: int, pool: Integers,
 ) -> None:  # fmt: skip
     """Add the packed sums of feature j in all blocks to the smaller child's histogram.
@@ -717,7 +572,7 @@ def _flush_bins(
 
 @njit(**INNER)
 def _fill_block(
-    chunk: int, chunks: int, jobs: NDArray[Any], rows: Rows, packed: Integers,
+    chunk: int, chunks: int, jobs: Records, rows: Rows, packed: Integers,
     words: NDArray[np.uint32], blocks: Integers, progress: Integers,
 ) -> None:  # fmt: skip
     """Add rows of a chunk to its block until the block is full or the chunk is finished.
@@ -759,7 +614,7 @@ def _leaf_score(pull: float, curvature: float, alpha: float, value: float) -> fl
 
 @njit(**INNER, error_model="numpy")
 def _children_score(
-    left: float, left_weight: float, right: float, right_weight: float, alpha: float, child: Any,
+    left: float, left_weight: float, right: float, right_weight: float, alpha: float, child: Record,
     sign: int,
 ) -> float:  # fmt: skip
     """Return the sum of two leaf scores; -inf if the values violate a monotone constraint."""
@@ -774,7 +629,7 @@ def _children_score(
 
 @njit(**INNER)
 def _unpack_sums(
-    pull: Integer, weight_count: Integer, rules: NDArray[Any]
+    pull: Integer, weight_count: Integer, rules: Records
 ) -> tuple[float, float, float]:
     """Return pull, weight and count from the two words of a sum."""
     rule = rules[0]
@@ -786,14 +641,14 @@ def _unpack_sums(
 
 
 @njit(**INNER, error_model="numpy")
-def _sort_categories(bins: Integers, rules: NDArray[Any], order: Integers) -> int:
+def _sort_categories(bins: Integers, rules: Records, order: Integers) -> int:
     """Sort the categories that occur by increasing smoothed mean pull; return their number."""
     key = np.empty(bins.size // 2)
     count = 0
     for code in range(key.size):
         if bins[2 * code + 1] != 0:
             sums = _unpack_sums(bins[2 * code], bins[2 * code + 1], rules)
-            weight = sums[1] + rules[0].smooth
+            weight = sums[1] + rules[0].cat_smooth
             mean = sums[0] / weight if weight > 0 else 0.0
             i = count
             while i > 0 and key[i - 1] > mean:
@@ -805,7 +660,7 @@ def _sort_categories(bins: Integers, rules: NDArray[Any], order: Integers) -> in
 
 
 @njit(**INNER, error_model="numpy")
-def _sorted_bins(bins: Integers, rules: NDArray[Any], order: Integers) -> Integers:
+def _sorted_bins(bins: Integers, rules: Records, order: Integers) -> Integers:
     """Return the bins of the categories that occur, sorted by `_sort_categories`."""
     count = _sort_categories(bins, rules, order)
     sorted_bins = np.empty(2 * count, np.int64)
@@ -815,7 +670,7 @@ def _sorted_bins(bins: Integers, rules: NDArray[Any], order: Integers) -> Intege
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def left_categories(bins: Integers, cut: int, missing_above: int, rules: NDArray[Any]) -> Flags:
+def left_categories(bins: Integers, cut: int, missing_above: int, rules: Records) -> Flags:
     """Return which codes go left; missing values always go right.
 
     The first ``cut + 1`` categories go left if `missing_above` is 1, the others if it is 0.
@@ -834,8 +689,8 @@ def left_categories(bins: Integers, cut: int, missing_above: int, rules: NDArray
 
 @njit(**INNER, error_model="numpy")
 def _init_search(
-    tiles: int, children: NDArray[Any], rules: NDArray[Any], feature_types: FeatureTypes | None,
-    candidates: NDArray[Any],
+    tiles: int, children: Records, rules: Records, feature_types: FeatureTypes | None,
+    candidates: Records,
 ) -> None:  # fmt: skip
     """Set the sums of both children and their leaf scores, which a split must exceed."""
     rule = rules[0]
@@ -843,19 +698,19 @@ def _init_search(
         child = children[number]
         pull, weight, count = _unpack_sums(child.pull, child.weight, rules)
         child.total_pull, child.total_weight, child.total_count = pull, weight, count
-        child.leaf_score = pull * pull / (weight + rule.penalty)
+        child.leaf_score = pull * pull / (weight + rule.reg_lambda)
         if feature_types is not None and rule.plain == 0:
-            weight += rule.penalty
-            value = _penalized_value(pull, weight, rule.alpha, child.lower, child.upper)
-            child.leaf_score = _leaf_score(pull, weight, rule.alpha, value)
+            weight += rule.reg_lambda
+            value = _penalized_value(pull, weight, rule.reg_alpha, child.lower, child.upper)
+            child.leaf_score = _leaf_score(pull, weight, rule.reg_alpha, value)
         for tile in range(tiles):
             candidates[tile, number].feature, candidates[tile, number].score = -1, child.leaf_score
 
 
 @njit(**INNER, error_model="numpy")
 def _best_cut(  # noqa: C901, PLR0912
-    j: int, child: Any, pool: Integers, layout: tuple[Integers, Integers],
-    feature_types: FeatureTypes | None, rules: NDArray[Any], order: Integers, candidate: Any,
+    j: int, child: Record, pool: Integers, layout: tuple[Integers, Integers],
+    feature_types: FeatureTypes | None, rules: Records, order: Integers, candidate: Record,
 ) -> None:  # fmt: skip
     """Replace the candidate by the first best cut of feature j, if that has a larger score.
 
@@ -864,14 +719,14 @@ def _best_cut(  # noqa: C901, PLR0912
     negative: bounds can keep a leaf's value far from its optimum.
     """
     rule, histogram, first, size = rules[0], pool[child.histogram], 2 * layout[0][j], layout[1][j]
-    end, categorical, penalty = first + 2 * size, False, rule.penalty
+    end, categorical, penalty = first + 2 * size, False, rule.reg_lambda
     bins, missing = histogram[first:end], _unpack_sums(histogram[end], histogram[end + 1], rules)
     if feature_types is not None:
         categorical = feature_types[1][j]
         if categorical:
             bins = _sorted_bins(bins, rules, order)
-            size, penalty = bins.size // 2, penalty + rule.smooth
-    min_count = np.float64(rule.min_count) if rule.min_count > 1 else 1.0
+            size, penalty = bins.size // 2, penalty + rule.cat_smooth
+    min_count = np.float64(rule.min_count)
     min_weight = fmax(rule.min_weight, 0.0 if penalty > 0.0 else 5e-324)
     pull, word, best = np.int64(0), np.int64(0), candidate.score
     for i in range(size):
@@ -895,7 +750,7 @@ def _best_cut(  # noqa: C901, PLR0912
             score = left * left / weight + right * right / other
             if feature_types is not None and rule.plain == 0:
                 sign = feature_types[0][j] if ordered else 0
-                score = _children_score(left, weight, right, other, rule.alpha, child, sign)
+                score = _children_score(left, weight, right, other, rule.reg_alpha, child, sign)
             if score > best:
                 best = score
                 candidate.feature, candidate.cut = j, i if ordered else size - 1
@@ -914,8 +769,8 @@ def _best_cut(  # noqa: C901, PLR0912
 
 @njit(**INNER, error_model="numpy")
 def _may_improve(
-    j: int, child: Any, candidate: Any, pool: Integers, layout: tuple[Integers, Integers],
-    allowed: Flags, feature_types: FeatureTypes | None, rules: NDArray[Any], sums: Integers,
+    j: int, child: Record, candidate: Record, pool: Integers, layout: tuple[Integers, Integers],
+    allowed: Flags, feature_types: FeatureTypes | None, rules: Records, sums: Integers,
 ) -> bool:  # fmt: skip
     """Return False only if no cut of feature j has a larger score than the candidate.
 
@@ -937,7 +792,7 @@ def _may_improve(
     missing = _unpack_sums(bins[2 * size], bins[2 * size + 1], rules)
     pull_unit, weight_unit, count_bits = rule.pull_unit, rule.weight_unit, rule.count_bits
     mask, threshold = (np.int64(1) << count_bits) - 1, candidate.score * (1.0 - 2.0**-40)
-    min_count, penalty, hits = fmax(rule.min_count, np.int64(1)), rule.penalty, np.int64(0)
+    min_count, penalty, hits = rule.min_count, rule.reg_lambda, np.int64(0)
     total_pull, total_weight = child.total_pull, child.total_weight
     total_count = np.int64(child.total_count)
     extra_pull, extra_weight, extra_count = 0.0, 0.0, np.int64(0)
@@ -964,7 +819,7 @@ def _tile_features(tile: int, tiles: int, features: int) -> tuple[int, int]:
 
 @njit(**INNER)
 def _sum_unpacked(
-    begin: int, end: int, jobs: NDArray[Any], children: NDArray[Any], count_bits: int, rows: Rows,
+    begin: int, end: int, jobs: Records, children: Records, count_bits: int, rows: Rows,
     packed: Integers | None, codes: Bytes, pull: Integers | None, weight_count: Integers | None,
     pool: Integers, layout: tuple[Integers, Integers],
 ) -> bool:  # fmt: skip
@@ -1001,7 +856,7 @@ def _sum_unpacked(
 
 
 @njit(**INNER)
-def _merge_tiles(tiles: int, children: NDArray[Any], candidates: NDArray[Any]) -> None:
+def _merge_tiles(tiles: int, children: Records, candidates: Records) -> None:
     """Set the best split of each child to the best of all tiles."""
     for number in range(2):
         child, best = children[number], -np.inf
@@ -1020,7 +875,7 @@ def _merge_tiles(tiles: int, children: NDArray[Any], candidates: NDArray[Any]) -
 
 @njit(**INNER)
 def _next_phase(  # noqa: C901
-    tiles: int, jobs: NDArray[Any], children: NDArray[Any], progress: Integers, control: Integers
+    tiles: int, jobs: Records, children: Records, progress: Integers, control: Integers
 ) -> int:
     """Publish the next phase in the control block; return its number of tasks.
 
@@ -1077,7 +932,7 @@ def _claim_task(control: Integers, idle: int) -> tuple[int, int]:
 
 @njit(**INNER)
 def _choose_leaf(
-    jobs: NDArray[Any], children: NDArray[Any], rules: NDArray[Any], goes_left: Flags,
+    jobs: Records, children: Records, rules: Records, goes_left: Flags,
     tree: TreeArrays,
 ) -> bool:  # fmt: skip
     """Describe the split of the leaf with the largest gain (the first of equals) in `jobs`.
@@ -1100,7 +955,7 @@ def _choose_leaf(
     goes_left[255] = leaf.missing_above == 0
     job.phase, job.source, job.low, job.high = NOT_STARTED, leaf.source, leaf.low, leaf.high
     job.middle, job.offset = leaf.low + left, offsets[leaf.feature]
-    min_count = 2 * rules[0].min_count if rules[0].min_count > 1 else 2
+    min_count = 2 * rules[0].min_count
     deeper = state.n_leaves + 1 < state.max_leaves and (
         state.max_depth <= 0 or leaf.depth + 1 < state.max_depth
     )
@@ -1128,9 +983,7 @@ def _choose_leaf(
 
 
 @njit(**INNER)
-def _replace_leaf(
-    jobs: NDArray[Any], children: NDArray[Any], rules: NDArray[Any], tree: TreeArrays
-) -> None:
+def _replace_leaf(jobs: Records, children: Records, rules: Records, tree: TreeArrays) -> None:
     """Replace the leaf that was split by its children: the left one gets its number."""
     leaves, splits, free, _, states = tree
     state, job = states[0], jobs[0]
@@ -1171,17 +1024,17 @@ def _replace_leaf(
 
 # Keep the call tree shallow: numba recompiles inlined callees at every call level.
 @njit(cache=True, nogil=True, error_model="numpy")
-def _run_phases(  # noqa: C901, PLR0912
-    role: int, tiles: int, control: Integers, jobs: NDArray[Any], children: NDArray[Any],
-    rules: NDArray[Any], column: Bytes, goes_left: Flags, lists: RowLists, row_data: RowData,
+def run_phases(  # noqa: C901, PLR0912
+    role: int, tiles: int, control: Integers, jobs: Records, children: Records,
+    rules: Records, column: Bytes, goes_left: Flags, lists: RowLists, row_data: RowData,
     blocks: Integers | None, pool: Integers, layout: tuple[Integers, Integers], allowed: Flags,
-    feature_types: FeatureTypes | None, candidates: NDArray[Any], progress: Integers,
+    feature_types: FeatureTypes | None, candidates: Records, progress: Integers,
     scratch: Integers, tree: TreeArrays,
 ) -> None:  # fmt: skip
     """Split a node, help other threads until stopped, or grow a tree, depending on the role.
 
     Arrays of records: `SPLIT_JOB`, `CHILD` (2), `RULES`. `column` has the codes by column, `pool`
-    the histograms. `candidates`, `progress` and `scratch` are the result of `_workspace`.
+    the histograms. `candidates`, `progress` and `scratch` are the result of `workspace`.
     """
     job, (codes, words, pull, weight_count), count_bits = jobs[0], row_data, rules[0].count_bits
     idle, tasks, helping = np.int64(0), np.int64(0), role == HELP

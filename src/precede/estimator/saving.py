@@ -286,7 +286,7 @@ def _full_name(value: Any) -> str:
 def _serializable_classes() -> dict[str, type]:
     """Return the classes that are saved by their arguments; loading creates no others."""
     from precede.risks.lambdarank import RankWeight  # noqa: PLC0415  (ditto)
-    from precede.weak_rankers.tree_family import Trees  # noqa: PLC0415  (slow)
+    from precede.weak_rankers.tree_grower import Trees  # noqa: PLC0415  (slow)
 
     classes = (
         RankWeight, Exponential, Logistic, Hinge, SquaredHinge, SmoothedHinge, Linear, Power, Exp,

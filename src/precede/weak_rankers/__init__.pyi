@@ -20,8 +20,8 @@ from .regressors import check_targets as check_targets
 from .stumps import Stump as Stump
 from .stumps import Stumps as Stumps
 from .stumps import StumpSearch as StumpSearch
-from .tree_family import Trees as Trees
-from .tree_family import TreeSearch as TreeSearch
+from .tree_grower import Trees as Trees
+from .tree_grower import TreeSearch as TreeSearch
 from .trees import MAX_FEATURES as MAX_FEATURES
 from .trees import Forest as Forest
 from .trees import Tree as Tree

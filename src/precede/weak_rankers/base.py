@@ -40,7 +40,7 @@ _FAMILY_CLASSES: dict[str, type[Family]] = {}
 # Built-in families and their modules, which are imported on first use by name.
 _MODULE_OF_FAMILY = {
     "stumps": "stumps", "features": "columns", "columns": "columns", "constants": "columns",
-    "trees": "tree_family",
+    "trees": "tree_grower",
 }  # fmt: skip
 
 

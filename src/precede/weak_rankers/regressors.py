@@ -3,7 +3,7 @@
 Each round fits ``pull / weight`` with weights `weight`, the diagonal of a quadratic model of the
 risk, which yields the best step under this model (Zheng et al. 2007, algorithm 1). This module has
 the base class of such searches and the family of any scikit-learn regressor, used as a black box;
-trees are in `precede.weak_rankers.tree_family`.
+trees are in `precede.weak_rankers.tree_grower`.
 """
 
 from __future__ import annotations

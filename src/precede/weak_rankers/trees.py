@@ -1,7 +1,7 @@
 """Regression trees as weak rankers, and fast scoring of many trees.
 
 A `Tree` consists of plain numbers: it is saved as JSON and scored without the library that grew
-it. `precede.weak_rankers.tree_family` grows trees.
+it. `precede.weak_rankers.tree_grower` grows trees.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ OLDEST := .oldest/bin/python
 .PHONY: demo test lint oldest slow gpu bench docs clean
 
 demo: $(VENV)/installed
-	@$(BIN)/python -m precede.cli.demo
+	@$(BIN)/precede demo
 
 test: lint $(VENV)/docs
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import precede
-from precede.cli.fitting import algorithms
+from precede.cli.fitting import find_algorithms
 from precede.engine.kernel_cache import is_hashed
 from precede.estimator import BaseRanker
 
@@ -261,7 +261,7 @@ def test_functions_take_at_most_seven_positional_arguments():
 
 def test_estimators_declare_their_parameters():
     """`BaseRanker` makes their `__init__`, which assigns the parameters and nothing else."""
-    for algorithm in algorithms().values():
+    for algorithm in find_algorithms().values():
         assert algorithm.__init__.__module__ == BaseRanker.__module__
 
 

@@ -5,9 +5,11 @@ from itertools import combinations
 
 import pytest
 
-from precede.cli.fitting import algorithms
+from precede.cli.fitting import find_algorithms
 
-SIGNATURES = {name: list(inspect.signature(made).parameters) for name, made in algorithms().items()}
+SIGNATURES = {
+    name: list(inspect.signature(made).parameters) for name, made in find_algorithms().items()
+}
 
 
 @pytest.mark.parametrize(("one", "other"), [*combinations(SIGNATURES, 2)])

@@ -1,8 +1,6 @@
 """The demonstration."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 from cli.session import objects, run
 
@@ -17,10 +15,10 @@ def test_the_demo(tmp_path):
 
 def test_the_demo_reads_well_on_80_columns(tmp_path, monkeypatch, capsys):
     """No line is broken twice, and what is shown at the end are defaults."""
-    from precede.cli.demo import main
+    from precede.cli.installation import run_demo
 
     monkeypatch.setenv("COLUMNS", "80")
-    main(tmp_path / "demo", rounds=2)
+    run_demo(tmp_path / "demo", rounds=2)
     lines = capsys.readouterr().out.splitlines()
     end = next(at for at, line in enumerate(lines) if "RankBoost chooses" in line)
     told = lines[end : lines.index("", end)]
@@ -30,17 +28,11 @@ def test_the_demo_reads_well_on_80_columns(tmp_path, monkeypatch, capsys):
 
 def test_the_demo_tells_and_saves(tmp_path, capsys):
     from precede import load
-    from precede.cli.demo import main
+    from precede.cli.installation import run_demo
 
-    path = main(tmp_path / "demo", rounds=5)
+    path = run_demo(tmp_path / "demo", rounds=5)
     out = capsys.readouterr().out
     assert "RB-D" in out
     assert "AUC" in out
     assert "the same to the bit" in re.sub(r"\s+", " ", out)
     assert load(path).n_estimators_ == 5
-
-
-def test_make_demo_runs_a_module_that_exists():
-    makefile = Path(__file__).parents[2] / "Makefile"
-    (module,) = re.findall(r"python -m (precede\S+)", makefile.read_text(encoding="utf-8"))
-    assert importlib.util.find_spec(module) is not None

@@ -8,7 +8,7 @@ import pytest
 
 import precede
 from cli.session import objects, rows, run
-from precede.cli import commands, fitting
+from precede.cli import fitting
 from precede.files import Data, read, write
 
 
@@ -153,13 +153,13 @@ def test_a_search_prints_a_command_that_fits_its_best(folder, tmp_path):
     run(*words, "--seed", "1", code=1)  # the log of another search
 
 
-@pytest.mark.parametrize("name", sorted(fitting.algorithms()))
+@pytest.mark.parametrize("name", sorted(fitting.find_algorithms()))
 def test_every_algorithm_fits_and_predicts(folder, name, tmp_path):
     """Two classes in one list, which every algorithm takes."""
     data = read(folder / "train.csv")
     y = (data.y > 0).astype(float)
     write(tmp_path / "list.csv", Data(data.X, y=y, feature_names=data.feature_names))
-    parameters = fitting.algorithms()[name]().get_params(deep=False)
+    parameters = fitting.find_algorithms()[name]().get_params(deep=False)
     rounds = ["-s", "n_estimators=3"] if "n_estimators" in parameters else []
     run("fit", tmp_path / "list.csv", "-a", name.lower(), *rounds, "-o", tmp_path / "m.json")
     assert type(precede.load(tmp_path / "m.json")).__name__ == name
@@ -167,7 +167,7 @@ def test_every_algorithm_fits_and_predicts(folder, name, tmp_path):
     assert np.isfinite([float(word) for word in out.split()]).all()
 
 
-@pytest.mark.skipif("MultilabelRanker" not in fitting.algorithms(), reason="it is not there")
+@pytest.mark.skipif("MultilabelRanker" not in fitting.find_algorithms(), reason="it is not there")
 def test_several_labels(tmp_path):
     generator = np.random.default_rng(0)
     X = generator.normal(size=(60, 2))
@@ -195,7 +195,7 @@ def test_several_labels(tmp_path):
 
 
 def test_algorithms_are_found_not_listed():
-    found = fitting.algorithms()
+    found = fitting.find_algorithms()
     assert {"RankBoost", "ConvexRiskRanker"} <= set(found) <= set(precede.__all__)
     told = {row["algorithm"]: row for row in objects(run("algorithms", "--json")[0])}
     assert set(told) == set(found)
@@ -209,7 +209,7 @@ def test_algorithms_are_found_not_listed():
 
 def test_parameters_are_grouped_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    commands.algorithms()
+    fitting.algorithms()
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     block = out.split("BoostedRanker: ")[1].split("\n\n")[0]

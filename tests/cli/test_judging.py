@@ -7,7 +7,7 @@ import pytest
 
 import precede
 from cli.session import make, objects, rows, run
-from precede.cli.evaluation import narrow
+from precede.cli.evaluation import narrow_rows
 from precede.files import Data, read, write
 
 
@@ -123,7 +123,7 @@ def test_comparisons_are_those_of_the_library(folder):
     assert [row["metric"] for row in two] == ["ndcg@10", "pair_error"]
     ties = [f"mean over queries, ties {word}" for word in ("worst", "half")]
     assert [row["convention"] for row in two] == ties
-    shown = narrow([{**row, "a": 0.1, "b": 0.2, "difference": -0.1, "low": None, "high": None,
+    shown = narrow_rows([{**row, "a": 0.1, "b": 0.2, "difference": -0.1, "low": None, "high": None,
                      "p_value": None, "p_holm": None} for row in two], 0.95)  # fmt: skip
     assert [row["metric"] for row in shown] == ["ndcg@10", "pair_error, ties half"]
     assert all(float(row["p_holm"]) >= float(row["p_value"]) for row in two)

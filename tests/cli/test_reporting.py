@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from precede import RankBoost, Report
-from precede.cli.commands import app
+from precede.cli import app
 from precede.datasets import search_results
 from precede.files import Data, write
 

@@ -134,7 +134,7 @@ def test_tables_fit_on_a_terminal_of_80_columns(monkeypatch, capsys):
              "unit": "query", "convention": "mean over queries, ties half",
              "p_holm": 0.117664} for name in names]  # fmt: skip
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    for drawn in (evaluation.narrow(rows, 0.95), rows):
+    for drawn in (evaluation.narrow_rows(rows, 0.95), rows):
         console.write_rows(rows, as_json=False, drawn=drawn)
         out = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
         assert max(map(len, out.splitlines())) <= 80
@@ -163,7 +163,7 @@ def test_no_cell_of_a_wide_table_is_cut(monkeypatch, capsys, count):
 
 
 def test_metrics_fit_on_a_terminal_of_80_columns(monkeypatch, capsys):
-    from precede.cli.commands import metrics
+    from precede.cli.evaluation import metrics
     from precede.metrics import REGISTRY
 
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)

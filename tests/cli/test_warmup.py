@@ -9,11 +9,14 @@ import pytest
 
 import precede
 from cli.session import objects, run
-from precede.cli import warmup
+from precede.cli import installation
 
 LATER = Path(__file__).with_name("later_fits.py")
 # One step, as `precede warmup` takes it.
-ONE = "from precede.cli import warmup; warmup.STEPS['fit AdaBoostRanker'](warmup._WarmupSteps())"
+ONE = (
+    "from precede.cli.installation import STEPS, WarmupSteps; "
+    "STEPS['fit AdaBoostRanker'](WarmupSteps())"
+)
 
 
 def session(cache, *arguments):
@@ -27,8 +30,8 @@ def session(cache, *arguments):
 
 def test_every_step_is_told(monkeypatch):
     taken = []
-    steps = {name: lambda _, name=name: taken.append(name) for name in warmup.STEPS}
-    monkeypatch.setattr(warmup, "STEPS", steps)
+    steps = {name: lambda _, name=name: taken.append(name) for name in installation.STEPS}
+    monkeypatch.setattr(installation, "STEPS", steps)
     found = objects(run("warmup", "--json")[0])
     assert [row["step"] for row in found] == taken == list(steps)
     assert all(row["seconds"] >= 0 for row in found)
@@ -41,7 +44,7 @@ def test_each_algorithm_has_a_step():
         if isinstance(each := getattr(precede, name), type)
         and issubclass(each, precede.BaseRanker) and each is not precede.BaseRanker
     }  # fmt: skip
-    assert {f"fit {name}" for name in algorithms} <= set(warmup.STEPS)
+    assert {f"fit {name}" for name in algorithms} <= set(installation.STEPS)
 
 
 def test_nothing_of_an_algorithm_is_left_to_compile_after_its_step(tmp_path):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from naive_evaluation import NAMES, example
 from precede import RankBoost, Report
-from precede.cli.commands import app
+from precede.cli import app
 from precede.inference import compare
 from precede.metrics import (
     REGISTRY,

@@ -154,7 +154,7 @@ def tune(
     qid: Any = None,
     group: Any = None,
     space: Mapping[str, Sequence[Any]] | None = None,
-    trials: int = 27,
+    trials: int | None = 27,
     cv: int = 5,
     metric: Any = None,
     random_state: Any = 0,

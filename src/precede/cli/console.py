@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import json
 import math
 import os
@@ -14,7 +13,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import typer
 from typer.core import TyperOption
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from precede.engine.arrays import Json
     from precede.engine.parameters import Argument
 
 
@@ -81,10 +81,9 @@ def _print_message(text: str) -> None:
     """Print to stderr; on a terminal, lines end between words, except in commands to copy."""
     if sys.stderr.isatty():
         width = max(shutil.get_terminal_size().columns, 40)
-        options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+        wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
         text = "\n".join(
-            line if line.startswith("precede ") else textwrap.fill(line, width, **options)
-            for line in text.split("\n")
+            line if line.startswith("precede ") else wrapper.fill(line) for line in text.split("\n")
         )
     print(printable(text, lines=True), file=sys.stderr)
 
@@ -99,39 +98,36 @@ def progress_bar(what: str, steps: int) -> Iterator[Callable[[], None]]:
     if not is_interactive():
         yield lambda: None
         return
-    from rich import progress  # noqa: PLC0415  (only in a terminal)
-    from rich.console import Console  # noqa: PLC0415
+    from rich import progress
+    from rich.console import Console
 
     with progress.Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=steps)
         yield lambda: bar.advance(task)
 
 
-def guarded(function: Callable[..., None]) -> Callable[..., None]:
+@contextmanager
+def errors_as_messages() -> Iterator[None]:
     """Turn errors that users can fix into a message and an exit code, without traceback."""
-
-    @functools.wraps(function)
-    def command(*arguments: Any, **options: Any) -> None:
-        try:
-            with _warnings_as_messages():
-                function(*arguments, **options)
-                sys.stdout.flush()
-        except BrokenPipeError:
+    try:
+        with _warnings_as_messages():
+            yield
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        raise typer.Exit(_BROKEN_PIPE) from None
+    except KeyboardInterrupt as error:
+        _fail(str(error) or "interrupted", INTERRUPTED)
+    except ImportError as error:
+        _fail(str(error), NO_PACKAGE)
+    except OSError as error:
+        if error.errno == errno.EBADF:
             _discard_output()
-            raise typer.Exit(_BROKEN_PIPE) from None
-        except KeyboardInterrupt as error:
-            _fail(str(error) or "interrupted", INTERRUPTED)
-        except ImportError as error:
-            _fail(str(error), NO_PACKAGE)
-        except OSError as error:
-            if error.errno == errno.EBADF:
-                _discard_output()
-                _fail("standard output is closed; name a file, or open it", NO_FILE)
-            _fail(_describe_failure(error), NO_FILE)
-        except (ValueError, MemoryError) as error:
-            _fail(_with_options(error) or type(error).__name__, BAD_VALUE)
-
-    return command
+            _fail("standard output is closed; name a file, or open it", NO_FILE)
+        known = error.filename is not None and error.strerror
+        _fail(f"{error.filename}: {known.lower()}" if known else str(error), NO_FILE)
+    except (ValueError, MemoryError) as error:
+        _fail(_with_options(error) or type(error).__name__, BAD_VALUE)
 
 
 def _discard_output() -> None:
@@ -165,14 +161,14 @@ _OPTION_OF_ARGUMENT = {
 }
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     _print_message(f"precede: {message}")
     raise typer.Exit(code) from None
 
 
 def _with_options(message: Exception | str) -> str:
     """Return the text of an error or a warning, with options in place of arguments."""
-    from precede.engine.parameters import ParameterMessage  # noqa: PLC0415  (imports NumPy)
+    from precede.engine.parameters import ParameterMessage
 
     return message.render(_write_option) if isinstance(message, ParameterMessage) else str(message)
 
@@ -188,12 +184,6 @@ def _write_option(argument: Argument) -> str:
     return f"{option.opts[0]} {value}"
 
 
-def _describe_failure(error: OSError) -> str:
-    if error.filename is None or error.strerror is None:
-        return str(error)
-    return f"{error.filename}: {error.strerror.lower()}"
-
-
 @contextmanager
 def _warnings_as_messages() -> Iterator[None]:
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -207,13 +197,13 @@ def _warnings_as_messages() -> Iterator[None]:
         yield
 
 
-def write_json(content: Any) -> None:
+def write_json(content: object) -> None:
     """Write an object as one line of JSON; NaN and infinities become null.
 
     >>> write_json({"value": float("nan"), "n": 3})
     {"value": null, "n": 3}
     """
-    from precede.results import plain  # noqa: PLC0415  (slow to import)
+    from precede.results import plain
 
     text = json.dumps(plain(content, spell=False), ensure_ascii=False, allow_nan=False)
     # JSON only escapes characters below 32.
@@ -221,11 +211,11 @@ def write_json(content: Any) -> None:
 
 
 def write_rows(
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[Json],
     *,
     as_json: bool,
     title: str = "",
-    drawn: Sequence[dict[str, Any]] | None = None,
+    drawn: Sequence[Json] | None = None,
 ) -> None:
     """Write a table: JSON lines, a drawn table on a terminal, tab-separated otherwise.
 
@@ -242,9 +232,9 @@ def write_rows(
             print(*(shown(value, 6) for value in row.values()), sep="\t")
 
 
-def _draw(rows: Sequence[dict[str, Any]], title: str) -> None:
+def _draw(rows: Sequence[Json], title: str) -> None:
     """Draw a table; if too wide, transpose it, or cut it between columns, never inside a cell."""
-    from rich.console import Console  # noqa: PLC0415  (only in a terminal)
+    from rich.console import Console
 
     # Names are not markup: [/b] and the unit in "speed [km/h]" are text, and so is ":smile:".
     console, title = Console(markup=False, emoji=False), printable(title)
@@ -252,7 +242,7 @@ def _draw(rows: Sequence[dict[str, Any]], title: str) -> None:
     if texts or _width(_table(rows, title), console) <= console.width:
         console.print(_table(rows, title))
         return
-    transposed = _transposed(rows, title)
+    transposed = _table(rows, title, transposed=True)
     if len(rows) <= _MAX_TRANSPOSED_ROWS and _width(transposed, console) <= console.width:
         console.print(transposed)
         return
@@ -268,43 +258,39 @@ def _draw(rows: Sequence[dict[str, Any]], title: str) -> None:
         title = ""
 
 
-def _table(rows: Sequence[dict[str, Any]], title: str) -> Table:
-    from rich.box import SIMPLE  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+def _table(rows: Sequence[Json], title: str, *, transposed: bool = False) -> Table:
+    """Return a table with a head, or a transposed one, whose first column holds the names."""
+    from rich.box import SIMPLE
+    from rich.table import Table
 
-    table = Table(pad_edge=False, title=title or None, title_justify="left", box=SIMPLE)
-    for name in rows[0] if rows else ():
+    table = Table(
+        pad_edge=False, title=title or None, title_justify="left", box=SIMPLE,
+        show_header=not transposed,
+    )  # fmt: skip
+    names = list(rows[0]) if rows else []
+    if transposed:
+        for name in names:
+            table.add_row(shown(name), *(shown(row[name]) for row in rows))
+        return table
+    for name in names:
         numbers = all(isinstance(row[name], int | float | None) for row in rows)
         whole = all(len(shown(row[name])) <= _MAX_UNFOLDED_WIDTH for row in rows)
-        side: Any = "right" if numbers else "left"
+        side: Literal["left", "right"] = "right" if numbers else "left"
         table.add_column(shown(name), justify=side, overflow="fold", no_wrap=whole)
     for row in rows:
         table.add_row(*map(shown, row.values()))
     return table
 
 
-def _transposed(rows: Sequence[dict[str, Any]], title: str) -> Table:
-    """Return the transposed table."""
-    from rich.box import SIMPLE  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table(
-        pad_edge=False, title=title or None, title_justify="left", box=SIMPLE, show_header=False
-    )
-    for name in rows[0]:
-        table.add_row(shown(name), *(shown(row[name]) for row in rows))
-    return table
-
-
 def _width(table: Table, console: Console) -> int:
     """Return the width of a table without a limit."""
-    from rich.measure import Measurement  # noqa: PLC0415
+    from rich.measure import Measurement
 
     boundless = console.options.update(max_width=10_000)
     return Measurement.get(console, boundless, table).maximum
 
 
-def shown(value: Any, digits: int = 4) -> str:
+def shown(value: object, digits: int = 4) -> str:
     r"""Format a cell of a table.
 
     >>> shown(0.123456), shown(None), shown(12)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
-    from precede.files.data import Data
+    from precede.files import Data, Roles
 
 
-_TABLE, _SIDE = "Columns of a table", "Additional data files"
+class ReadArguments(TypedDict):
+    """Arguments of `precede.files.read` and `read_blocks`."""
+
+    format: str | None
+    roles: Roles
+    header: bool
+    groups: str | None
+    weights: str | None
+    pairs: str | None
+
 
 DataFile = Annotated[
     str,
@@ -48,19 +57,7 @@ Relevant = Annotated[
         "--relevant", metavar="GRADE", help="Least relevant grade, for metrics that do not say it."
     ),
 ]
-EarlyStopping = Annotated[
-    int | None,
-    typer.Option(
-        "--early-stopping",
-        metavar="ROUNDS",
-        min=1,
-        help="Stop when the first metric on the first --valid file has not improved for this many "
-        "rounds, and keep the best rounds.",
-    ),
-]
-Algorithm = Annotated[
-    str, typer.Option("--algorithm", "-a", help="See precede algorithms; case-insensitive.")
-]
+Level = Annotated[float, typer.Option("--level", help="Confidence level of the intervals.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -69,8 +66,12 @@ Settings = Annotated[
 ]
 
 
-def _option(name: str, panel: str, help: str, **others: Any) -> Any:
-    return typer.Option(name, rich_help_panel=panel, help=help, **others)
+def _column(name: str, help: str) -> OptionInfo:
+    return typer.Option(name, rich_help_panel="Columns of a table", help=help)
+
+
+def _file(name: str, help: str) -> OptionInfo:
+    return typer.Option(name, rich_help_panel="Additional data files", help=help)
 
 
 @dataclass(frozen=True)
@@ -79,39 +80,35 @@ class Reading:
 
     format: Annotated[
         str | None,
-        _option("--format", _TABLE, "letor, csv, tsv or parquet; default: detected from the file."),
+        _column("--format", "letor, csv, tsv or parquet; default: detected from the file."),
     ] = None
     label: Annotated[
         list[str] | None,
-        _option("--label", _TABLE, "Column of the grades; repeat it for several 0/1 labels."),
+        _column("--label", "Column of the grades; repeat it for several 0/1 labels."),
     ] = None
-    qid: Annotated[str | None, _option("--qid", _TABLE, "Column of the queries.")] = None
-    docid: Annotated[str | None, _option("--docid", _TABLE, "Column of the documents.")] = None
-    weight: Annotated[str | None, _option("--weight", _TABLE, "Column of the weights.")] = None
-    drop: Annotated[
-        list[str] | None, _option("--drop", _TABLE, "Column to leave out; repeatable.")
-    ] = None
+    qid: Annotated[str | None, _column("--qid", "Column of the queries.")] = None
+    docid: Annotated[str | None, _column("--docid", "Column of the documents.")] = None
+    weight: Annotated[str | None, _column("--weight", "Column of the weights.")] = None
+    drop: Annotated[list[str] | None, _column("--drop", "Column to leave out; repeatable.")] = None
     features: Annotated[
         list[str] | None,
-        _option("--feature", _TABLE, "Column to use as a feature; repeatable."),
+        _column("--feature", "Column to use as a feature; repeatable."),
     ] = None
     keep_index: Annotated[
         bool,
-        _option("--keep-index", _TABLE, "Keep the index of a data frame in DATA as a feature."),
+        _column("--keep-index", "Keep the index of a data frame in DATA as a feature."),
     ] = False
     header: Annotated[
         bool,
-        _option("--header/--no-header", _TABLE, "Whether the first line names the columns."),
+        _column("--header/--no-header", "Whether the first line names the columns."),
     ] = True
     groups: Annotated[
         str | None,
-        _option("--groups", _SIDE, "File with the sizes of the queries (.query, .group)."),
+        _file("--groups", "File with the sizes of the queries (.query, .group)."),
     ] = None
-    weights: Annotated[
-        str | None, _option("--weights", _SIDE, "File with the weights (.weight).")
-    ] = None
+    weights: Annotated[str | None, _file("--weights", "File with the weights (.weight).")] = None
     pairs: Annotated[
-        str | None, _option("--pairs", _SIDE, "File with pairs: winner, loser, weight (.pairs).")
+        str | None, _file("--pairs", "File with pairs: winner, loser, weight (.pairs).")
     ] = None
 
     remembered: tuple[tuple[str, str], ...] = ()  # not an option: roles of columns stored in models
@@ -129,51 +126,56 @@ class Reading:
 
     def read(self, path: str, *, beside: bool = True) -> Data:
         """Read a file; the named side files belong to the first file of a command only."""
-        from precede.files.reading import read  # noqa: PLC0415  (nothing heavy before it is needed)
+        from precede.files import read
 
         return read(path, **self.arguments(beside=beside))
 
-    def arguments(self, *, beside: bool = True) -> dict[str, Any]:
+    def arguments(self, *, beside: bool = True) -> ReadArguments:
         """Return the options as arguments of `precede.files.read` and `read_blocks`."""
-        from precede.files.data import Roles  # noqa: PLC0415
+        from precede.files import Roles
 
         several = tuple(self.label) if self.label and len(self.label) > 1 else ()
         roles = Roles(
-            self.label[0] if self.label and not several else None,
-            self.qid, self.docid, self.weight, tuple(self.drop or ()),
-            None if not self.features else tuple(self.features), several, self.keep_index,
-            self.remembered,
-        )  # fmt: skip
-        sides = (self.groups, self.weights, self.pairs) if beside else (None, None, None)
-        named = dict(zip(("groups", "weights", "pairs"), sides, strict=True))
-        return {"format": self.format, "roles": roles, "header": self.header, **named}
+            label=self.label[0] if self.label and not several else None,
+            qid=self.qid,
+            docid=self.docid,
+            weight=self.weight,
+            drop=tuple(self.drop or ()),
+            features=tuple(self.features) if self.features else None,
+            labels=several,
+            keep_index=self.keep_index,
+            remembered=self.remembered,
+        )
+        return {
+            "format": self.format,
+            "roles": roles,
+            "header": self.header,
+            "groups": self.groups if beside else None,
+            "weights": self.weights if beside else None,
+            "pairs": self.pairs if beside else None,
+        }
 
 
-def reads_data(function: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of `Reading`; it takes them as one argument, `reading`."""
+def with_reading_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Replace the argument `reading` of a command, if it has one, by the options of `Reading`."""
+    signature = inspect.signature(function, eval_str=True)
+    if "reading" not in signature.parameters:
+        return function
     hints = get_type_hints(Reading, include_extras=True)
-    options = [each for each in fields(Reading) if each.name != "remembered"]
-    extra = [
+    options = [
         inspect.Parameter(
             each.name, inspect.Parameter.KEYWORD_ONLY,
             default=each.default, annotation=hints[each.name],
         )
-        for each in options
+        for each in fields(Reading) if each.name != "remembered"
     ]  # fmt: skip
-    own = get_type_hints(function, include_extras=True)
-    signature = inspect.signature(function)
-    kept = [
-        parameter.replace(annotation=own[name])
-        for name, parameter in signature.parameters.items()
-        if name != "reading"
-    ]
+    own = [each for name, each in signature.parameters.items() if name != "reading"]
 
-    @functools.wraps(function)
     def command(**given: Any) -> None:
-        reading = Reading(**{each.name: given.pop(each.name) for each in options})
-        function(**given, reading=reading)
+        chosen = {each.name: given.pop(each.name) for each in options}
+        function(**given, reading=Reading(**chosen))
 
-    command.__signature__ = signature.replace(parameters=[*kept, *extra])  # type: ignore[attr-defined]
-    command.__annotations__ = {each.name: each.annotation for each in (*kept, *extra)}
-    del command.__wrapped__
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    command.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in (*own, *options)}
     return command

@@ -72,10 +72,11 @@ def delimited_blocks(
     # Tables with many columns have long lines.
     size = size or MIN_BLOCK_BYTES + 64 * sum(len(name) + 1 for name in names)
     rows = _RowErrors(path, delimiter, len(names), roles or {})
+    text = _StreamWithEndMark(prefix, stream, rows)
     first_row = 0
     try:
         reader = csv.open_csv(
-            _StreamWithEndMark(prefix, stream, rows),
+            text,
             # Only with one thread does arrow report the number of an invalid row.
             csv.ReadOptions(use_threads=False, block_size=size, column_names=list(names)),
             csv.ParseOptions(
@@ -92,7 +93,10 @@ def delimited_blocks(
                     yield _block(batch, rows, first_row, numbers, texts)
                 first_row += batch.num_rows
     except pyarrow(path).ArrowInvalid as error:
-        rows.explain(error, size)
+        if text.failure is None:
+            rows.explain(error, size)
+    if text.failure is not None:
+        raise text.failure
     if not rows.ended:
         raise ValueError(f"{path}: a quotation mark is never closed")
 
@@ -157,9 +161,15 @@ def pyarrow(path: str, module: str = "pyarrow") -> Any:
 
 
 class _StreamWithEndMark:
-    """A UTF-8 stream with a marker line appended, which an unclosed quotation mark swallows."""
+    """A UTF-8 stream with a marker line appended, which an unclosed quotation mark swallows.
+
+    Reading ends at an error, which is kept in `failure`. It is not raised, because pyarrow reads in
+    threads of its own: the exception could be freed in such a thread, and with it, by way of its
+    traceback, the CSV reader, which then waits forever for that thread to end.
+    """
 
     closed = False
+    failure: Exception | None = None
 
     def __init__(self, prefix: bytes, stream: BufferedReader, rows: _RowErrors):
         self._begun, self._stream, self._path = prefix, stream, rows.path
@@ -168,9 +178,12 @@ class _StreamWithEndMark:
         self._line = 1 if prefix else 2
 
     def read(self, size: int) -> bytes:
-        if not self._waiting:
-            self._waiting, self._begun = self._begun or self._stream.read(size), b""
-            self._check(self._waiting)
+        if not self._waiting and self.failure is None:
+            try:
+                self._waiting, self._begun = self._begun or self._stream.read(size), b""
+                self._check(self._waiting)
+            except Exception as error:
+                self._waiting, self._mark, self.failure = b"", b"", error
             if not self._waiting:
                 self._waiting, self._mark = self._mark, b""
         part, self._waiting = self._waiting[:size], self._waiting[size:]

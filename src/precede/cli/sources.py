@@ -1,66 +1,62 @@
-"""Inputs of evaluations: scores from models, files or runs, and the judgments of the data."""
+"""Sources of rankings: scores of models, files and runs, and the data to judge them on."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from precede.cli.console import say
 from precede.cli.options import Reading
-from precede.engine.arrays import Array, Floats
+from precede.engine.arrays import Floats, MatrixLike
 from precede.estimator import BaseRanker, load
-from precede.files.data import Data
+from precede.files import Data, Judged, Run, joined, read_qrels, read_run
 from precede.files.reading import read_numbers
 from precede.files.streams import STANDARD, is_plain, opened
-from precede.files.trec import Judged, Run, joined, read_qrels, read_run
 from precede.judgments import warn_of_lost_queries
 
 
-@dataclass(frozen=True, eq=False)
-class EvaluationTask:
-    """Judgments, and one vector of scores for each source."""
+class Task(NamedTuple):
+    """Data with judgments, and one vector of scores for each source."""
 
-    y: Any  # None if the data have explicit pairs only
-    qid: Array | None
-    weight: Floats | None
+    data: Data
     scores: list[Floats]
-    data: Data | None
 
 
-def read_task(sources: list[str], path: str, reading: Reading) -> EvaluationTask:
-    """Read the judgments, and the scores of each source."""
+def read_task(sources: Sequence[str], path: str, reading: Reading) -> Task:
+    """Read the data, and the scores of each source."""
     if _is_qrels(path, reading):
         return _from_runs(sources, read_qrels(path))
     models = {source: load(source) for source in sources if _kind(source) == "model"}
     data = reading.with_roles_of(*models.values()).read(path)
     scores = [_scores(source, data, models.get(source)) for source in sources]
     if scores[0].ndim == 2:
-        return _of_labels(sources, scores, data)
-    return EvaluationTask(data.y, data.qid, data.weight, scores, data)
+        return _of_labels(models[sources[0]], scores, data)
+    return Task(data, scores)
 
 
 def read_candidates(
-    sources: list[str], path: str, reading: Reading
-) -> tuple[dict[str, BaseRanker], dict[str, Floats], EvaluationTask]:
-    """Read the data, the models among the sources, and the scores of the others, by file name.
+    sources: Sequence[str], path: str, reading: Reading
+) -> tuple[dict[str, BaseRanker], dict[str, Floats], Data]:
+    """Read the models among the sources, and the scores of the others, by file name, and the data.
 
     Models that read other columns than the first are given as scores.
     """
-    if _is_qrels(path, reading) or not any(_kind(source) == "model" for source in sources):
-        task = read_task(sources, path, reading)
-        return {}, dict(zip(file_names(sources), task.scores, strict=True)), task
     names = dict(zip(sources, file_names(sources), strict=True))
-    loaded = {source: load(source) for source in sources if _kind(source) == "model"}
+    kinds = {source: _kind(source) for source in names}
+    if _is_qrels(path, reading) or "model" not in kinds.values():
+        task = read_task(sources, path, reading)
+        return {}, dict(zip(file_names(sources), task.scores, strict=True)), task.data
+    loaded = {source: load(source) for source, kind in kinds.items() if kind == "model"}
     data = reading.with_roles_of(*loaded.values()).read(path)
     first = next(iter(loaded.values()))
     models = {names[s]: each for s, each in loaded.items() if _columns(each) == _columns(first)}
-    others = [source for source in sources if names[source] not in models]
+    others = [source for source, name in names.items() if name not in models]
     scores = {names[source]: _scores(source, data, loaded.get(source)) for source in others}
-    return models, scores, EvaluationTask(data.y, data.qid, data.weight, [], data)
+    return models, scores, data
 
 
 def _columns(model: BaseRanker) -> list[str]:
@@ -68,13 +64,13 @@ def _columns(model: BaseRanker) -> list[str]:
     return [str(name) for name in names]
 
 
-def file_names(sources: list[str]) -> list[str]:
+def file_names(sources: Sequence[str]) -> list[str]:
     """Return the last parts of the paths, or the paths if these are not unique."""
     names = [Path(source).name for source in sources]
     return names if len(set(names)) == len(names) else list(sources)
 
 
-def features_for(model: BaseRanker, data: Data) -> Any:
+def features_for(model: BaseRanker, data: Data) -> MatrixLike:
     """Return the features of a model in its order, found by name if it has names."""
     names = getattr(model, "feature_names_in_", None)
     if names is None and data.zeros:
@@ -113,10 +109,10 @@ def _scores(source: str, data: Data, model: BaseRanker | None) -> Floats:
     return scores
 
 
-def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> EvaluationTask:
+def _of_labels(model: BaseRanker, scores: list[Floats], data: Data) -> Task:
     """Return a task whose queries are the items and whose documents are the labels."""
     labels = data.labels
-    known = getattr(load(sources[0]), "labels_", ())
+    known = getattr(model, "labels_", ())
     if labels is None and data.y is not None:
         labels = (data.y[:, None] == np.asarray(known)[None, :]).astype(np.float64)
     if labels is None or any(each.shape != labels.shape for each in scores):
@@ -125,7 +121,8 @@ def _of_labels(sources: list[str], scores: list[Floats], data: Data) -> Evaluati
             "their columns in this order: --label red --label green"
         )
     qid = np.repeat(np.arange(len(data)), labels.shape[1])
-    return EvaluationTask(labels.ravel(), qid, None, [each.ravel() for each in scores], None)
+    judged = Data(np.empty((qid.size, 0)), y=labels.ravel(), qid=qid)
+    return Task(judged, [each.ravel() for each in scores])
 
 
 def _of_rows(run: Run, data: Data, source: str) -> Floats:
@@ -148,7 +145,7 @@ def _of_rows(run: Run, data: Data, source: str) -> Floats:
     return found
 
 
-def _from_runs(sources: list[str], judged: Judged) -> EvaluationTask:
+def _from_runs(sources: Sequence[str], judged: Judged) -> Task:
     """Return a task over all documents of the qrels and of any run, so that runs are comparable."""
     runs = []
     for source in sources:
@@ -159,26 +156,31 @@ def _from_runs(sources: list[str], judged: Judged) -> EvaluationTask:
             )
         runs.append(read_run(source))
     pool = _pooled(runs, judged)
-    parts = [joined(run, pool) for run in runs]
-    for source, part in zip(sources, parts, strict=True):
-        counted = ", ".join(f"{count} {what}" for what, count in part[3].items() if count)
+    scores = []
+    for source, run in zip(sources, runs, strict=True):
+        grade, score, qid, counts = joined(run, pool)
+        scores.append(score)
+        counted = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         if counted:
             say(f"note: {source}: {counted}")
-    return EvaluationTask(parts[0][0], parts[0][2], None, [part[1] for part in parts], None)
+    return Task(Data(np.empty((qid.size, 0)), y=grade, qid=qid), scores)
 
 
-def _pooled(runs: list[Run], judged: Judged) -> Judged:
+def _pooled(runs: Sequence[Run], judged: Judged) -> Judged:
     """Return the judged documents, and with grade 0 all others that several runs returned."""
-    seen = dict.fromkeys(zip(map(str, judged.qid.tolist()), judged.docid, strict=True))
+    if len(runs) == 1:
+        return judged
+    seen = set(zip(map(str, judged.qid.tolist()), judged.docid, strict=True))
     queries = {query for query, _ in seen}
-    others: dict[tuple[str, str], None] = {}
-    for run in runs if len(runs) > 1 else []:
-        for key in zip(map(str, run.qid.tolist()), run.docid, strict=True):
-            if key[0] in queries and key not in seen:
-                others[key] = None
-    keys = [*seen, *others]
-    qid, docid = (np.array([key[part] for key in keys], object) for part in (0, 1))
-    return Judged(qid, docid, np.concatenate([judged.grade, np.zeros(len(others))]))
+    returned = (zip(map(str, run.qid.tolist()), run.docid, strict=True) for run in runs)
+    others = [key for key in dict.fromkeys(chain(*returned))
+              if key[0] in queries and key not in seen]  # fmt: skip
+    qid, docid = (np.array([key[part] for key in others], object) for part in (0, 1))
+    return Judged(
+        np.concatenate([judged.qid.astype(str), qid]),
+        np.concatenate([judged.docid, docid]),
+        np.concatenate([judged.grade, np.zeros(len(others))]),
+    )
 
 
 def _kind(source: str) -> str:
@@ -197,8 +199,7 @@ def _is_qrels(path: str, reading: Reading) -> bool:
     if reading.format is not None or not is_plain(path):
         return False
     first = _beginning(path).split(b"\n")[0]
-    words = first.split()
-    return len(words) == 4 and b"," not in first and not any(re.search(rb":", w) for w in words)
+    return len(first.split()) == 4 and b"," not in first and b":" not in first
 
 
 def _beginning(path: str) -> bytes:

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from precede.cli.sources import Task
     from precede.engine.arrays import Json
     from precede.metrics import Evaluation, Interval
+    from precede.report.report import Report
 
 Source = Annotated[
     str,
@@ -350,7 +351,6 @@ def report(
 
     precede report new.json old.json test.txt --train train.txt -o report.md
     """
-    from precede.cli.sources import features_for, file_names, read_candidates
     from precede.files.streams import require_folder
     from precede.model import write_file
 
@@ -359,17 +359,9 @@ def report(
         raise ValueError(f"report needs a model and data, and got {path!r} alone; name both")
     chosen = report_format(output, "json" if as_json and output == "-" else style)
     require_folder(output)
-    models, scores, data = read_candidates(sources, path, reading)
-    first = next(iter(models.values()), None)
-    fitted_on = None
-    if first is not None and train is not None:
-        rows = reading.with_roles_of(first).read(train, beside=False)
-        fitted_on = (features_for(first, rows), rows.judgments)
-    made = precede.Report(
-        models or None, None if first is None else features_for(first, data), data.judgments,
-        scores=scores, order=list(dict.fromkeys(file_names(sources))), train=fitted_on,
-        docid=data.docid, slices=slices, item=item, good=good, query=query, metrics=metric,
-        relevant=relevant, level=level, title=title, date=date,
+    made = _make_report(
+        sources, path, train, reading, slices=slices, item=item, good=good, query=query,
+        metrics=metric, relevant=relevant, level=level, title=title, date=date,
     )  # fmt: skip
     formats: dict[str, Callable[[], str | None]] = {
         "html": made.to_html,
@@ -381,6 +373,29 @@ def report(
         say(f"written to {output}: {made!r}")
         if as_json:
             write_json({"model": sources[0], "data": path, "format": chosen, "file": output})
+
+
+def _make_report(
+    sources: Sequence[str], path: str, train: str | None, reading: Reading, **options: Any
+) -> Report:
+    """Make the report of models, scores and runs on some data; it is about the first."""
+    from precede.cli.sources import features_for, file_names, read_candidates
+
+    models, scores, data = read_candidates(sources, path, reading)
+    order = list(dict.fromkeys(file_names(sources)))
+    if not models:
+        return precede.Report(
+            scores=scores, y=data.judgments, order=order, docid=data.docid, **options
+        )
+    first = next(iter(models.values()))
+    fitted_on = None
+    if train is not None:
+        rows = reading.with_roles_of(first).read(train, beside=False)
+        fitted_on = (features_for(first, rows), rows.judgments)
+    return precede.Report(
+        models, features_for(first, data), data.judgments, scores=scores, order=order,
+        train=fitted_on, docid=data.docid, **options,
+    )  # fmt: skip
 
 
 def report_format(output: str, style: str | None) -> str:

@@ -37,6 +37,16 @@ if TYPE_CHECKING:
 Algorithm = Annotated[
     str, typer.Option("--algorithm", "-a", help="See precede algorithms; case-insensitive.")
 ]
+EarlyStopping = Annotated[
+    int | None,
+    typer.Option(
+        "--early-stopping",
+        metavar="ROUNDS",
+        min=1,
+        help="Stop when the first metric on the first --valid file has not improved for this many "
+        "rounds, and keep the best rounds.",
+    ),
+]
 
 # Parameters by topic; the others concern the objective.
 _GROUPS = {
@@ -167,16 +177,7 @@ def fit(
     ] = None,
     metric: Metrics = None,
     relevant: Relevant = None,
-    early_stopping: Annotated[
-        int | None,
-        typer.Option(
-            "--early-stopping",
-            metavar="ROUNDS",
-            min=1,
-            help="Stop when the first metric on the first --valid file has not improved for this "
-            "many rounds, and keep the best rounds.",
-        ),
-    ] = None,
+    early_stopping: EarlyStopping = None,
     out_of_core: Annotated[
         bool,
         typer.Option(

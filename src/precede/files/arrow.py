@@ -180,25 +180,29 @@ class _StreamWithEndMark:
     def read(self, size: int) -> bytes:
         if not self._waiting and self.failure is None:
             try:
-                self._waiting, self._begun = self._begun or self._stream.read(size), b""
-                self._check(self._waiting)
+                self._waiting = self._read_whole_characters(size)
             except Exception as error:
-                self._waiting, self._mark, self.failure = b"", b"", error
+                self.failure, self._mark = error, b""
             if not self._waiting:
                 self._waiting, self._mark = self._mark, b""
         part, self._waiting = self._waiting[:size], self._waiting[size:]
         return part
 
-    def _check(self, part: bytes) -> None:
-        """Refuse other encodings, naming the line (arrow checks only some columns)."""
-        try:
-            self._decoder.decode(part, final=not part)
-        except UnicodeDecodeError as error:
-            line = self._line + part.count(b"\n", 0, error.start)
-            raise ValueError(
-                f"{self._path}, line {line} holds bytes that are not UTF-8; save the file as UTF-8"
-            ) from error
-        self._line += part.count(b"\n")
+    def _read_whole_characters(self, size: int) -> bytes:
+        """Read bytes, none at the end; refuse other encodings (arrow checks only some columns)."""
+        text, part = "", b"more"
+        while part and not text:
+            part, self._begun = self._begun or self._stream.read(size), b""
+            try:
+                text = self._decoder.decode(part, final=not part)
+            except UnicodeDecodeError as error:
+                line = self._line + part.count(b"\n", 0, error.start)
+                raise ValueError(
+                    f"{self._path}, line {line} holds bytes that are not UTF-8; save the file as "
+                    "UTF-8"
+                ) from error
+            self._line += part.count(b"\n")
+        return text.encode()
 
     def close(self) -> None:
         self.closed = True

@@ -9,26 +9,26 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from reprlib import repr as shown
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Floats, Integers
+from precede.decomposition import Decomposition, Steps
+from precede.engine.arrays import Array, BackendArray, Floats, Integers, Json, MatrixLike
 from precede.engine.compiling import njit
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmin
 from precede.files.streams import is_plain, opened, require_folder, suffix_of, writing
 from precede.results import plain
 from precede.weak_rankers.base import WeakRanker, declared_field_types, weak_ranker_from_dict
-from precede.weak_rankers.stumps import Stump
-from precede.weak_rankers.terms import Term, TermTables
-from precede.weak_rankers.trees import MAX_FEATURES, Forest, GpuForest, Tree
+from precede.weak_rankers.terms import TermTables
+from precede.weak_rankers.trees import MAX_FEATURES, Forest, GpuForest
 
 if TYPE_CHECKING:
     from precede.engine.backend import Backend
@@ -79,7 +79,9 @@ class Ensemble:
 
     _on_device: GpuForest | None = None  # made when it is needed
 
-    def __init__(self, weak_rankers: list[WeakRanker], weights: list[float], n_features: int):
+    def __init__(
+        self, weak_rankers: Iterable[WeakRanker], weights: Iterable[float], n_features: int
+    ):
         self.weak_rankers = list(weak_rankers)
         self.weights = [float(weight) for weight in weights]
         self.n_features = int(n_features)
@@ -94,32 +96,25 @@ class Ensemble:
         """Return each weak ranker with its weight, in the order of the rounds."""
         return zip(self.weak_rankers, self.weights, strict=True)
 
-    def stumps(self) -> list[tuple[Stump, float]]:
-        """Return the stumps with their weights."""
-        return [(each, w) for r, w in self.parts() if (each := r.as_stump()) is not None]
-
-    def trees(self) -> list[tuple[Tree, float]]:
-        """Return the trees with their weights."""
-        return [(each, w) for r, w in self.parts() if (each := r.as_tree()) is not None]
-
-    def terms(self) -> list[tuple[Term, float]]:
-        """Return the terms with their weights."""
-        return [(each, w) for r, w in self.parts() if (each := r.as_term()) is not None]
-
     def append(self, weak_ranker: WeakRanker, weight: float) -> None:
-        """Add a weak ranker and discard the cached scoring tables."""
+        """Add a weak ranker and discard the cached decomposition."""
         self.weak_rankers.append(weak_ranker)
         self.weights.append(float(weight))
-        for derived in ("_tables", "_forest", "_terms", "_others", "_on_device"):
+        for derived in ("decomposition", "_layouts", "_on_device"):
             self.__dict__.pop(derived, None)
 
     def first(self, rounds: int) -> Ensemble:
         """Return the model after its first rounds."""
         return Ensemble(self.weak_rankers[:rounds], self.weights[:rounds], self.n_features)
 
+    @cached_property
+    def decomposition(self) -> Decomposition:
+        """The model as a sum of step functions, trees, terms and others."""
+        return Decomposition.of(self.parts())
+
     # -- scores ----------------------------------------------------------------------------
 
-    def predict(self, X: Any, context: Context | None = None) -> Floats:
+    def predict(self, X: MatrixLike, context: Context | None = None) -> Floats:
         """Score every row; the higher ranks first."""
         self.check_width(X)
         scores = np.zeros(X.shape[0])
@@ -128,33 +123,48 @@ class Ensemble:
                 part = slice(first, first + SPARSE_ROWS)
                 scores[part] = self.predict(X[part].toarray(), context)
             return scores
-        tables = self._tables
-        if tables.feature.size:
-            (context or Context(1)).run(
-                _score_rows, X.shape[0], X, tables.feature, tables.start, tables.threshold,
-                tables.value, tables.missing, scores, small=is_small("heavy rows", X.shape[0]),
-            )  # fmt: skip
-        if self._forest is not None:
-            self._forest.add_to(scores, X, context)
-        if self._terms is not None:
-            self._terms.add_to(scores, X, context)
-        for weak_ranker, weight in self._others:
+        for layout in self._layouts:
+            layout.add_to(scores, X, context)
+        for weak_ranker, weight in self.decomposition.others:
             scores += weight * weak_ranker(X)
         return scores
 
-    def predict_on_device(self, X: Any, device: Backend) -> Any:
+    @cached_property
+    def _layouts(self) -> list[StepTables | Forest | TermTables]:
+        """The step functions, trees and terms, laid out for scoring many rows."""
+        parts = self.decomposition
+        layouts: list[StepTables | Forest | TermTables] = []
+        if parts.steps:
+            layouts.append(StepTables(parts.steps))
+        if parts.trees:
+            layouts.append(Forest([t for t, _ in parts.trees], [w for _, w in parts.trees]))
+        if parts.terms:
+            layouts.append(TermTables([t for t, _ in parts.terms], [w for _, w in parts.terms]))
+        for layout in layouts:
+            _check_features(layout.features, self.n_features)
+        return layouts
+
+    def predict_on_device(self, X: BackendArray, device: Backend) -> BackendArray:
         """Score the rows of a device array; the scores stay on the device. Trees only."""
         self.check_width(X)
+        parts = self.decomposition
+        if parts.stumps or parts.terms or parts.others or any(t.categories for t, _ in parts.trees):
+            raise ValueError(
+                "only trees without categories score arrays on a GPU; copy X to the CPU, for "
+                "example by X.get()"
+            )
         if self._on_device is None:
-            self._on_device = GpuForest(device, self.weak_rankers, self.weights)
+            self._on_device = GpuForest(
+                device, [t for t, _ in parts.trees], [w for _, w in parts.trees]
+            )
         return self._on_device.scores(X)
 
-    def check_width(self, X: Any) -> None:
+    def check_width(self, X: MatrixLike) -> None:
         """Refuse X with another number of columns: compiled code does not check bounds."""
         if X.shape[1] != self.n_features:
             raise ValueError(f"X has {X.shape[1]} features, the model {self.n_features}")
 
-    def staged_predict(self, X: Any) -> Iterator[Floats]:
+    def staged_predict(self, X: MatrixLike) -> Iterator[Floats]:
         """Yield the scores after each round, each in a new array."""
         X = X.toarray() if scipy.sparse.issparse(X) else X  # rankers read columns
         scores = np.zeros(X.shape[0])
@@ -170,49 +180,13 @@ class Ensemble:
                 total[feature] += abs(weight) * part
         return total / total.sum() if total.sum() > 0 else total
 
-    @cached_property
-    def _tables(self) -> _Tables:
-        return _Tables.of(self)
-
-    @cached_property
-    def _forest(self) -> Forest | None:
-        """Return the trees in arrays for scoring."""
-        found = self.trees()
-        if not found:
-            return None
-        forest = Forest([tree for tree, _ in found], [weight for _, weight in found])
-        _check_features(forest.features.tolist(), self.n_features)
-        return forest
-
-    @cached_property
-    def _terms(self) -> TermTables | None:
-        """Return the terms in arrays for scoring."""
-        found = self.terms()
-        if not found:
-            return None
-        tables = TermTables([term for term, _ in found], [weight for _, weight in found])
-        _check_features(tables.features, self.n_features)
-        return tables
-
-    @cached_property
-    def _others(self) -> list[tuple[WeakRanker, float]]:
-        """Return the other weak rankers, with the weights of equal ones added up."""
-        total: dict[WeakRanker, float] = {}
-        for weak_ranker, weight in self.parts():
-            if all(
-                view() is None
-                for view in (weak_ranker.as_stump, weak_ranker.as_tree, weak_ranker.as_term)
-            ):
-                total[weak_ranker] = total.get(weak_ranker, 0.0) + weight
-        return list(total.items())
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The tables are derived data and not pickled.
+    def __getstate__(self) -> Json:
+        # The decomposition is derived data and not pickled.
         return {name: self.__dict__[name] for name in ("weak_rankers", "weights", "n_features")}
 
     # -- plain data ------------------------------------------------------------------------
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return lists and numbers from which `from_dict` rebuilds an equal ensemble."""
         return {
             "n_features": self.n_features,
@@ -221,7 +195,7 @@ class Ensemble:
         }
 
     @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> Ensemble:
+    def from_dict(cls, fields: Json) -> Ensemble:
         """Check the data and rebuild an ensemble; nothing in them is executed."""
         weak_rankers, weights = fields.get("weak_rankers"), fields.get("weights")
         n_features = fields.get("n_features")
@@ -263,49 +237,36 @@ class Ensemble:
             )
 
 
-class _Tables:
-    """Step functions of all features that stumps split on, in flat arrays.
+class StepTables:
+    """Step functions, laid out for scoring many rows.
 
     Feature ``feature[u]`` has thresholds ``threshold[start[u]:start[u + 1]]`` and one value
     more than thresholds: ``value[start[u] + u + c]`` where c thresholds lie below x.
     """
 
-    def __init__(self, feature: Integers, start: Integers, threshold: Floats, value: Floats,
-                 missing: Floats):  # fmt: skip
-        self.feature, self.start = feature, start
-        self.threshold, self.value, self.missing = threshold, value, missing
+    def __init__(self, steps: Sequence[Steps]):
+        self.features = np.array([each.feature for each in steps])
+        sizes = [each.thresholds.size for each in steps]
+        self._start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._threshold = np.concatenate([each.thresholds for each in steps])
+        self._value = np.concatenate([each.values for each in steps])
+        self._missing = np.array([each.missing for each in steps])
 
-    @classmethod
-    def of(cls, ensemble: Ensemble) -> _Tables:
-        jumps: dict[int, dict[float, list[float]]] = {}
-        missing: dict[int, list[float]] = {}
-        for stump, weight in ensemble.stumps():
-            at = jumps.setdefault(stump.feature, {})
-            at.setdefault(stump.threshold, []).append(weight)
-            missing.setdefault(stump.feature, []).append(weight * stump.missing)
-        features = sorted(jumps)
-        _check_features(features, ensemble.n_features)
-        thresholds = [np.array(sorted(jumps[f])) for f in features]
-        values = [
-            np.cumsum([0.0, *(math.fsum(jumps[f][t]) for t in sorted(jumps[f]))]) for f in features
-        ]
-        sizes = [threshold.size for threshold in thresholds]
-        return cls(
-            np.array(features, np.int64),
-            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            np.concatenate([*thresholds, np.zeros(0)]),
-            np.concatenate([*values, np.zeros(0)]),
-            np.array([math.fsum(missing[f]) for f in features]),
-        )
+    def add_to(self, scores: Floats, X: Array, context: Context | None = None) -> None:
+        """Add the values of the step functions to the scores, feature by feature."""
+        (context or Context(1)).run(
+            _score_rows, X.shape[0], X, self.features, self._start, self._threshold, self._value,
+            self._missing, scores, small=is_small("heavy rows", X.shape[0]),
+        )  # fmt: skip
 
 
-def _check_features(used: list[int], n_features: int) -> None:
+def _check_features(used: Sequence[int] | Integers, n_features: int) -> None:
     """Refuse feature numbers out of range: compiled code does not check bounds."""
-    if used and not 0 <= used[0] <= used[-1] < n_features:
+    if len(used) and not 0 <= used[0] <= used[-1] < n_features:
         raise ValueError(f"the model reads features {used[0]} to {used[-1]} of {n_features}")
 
 
-def _checked_ranker(fields: Any, n_features: int) -> WeakRanker:
+def _checked_ranker(fields: object, n_features: int) -> WeakRanker:
     """Rebuild a weak ranker; refuse non-numbers and features that do not exist."""
     if not isinstance(fields, dict):
         raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
@@ -319,7 +280,7 @@ def _checked_ranker(fields: Any, n_features: int) -> WeakRanker:
     return weak_ranker
 
 
-def _as_declared(value: Any, kind: str, name: str) -> Any:
+def _as_declared(value: object, kind: str, name: str) -> object:
     if kind == "float":
         return number(value, name)
     if kind == "int":
@@ -330,7 +291,7 @@ def _as_declared(value: Any, kind: str, name: str) -> Any:
     return value
 
 
-def number(value: Any, name: str) -> float:
+def number(value: object, name: str) -> float:
     """Return a float from a model file, where infinities are text; else raise ValueError.
 
     >>> number("-inf", "threshold")
@@ -346,7 +307,7 @@ def number(value: Any, name: str) -> float:
         raise ValueError(f"{name} is too large a number") from error
 
 
-def spelled(value: Any, name: str) -> float:
+def spelled(value: object, name: str) -> float:
     """Return a float from a model file that may also be NaN, as written by `plain`.
 
     >>> spelled("nan", "score")
@@ -379,7 +340,7 @@ def check_model_name(path: str | os.PathLike[str]) -> None:
         )
 
 
-def write_model(path: str | os.PathLike[str], fields: dict[str, Any]) -> None:
+def write_model(path: str | os.PathLike[str], fields: Json) -> None:
     """Write JSON atomically."""
     write_file(path, json.dumps(plain(fields), allow_nan=False, indent=1).encode("utf-8"))
 
@@ -390,7 +351,7 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
         file.write(content)
 
 
-def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_model(path: str | os.PathLike[str]) -> Json:
     """Read JSON and check the format; a file that is not a model is a ValueError."""
     text = b""
     try:
@@ -435,7 +396,7 @@ def _text_of_model(path: str | os.PathLike[str]) -> bytes:
     return b"".join(parts)
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _each_once(pairs: list[tuple[str, object]]) -> Json:
     """Return a JSON object; refuse duplicate names, as readers differ in which one they take."""
     fields = dict(pairs)
     if len(fields) < len(pairs):

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from naive_explain import expected_value, leaf_value, mixed, shapley
+from precede.decomposition import Nodes
 from precede.engine.execution import Context
-from precede.explain.shapley import Nodes, Paths
+from precede.explain.shapley import Paths
 
 FEATURES = 4
 CELLS = st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, float("nan")])

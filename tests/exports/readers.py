@@ -4,7 +4,6 @@ import ctypes
 import math
 import subprocess
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,16 +13,17 @@ from numpy.testing import assert_allclose
 from explain.test_contributions import as_tree
 from explain.test_shapley import trees
 from precede import Stump
+from precede.exports.base import ExportedModel
+from precede.exports.write import export_content
 from precede.model import Ensemble
 from precede.weak_rankers.columns import Constant, Feature
 
 
-def fitted(ensemble, names=None):
-    """As much of a fitted model as an export looks at."""
-    model = SimpleNamespace(ensemble_=ensemble)
-    if names is not None:
-        model.feature_names_in_ = np.array(names, object)
-    return model
+def written(ensemble, format_, names=None, *, categories=None, **options):
+    """What `export` writes of an ensemble."""
+    names = names or [f"x{j}" for j in range(ensemble.n_features)]
+    model = ExportedModel(ensemble.decomposition, tuple(names), "a model", "", categories or {})
+    return export_content(model, format_, **options)
 
 
 def only(ensemble, kinds):
@@ -57,18 +57,6 @@ def stump_models(draw, thresholds=THRESHOLDS):
         st.lists(st.floats(-3, 3), min_size=len(weak_rankers), max_size=len(weak_rankers))
     )
     return Ensemble(weak_rankers, weights, 3)
-
-
-@st.composite
-def agreeable_models(draw, agreeable):
-    """Ensembles of stumps; agreeable ones send missing values where zeros go."""
-    ensemble = draw(stump_models())
-    if agreeable:
-        weak_rankers = [
-            Stump(r.feature, r.threshold, int(r.threshold < 0)) for r in ensemble.weak_rankers
-        ]
-        return Ensemble(weak_rankers, ensemble.weights, 3)
-    return ensemble
 
 
 def booster_of(text):

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from exports.readers import FOUR, MIXED, compiled, fitted, only, run_python, tree_models
-from exports.test_write import CATEGORICAL
+from exports.readers import FOUR, MIXED, compiled, only, run_python, tree_models, written
+from exports.test_search_engines import CATEGORICAL
 from precede import BoostedRanker, Stump, WeakRanker, export
-from precede.exports.parts import Parts
-from precede.exports.source import c_text, python_text
+from precede.exports.write import FORMATS
 from precede.model import Ensemble
 from precede.weak_rankers.columns import Column, Constant
 from precede.weak_rankers.terms import Term
@@ -28,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWa
 def test_the_python_module_gives_the_same_bits(ensemble, rows):
     X = np.array(rows)
     X = np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.weak_rankers) else X
-    module = run_python(python_text(fitted(ensemble)))
+    module = run_python(written(ensemble, "python"))
     asked = [[None if np.isnan(x) else x for x in row] for row in X.tolist()]
     assert_array_equal(module["scores"](asked), ensemble.predict(X))
     assert_array_equal(module["scores"](X.tolist()), ensemble.predict(X))
@@ -38,7 +37,7 @@ def test_the_python_module_gives_the_same_bits(ensemble, rows):
 
 def test_the_python_module_reads_a_dict_by_name():
     names = ["2", "1", "10"]  # numbers, as in LETOR files: keys must not be taken for values
-    module = run_python(python_text(fitted(MIXED, names)))
+    module = run_python(written(MIXED, "python", names))
     row = {"10": 0.3, "1": None, "2": 9.0, "docid": "a"}
     assert module["score"](row) == module["score"]([9.0, None, 0.3])
     assert module["scores"]([row, row]) == [module["score"](row)] * 2
@@ -57,14 +56,14 @@ def test_the_c_function_gives_the_same_bits(ensemble, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.choice([-1.5, -0.2, 0.0, 0.1, 0.3, 0.5, 0.7, 9.0, np.nan], (200, 3))
     X = np.nan_to_num(X) if any(isinstance(r, Column) for r in ensemble.weak_rankers) else X
-    scores = compiled(c_text(fitted(ensemble, ["a */", "b\\", "c"]), name="mine"), tmp_path, "mine")
+    scores = compiled(written(ensemble, "c", ["a */", "b\\", "c"], name="mine"), tmp_path, "mine")
     assert_array_equal(scores(X), ensemble.predict(X))
 
 
 def test_names_of_functions_in_c():
     for name in ("1st", "a b", "ä", ""):
         with pytest.raises(ValueError, match="is not a valid function name"):
-            c_text(fitted(MIXED), name=name)
+            written(MIXED, "c", name=name)
 
 
 @dataclass(frozen=True)
@@ -78,16 +77,15 @@ class Odd(WeakRanker):
 
 
 def test_rankers_of_strangers_are_refused():
-    model = fitted(Ensemble([Odd(0)], [1.0], 1))
-    for write in (python_text, c_text, Parts.of):
+    for format_ in FORMATS:
         with pytest.raises(ValueError, match="a ranker of kind 'odd' cannot be exported"):
-            write(model)
+            written(Ensemble([Odd(0)], [1.0], 1), format_)
 
 
 @given(tree_models(categories=True), FOUR)
 def test_trees_in_python_with_categories(ensemble, rows):
     X = np.array(rows)
-    module = run_python(python_text(fitted(ensemble)))
+    module = run_python(written(ensemble, "python"))
     assert_array_equal(module["scores"](X.tolist()), ensemble.predict(X))
 
 
@@ -97,7 +95,7 @@ def test_trees_in_c_with_categories(tmp_path):
     ensemble = Ensemble(weak_rankers, [0.3, 1.0, 2.0, 0.1], 2)
     values = [-1.0, 0.0, 0.5, 0.6, 3.0, 3.9, 33.0, 40.0, 41.0, 1e300, np.nan]
     X = np.array([[a, b] for a in values for b in values])
-    scores = compiled(c_text(fitted(ensemble)), tmp_path)
+    scores = compiled(written(ensemble, "c"), tmp_path)
     assert_array_equal(scores(X), ensemble.predict(X))
     assert len(set(ensemble.predict(X))) > 4
 
@@ -105,7 +103,7 @@ def test_trees_in_c_with_categories(tmp_path):
 @given(st.lists(terms(), min_size=1, max_size=3), ROWS)
 def test_terms_are_the_same_bits_in_python(found, rows):
     ensemble = Ensemble([*found, Constant()], [*[1.0, -0.5, 2.0][: len(found)], 0.1], 3)
-    module = run_python(python_text(fitted(ensemble)))
+    module = run_python(written(ensemble, "python"))
     X = np.array(rows)
     assert_array_equal(module["scores"](X.tolist()), ensemble.predict(X))
 
@@ -118,7 +116,7 @@ def test_terms_are_the_same_bits_in_c(tmp_path):
     curve = Term((2,), ((0.0,),), (False,), (1.5, 2.5, 3.5), (1,) * 3)
     ensemble = Ensemble([pair, curve, Constant()], [1.0, 2.0, 0.1], 3)
     X = rng.choice([-1.0, -0.5, 0.0, 0.3, 2.0, 3.0, 7.0, np.nan], (300, 3))
-    scores = compiled(c_text(fitted(ensemble), name="mine"), tmp_path, "mine")
+    scores = compiled(written(ensemble, "c", name="mine"), tmp_path, "mine")
     assert_array_equal(scores(X), ensemble.predict(X))
 
 

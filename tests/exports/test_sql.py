@@ -3,6 +3,7 @@
 import math
 import sqlite3
 import struct
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from exports.databases import mariadb, postgresql
-from exports.readers import FOUR, MIXED, fitted, stump_models, tree_models
+from exports.readers import FOUR, MIXED, stump_models, tree_models, written
 from precede import BoostedRanker, GlassBoxRanker, RankBoost, Stump, Tree
-from precede.exports.sql import number, sql_text
+from precede.exports.sql import number
 from precede.exports.write import export
 from precede.model import Ensemble
 from precede.weak_rankers.columns import Column, Constant
@@ -51,16 +52,20 @@ def in_duckdb(query, X, names, kind="DOUBLE"):
     return [found[row] for row in range(len(X))]
 
 
-def check(model, rows, names=None, **options):
+def sql(ensemble, names=None, key="id", **options):
+    return written(ensemble, "sql", names, key=key, **options)
+
+
+def check(ensemble, rows, names=None, **options):
     """Both give the scores of `predict` to the last bit; NaN and NULL alike."""
     X = np.array(rows, float)
     names = names or [f"x{j}" for j in range(X.shape[1])]
-    query = sql_text(model, key="id", **options)
-    expected = model.ensemble_.predict(X)
+    query = sql(ensemble, names, **options)
+    expected = ensemble.predict(X)
     cells = [[float(x) for x in row] for row in X]
     nulls = [[None if math.isnan(x) else x for x in row] for row in cells]
     assert_array_equal(in_sqlite(query, nulls, names), expected)
-    own = sql_text(model, key="id", dialect="sqlite", **options)
+    own = sql(ensemble, names, dialect="sqlite", **options)
     assert_array_equal(in_sqlite(own, nulls, names), expected)
     assert_array_equal(in_duckdb(query, nulls, names), expected)
     assert_array_equal(in_duckdb(query, cells, names), expected)
@@ -73,7 +78,7 @@ def test_missing_values_of_stumps_have_the_value_that_the_model_gives_them():
             for c in (math.nan, 3.0, 4.0)]  # fmt: skip
     values = ensemble.predict(np.array(rows))
     assert len(set(values.tolist())) > 8
-    check(fitted(ensemble), rows)
+    check(ensemble, rows)
 
 
 @settings(max_examples=15)
@@ -82,7 +87,7 @@ def test_stumps_features_columns_and_constants(ensemble, rows):
     X = np.array(rows)
     if any(isinstance(ranker, Column) for ranker in ensemble.weak_rankers):
         X = np.nan_to_num(X)
-    check(fitted(ensemble), X)
+    check(ensemble, X)
 
 
 @settings(max_examples=15)
@@ -90,27 +95,25 @@ def test_stumps_features_columns_and_constants(ensemble, rows):
                                 max_size=4))  # fmt: skip
 def test_thresholds_with_many_digits(ensemble, rows):
     at = [stump.threshold for stump in ensemble.weak_rankers]
-    check(fitted(ensemble), [*rows, *([t, t, t] for t in at)])
+    check(ensemble, [*rows, *([t, t, t] for t in at)])
 
 
 @settings(max_examples=15)
 @given(tree_models(categories=True), FOUR, st.booleans())
 def test_trees_with_categories(ensemble, rows, materialized):
     odd = [[2.5, -0.5, 1e300, 2.7], [math.inf, -math.inf, 0.0, -0.0], [0.0, 0.0, 0.0, 1e9]]
-    check(fitted(ensemble), [*rows, *odd], materialized=materialized)
+    check(ensemble, [*rows, *odd], materialized=materialized)
 
 
 @settings(max_examples=15)
 @given(st.lists(terms(), min_size=1, max_size=3), FOUR)
 def test_terms_of_one_and_two_features(found, rows):
     ensemble = Ensemble([*found, Constant()], [*(0.1 + j for j in range(len(found))), 0.7], 4)
-    check(fitted(ensemble), rows)
+    check(ensemble, rows)
 
 
 def test_mixtures_are_added_in_the_order_of_predict():
-    check(
-        fitted(MIXED), [[0.2, 0.3, 0.4], [math.nan] * 3, [0.7, -1.0, -math.inf], [1e9, 2.0, 1e308]]
-    )
+    check(MIXED, [[0.2, 0.3, 0.4], [math.nan] * 3, [0.7, -1.0, -math.inf], [1e9, 2.0, 1e308]])
 
 
 def test_the_order_of_the_sum_matters_and_is_kept():
@@ -118,14 +121,14 @@ def test_the_order_of_the_sum_matters_and_is_kept():
     trees = [Tree((0,), (0.0,), (True,), (-1,), (-2,), (v, v / 3), (1, 1), (1.0,)) for v in leaves]
     curve = Term((0,), ((0.0,),), (False,), (0.7, 1e15, 3.0), (1,) * 3)
     ensemble = Ensemble([*trees, curve, Stump(0, 0.0), Constant()], [1.0] * 9 + [1 / 3, 0.1], 1)
-    check(fitted(ensemble), [[-1.0], [1.0], [math.nan]])
+    check(ensemble, [[-1.0], [1.0], [math.nan]])
 
 
 def test_single_precision_columns_are_compared_in_double():
-    model = fitted(Ensemble([Stump(0, 0.1)], [1.0], 1))
+    model = Ensemble([Stump(0, 0.1)], [1.0], 1)
     x = float(np.float32(0.1))
     assert x > 0.1
-    assert in_duckdb(sql_text(model, key="id"), [[x], [0.0]], ["x0"], kind="FLOAT") == [1.0, 0.0]
+    assert in_duckdb(sql(model), [[x], [0.0]], ["x0"], kind="FLOAT") == [1.0, 0.0]
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -166,24 +169,25 @@ def chain(depth, features=3):
 def test_deep_trees_and_long_sums_are_within_the_limits_of_parsers():
     rows = np.random.default_rng(0).normal(size=(20, 3))
     rows[::3, 1] = math.nan
-    check(fitted(Ensemble([chain(300), chain(40)], [1.0, 0.5], 3)), rows)
+    check(Ensemble([chain(300), chain(40)], [1.0, 0.5], 3), rows)
     stump = Tree((0,), (0.1,), (True,), (-1,), (-2,), (0.1, 0.2), (1, 1), (1.0,))
-    check(fitted(Ensemble([stump] * 450, [0.1] * 450, 3)), rows)
+    check(Ensemble([stump] * 450, [0.1] * 450, 3), rows)
 
 
 def test_large_sets_of_categories():
     rng = np.random.default_rng(0)
     left = tuple(sorted(rng.choice(3000, 1200, replace=False).tolist()))
     tree = Tree((0,), (0.0,), (False,), (-1,), (-2,), (1.0, 2.0), (1, 1), (1.0,), (left,))
-    check(fitted(Ensemble([tree], [1.0], 1)), [[float(c)] for c in (*left[:5], 0, 2999, -1, 4000)])
+    check(Ensemble([tree], [1.0], 1), [[float(c)] for c in (*left[:5], 0, 2999, -1, 4000)])
 
 
 def test_names_and_tables_are_quoted():
-    model = fitted(Ensemble([Stump(0, 0.5), Stump(1, 0.5)], [1.0, 2.0], 2), ['a "b"', "se'lect;--"])
-    check(model, [[1.0, 0.0], [1.0, 1.0]], ['a "b"', "se'lect;--"])
-    query = sql_text(model, key="id", table="my table", name="the score")
-    assert in_sqlite(query, [[1.0, 1.0]], ['a "b"', "se'lect;--"], "my table") == [3.0]
-    query = sql_text(model, table=("main", "features"))
+    names = ['a "b"', "se'lect;--"]
+    model = Ensemble([Stump(0, 0.5), Stump(1, 0.5)], [1.0, 2.0], 2)
+    check(model, [[1.0, 0.0], [1.0, 1.0]], names)
+    query = sql(model, names, table="my table", name="the score")
+    assert in_sqlite(query, [[1.0, 1.0]], names, "my table") == [3.0]
+    query = sql(model, names, key=None, table=("main", "features"))
     with duckdb.connect() as base:
         base.execute('CREATE TABLE features ("a ""b""" DOUBLE, "se\'lect;--" DOUBLE)')
         base.execute("INSERT INTO features VALUES (1, NULL)")
@@ -202,7 +206,7 @@ def test_names_and_tables_are_quoted():
 )
 def test_names_that_a_database_would_mix_up_are_refused(names, options, message):
     with pytest.raises(ValueError, match=message):
-        sql_text(fitted(Ensemble([Stump(0, 0.5)], [1.0], 2), names), **options)
+        sql(Ensemble([Stump(0, 0.5)], [1.0], 2), names, **{"key": None, **options})
 
 
 def test_categories_of_text_are_read_as_text(tmp_path):
@@ -235,17 +239,14 @@ def test_categories_of_text_are_read_as_text(tmp_path):
 
 
 def test_a_model_of_nothing_scores_nothing():
-    check(fitted(Ensemble([], [], 2)), [[1.0, 2.0]])
+    check(Ensemble([], [], 2), [[1.0, 2.0]])
     flat = Term((0,), ((),), (False,), (2.0, 2.0), (1, 1))
-    check(fitted(Ensemble([flat], [1.0], 2)), [[1.0, 2.0], [math.nan, 0.0]])
+    check(Ensemble([flat], [1.0], 2), [[1.0, 2.0], [math.nan, 0.0]])
 
 
 def test_a_column_that_is_missing_gives_null():
-    model = fitted(Ensemble([Column(0), Stump(1, 0.0)], [1.0, 1.0], 2))
-    assert in_sqlite(sql_text(model, key="id"), [[None, 1.0], [2.0, 1.0]], ["x0", "x1"]) == [
-        None,
-        3.0,
-    ]
+    query = sql(Ensemble([Column(0), Stump(1, 0.0)], [1.0, 1.0], 2))
+    assert in_sqlite(query, [[None, 1.0], [2.0, 1.0]], ["x0", "x1"]) == [None, 3.0]
 
 
 def test_a_fitted_model(tmp_path):
@@ -254,7 +255,7 @@ def test_a_fitted_model(tmp_path):
     X[rng.random(X.shape) < 0.1] = math.nan
     y = (np.nan_to_num(X[:, 0]) > 0).astype(int)
     for model in (RankBoost(n_estimators=30), BoostedRanker(n_estimators=5)):
-        check(model.fit(X, y), X[:50])
+        check(model.fit(X, y).ensemble_, X[:50])
 
 
 def test_a_statement_may_be_part_of_another():
@@ -264,12 +265,11 @@ def test_a_statement_may_be_part_of_another():
         tree.split_feature, tree.threshold, tree.missing_left, tree.right, tree.left, tree.value,
         tree.count, tree.gain,
     )  # fmt: skip
-    model = fitted(Ensemble([tree, mirrored, Stump(0, 0.0)], [1.0, 0.5, 2.0], 3))
+    model = Ensemble([tree, mirrored, Stump(0, 0.0)], [1.0, 0.5, 2.0], 3)
     rows = np.random.default_rng(1).normal(size=(5, 3))
-    query = f"SELECT id, 0 + (score) FROM (SELECT * FROM ({sql_text(model, key='id')}) AS a) AS b"
-    assert_array_equal(
-        in_sqlite(query, rows.tolist(), ["x0", "x1", "x2"]), model.ensemble_.predict(rows)
-    )
+    query = f"SELECT id, 0 + (score) FROM (SELECT * FROM ({sql(model)}) AS a) AS b"
+    found = in_sqlite(query, rows.tolist(), ["x0", "x1", "x2"])
+    assert_array_equal(found, model.predict(rows))
 
 
 # -- dialects --------------------------------------------------------------------------------
@@ -316,9 +316,7 @@ def test_servers_give_the_scores_of_predict_to_the_last_bit(server):
         X = np.array(rows, float)
         cells = [["NULL" if math.isnan(x) else repr(float(x)) for x in row] for row in X]
         for materialized in (False, True)[: 1 + (server[0] == "postgresql")]:
-            query = sql_text(
-                fitted(ensemble), key="id", dialect=server[0], materialized=materialized
-            )
+            query = sql(ensemble, dialect=server[0], materialized=materialized)
             names = [(f"x{j}", kind) for j in range(X.shape[1])]
             assert_array_equal(in_server(server, query, cells, names), ensemble.predict(X))
 
@@ -334,16 +332,17 @@ def model_of_texts():
         Tree((0,), (0.0,), (False,), (-1,), (-2,), (2.0**k, 0.0), (1, 1), (1.0,), ((k,),))
         for k in range(len(TEXTS))
     ]
-    model = fitted(Ensemble(trees, [1.0] * len(trees), 1), ['na`"\\me'])
-    model.categories_ = {'na`"\\me': TEXTS}
-    return model, [2.0**k for k in range(len(TEXTS))] + [0.0, 0.0]
+    name = 'na`"\\me'
+    model = Ensemble(trees, [1.0] * len(trees), 1), [name]
+    expected = [2.0**k for k in range(len(TEXTS))] + [0.0, 0.0]
+    return partial(sql, *model, categories={name: TEXTS}), expected
 
 
 def test_text_of_categories_stays_text_on_servers(server):
     """Whatever the server takes for a quote or an escape, and although it ignores case."""
     dialect, ask = server
-    model, expected = model_of_texts()
-    query = sql_text(model, key="id", dialect=dialect)
+    write, expected = model_of_texts()
+    query = write(dialect=dialect)
     hexes = [text.encode().hex() for text in [*TEXTS, "not seen"]]
     if dialect == "mariadb":
         cells = [[f"X'{each}'"] for each in hexes]
@@ -361,30 +360,28 @@ def test_text_of_categories_stays_text_on_servers(server):
 
 
 def test_text_of_categories_stays_text_in_sqlite_and_duckdb():
-    model, expected = model_of_texts()
+    write, expected = model_of_texts()
     cells = [[text] for text in [*TEXTS, "not seen", None]]
-    query = sql_text(model, key="id", dialect="sqlite")
+    query = write(dialect="sqlite")
     assert in_sqlite(query, cells, ['na`"\\me']) == expected
-    query = sql_text(model, key="id", dialect="duckdb")
+    query = write(dialect="duckdb")
     assert in_duckdb(query, cells, ['na`"\\me'], "VARCHAR") == expected
 
 
 def test_a_backslash_needs_the_name_of_the_database():
     """MySQL would take it for an escape, which ends the literal elsewhere than it ends here."""
-    model = model_of_texts()[0]
+    write, _ = model_of_texts()
     with pytest.raises(ValueError, match=r"has a backslash.*dialect='duckdb' or 'mariadb'"):
-        sql_text(model)
-    assert "\\" not in sql_text(model, dialect="mysql").replace('na`"\\me', "").replace(
-        'na``"\\me', ""
-    )
+        write(key=None)
+    assert "\\" not in write(dialect="mysql").replace('na`"\\me', "").replace('na``"\\me', "")
     with pytest.raises(ValueError, match="dialect='oracle'; choose one of ansi, duckdb, mariadb"):
-        sql_text(model, dialect="oracle")
+        write(dialect="oracle")
     with pytest.raises(ValueError, match="mysql has no AS MATERIALIZED"):
-        sql_text(model, dialect="mysql", materialized=True)
+        write(dialect="mysql", materialized=True)
 
 
 def test_sqlite_says_that_a_column_is_not_there():
     """A name in double quotes would be text where there is no such column, and text a number."""
-    model = fitted(Ensemble([Stump(0, 0.5), Stump(1, 0.5)], [1.0, 2.0], 2), ["a", "b"])
+    model = Ensemble([Stump(0, 0.5), Stump(1, 0.5)], [1.0, 2.0], 2)
     with pytest.raises(sqlite3.OperationalError, match="no such column"):
-        in_sqlite(sql_text(model, key="id", dialect="sqlite"), [[1.0]], ["a"])
+        in_sqlite(sql(model, ["a", "b"], dialect="sqlite"), [[1.0]], ["a"])

@@ -2,94 +2,15 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from numpy.testing import assert_allclose, assert_array_equal
 
 import format_readers as read
-from exports.readers import (
-    FOUR,
-    booster_of,
-    close,
-    compiled,
-    fitted,
-    run_onnx,
-    run_python,
-    tree_models,
-)
-from precede import RankBoost, Stump, Stumps, export, load
+from exports.readers import run_onnx, run_python
+from precede import RankBoost, Stumps, export, load
 from precede.datasets import search_results
-from precede.exports.onnx_graph import onnx_bytes
-from precede.exports.parts import Parts
-from precede.exports.search_engines import ranklib_text, solr_text, xgboost_dump_text
-from precede.exports.source import c_text, python_text
-from precede.exports.xgboost_model import xgboost_text
-from precede.model import Ensemble
 from precede.weak_rankers.columns import Features
-from precede.weak_rankers.trees import Tree
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
-
-
-# -- trees -----------------------------------------------------------------------------------
-
-
-@settings(max_examples=25)
-@given(tree_models(), FOUR)
-def test_trees_in_every_format_of_trees(ensemble, rows):
-    X, parts = np.array(rows), Parts.of(fitted(ensemble))
-    X = np.where(np.abs(X) < 1e-4, 0.0, X)
-    filled, expected = np.nan_to_num(X), ensemble.predict(X)
-    as_zero = ensemble.predict(filled)
-    close(read.ranklib(ranklib_text(parts, missing="zero"), X), as_zero, ensemble)
-    dump = xgboost_dump_text(parts, missing="zero")
-    close(read.xgboost_dump(dump, X, parts.names, missing=False), as_zero, ensemble)
-    close(read.xgboost_dump(dump, X, parts.names, missing=True), expected, ensemble)
-    if all(abs(r.threshold) > 1e-4 for r in ensemble.weak_rankers if isinstance(r, Stump)):
-        close(read.solr(solr_text(parts), X), expected, ensemble)
-    xgboost, booster = booster_of(xgboost_text(parts))
-    data = xgboost.DMatrix(X, feature_names=list(parts.names))
-    close(booster.predict(data), expected, ensemble)
-
-
-def test_a_split_that_tells_missing_values_from_all_others(tmp_path):
-    """Its threshold is infinite; single precision has a largest number."""
-    pytest.importorskip("onnx")
-    tree = Tree(
-        (0, 1), (np.inf, 0.5), (False, True), (1, -2), (-1, -3), (0.1, -0.2, 0.7), (3, 1, 2), (1, 1)
-    )
-    ensemble = Ensemble([tree], [1.0], 2)
-    X = np.array([[np.nan, 0.0], [-1e30, 0.0], [1e30, 1.0], [0.0, np.nan], [3e38, 2.0]])
-    parts, expected = Parts.of(fitted(ensemble)), ensemble.predict(X)
-    assert_array_equal(expected, [0.1, -0.2, 0.7, -0.2, 0.7])
-    dump = xgboost_dump_text(parts, missing="zero")
-    close(read.xgboost_dump(dump, X, parts.names, missing=True), expected, ensemble)
-    close(read.ranklib(ranklib_text(parts, missing="zero"), X), tree(np.nan_to_num(X)), ensemble)
-    close(read.solr(solr_text(parts), X), expected, ensemble)
-    xgboost, booster = booster_of(xgboost_text(parts))
-    data = xgboost.DMatrix(X, feature_names=list(parts.names))
-    close(booster.predict(data), expected, ensemble)
-    written = run_python(python_text(fitted(ensemble)))["scores"](X.tolist())
-    assert_array_equal(written, expected)
-    assert_array_equal(compiled(c_text(fitted(ensemble)), tmp_path)(X), expected)
-    close(run_onnx(onnx_bytes(parts), X.astype(np.float32)), expected, ensemble)
-
-
-CATEGORICAL = Tree(
-    (1, 0, 1), (0.0, 0.5, 0.0), (False, True, False), (1, -1, -3), (2, -2, -4),
-    (0.1, -0.2, 0.3, 0.7), (3, 1, 2, 5), (1.0, 1.0, 1.0), ((0, 40), (), (3, 33)),
-)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "write", [ranklib_text, xgboost_dump_text, solr_text, xgboost_text, onnx_bytes]
-)
-def test_splits_by_category_are_refused_elsewhere(write):
-    pytest.importorskip("onnx")
-    with pytest.raises(ValueError, match="cannot hold splits by category"):
-        write(Parts.of(fitted(Ensemble([CATEGORICAL], [1.0], 2))))
-
-
-# -- the door --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

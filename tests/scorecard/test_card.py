@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import naive_scorecard as naive
 from exports.readers import run_python
 from precede import BoostedRanker, GlassBoxRanker, RankBoost
-from precede.explain.contributions import additive_terms
+from precede.explain.shapes import additive_terms
 from precede.model import Ensemble
 from precede.scorecard import Scorecard, cut_offs, fit_log_odds
 
@@ -162,7 +162,7 @@ def test_models_of_stumps_and_of_trees_of_one_feature():
     y = rng.random(400) < 1 / (1 + np.exp(-np.nan_to_num(X[:, 0])))
     for model in (RankBoost(n_estimators=20), BoostedRanker(n_estimators=20, num_leaves=2)):
         model.fit(X[:200], y[:200])
-        terms, constant = additive_terms(model.ensemble_)
+        terms, constant = additive_terms(model.ensemble_.decomposition)
         total = constant + sum(term(X) for term in terms)
         assert_allclose(total, model.predict(X), atol=1e-12)
         card = Scorecard.of(model, X[200:], y[200:], good=1)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import strategies as some
+from exports.readers import written
 from precede import Columns, Family, Features, RankBoost, SearchResult, Stump, Stumps, WeakRanker
 from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.explain import explain
-from precede.exports.source import python_text
 from precede.model import Ensemble
 from precede.weak_rankers.base import Union, family, weak_ranker_from_dict
 from precede.weak_rankers.columns import Column, Constant, Feature
@@ -99,13 +99,12 @@ class Band(WeakRanker):
 @given(X=some.tables(8))
 def test_a_user_defined_weak_ranker_that_equals_a_tree_is_scored_explained_and_exported(X):
     bands = [Band(0, -1.0, 2.0), Band(X.shape[1] - 1, 0.0, 0.5), Stump(0, 0.5)]
-    model = RankBoost()
-    model.ensemble_ = ensemble = Ensemble(bands, [1.5, -2.0, 1.0], X.shape[1])
+    ensemble = Ensemble(bands, [1.5, -2.0, 1.0], X.shape[1])
     by_hand = sum(weight * ranker(X).astype(float) for ranker, weight in ensemble.parts())
     assert_array_equal(ensemble.predict(X), by_hand)
     assert_array_equal(explain(ensemble, X).total(), by_hand)
     served = {}
-    exec(python_text(model), served)
+    exec(written(ensemble, "python"), served)
     assert served["scores"](X.tolist()) == by_hand.tolist()
 
 

@@ -565,7 +565,7 @@ def test_other_rankers_and_many_features_are_refused_on_a_gpu(trees_with_missing
     X, model = trees_with_missing_values
     device = EmulatedDevice()
     with pytest.raises(ValueError, match="only trees without categories"):
-        GpuForest(device, [Stump(0, 0.5)], [1.0])
+        Ensemble([Stump(0, 0.5)], [1.0], 5).predict_on_device(X, device)
     forest = GpuForest(device, model.weak_rankers, model.weights)
     forest._n_features = 10_000
     with pytest.raises(ValueError, match="reads 10000 features"):

@@ -22,7 +22,7 @@ from precede.engine.arrays import Floats
 from precede.engine.parameters import check_integer, check_range
 from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import required_field
-from precede.explain.contributions import (
+from precede.explain.shapes import (
     PAIR,
     PairFunction,
     ShapeFunction,

@@ -1,10 +1,9 @@
 from .contributions import Explanation as Explanation
 from .contributions import PairExplanation as PairExplanation
-from .contributions import ShapeFunction as ShapeFunction
 from .contributions import explain as explain
 from .contributions import explain_pair as explain_pair
-from .contributions import feature_index as feature_index
-from .contributions import nodes_of as nodes_of
-from .contributions import shape_function as shape_function
-from .shapley import Nodes as Nodes
+from .shapes import PairFunction as PairFunction
+from .shapes import ShapeFunction as ShapeFunction
+from .shapes import feature_index as feature_index
+from .shapes import shape_function as shape_function
 from .shapley import Paths as Paths

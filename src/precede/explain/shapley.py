@@ -21,36 +21,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from precede.decomposition import Nodes
 from precede.engine.arrays import Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
-
-__all__ = ["Nodes", "Paths"]
-
-
-@dataclass(frozen=True, eq=False)
-class Nodes:
-    """A binary tree in arrays, node 0 being the root.
-
-    ``feature[n]`` is -1 at a leaf. Elsewhere a row goes to ``left[n]`` if its value is at most
-    ``threshold[n]``, to ``right[n]`` if it is above, and where it is missing to the left if
-    ``missing_left[n]``. ``value[n]`` counts at leaves. ``cover[n]`` is the number (or weight)
-    of training rows in the node; None if unknown. ``categories`` is empty, or holds for each
-    node the categories that go left; all other values then go right.
-    """
-
-    feature: Integers
-    threshold: Floats
-    left: Integers
-    right: Integers
-    missing_left: Flags
-    value: Floats
-    cover: Floats | None = None
-    categories: tuple[tuple[int, ...], ...] = ()
-
-    def times(self, weight: float) -> Nodes:
-        """Return the tree with its values multiplied by `weight`."""
-        return replace(self, value=weight * self.value)
 
 
 class Paths:
@@ -162,12 +136,11 @@ def _leaf_conditions(nodes: Nodes, *, use_cover: bool) -> list[tuple[int, dict[i
     stack: list[tuple[int, dict[int, _Condition]]] = [(0, {})]
     while stack:
         node, conditions = stack.pop()
-        feature = int(nodes.feature[node])
-        if feature < 0:
+        if nodes.is_leaf(node):
             found.append((node, conditions))
             continue
+        feature, categories = int(nodes.feature[node]), nodes.categories_of(node)
         threshold, missing_left = float(nodes.threshold[node]), bool(nodes.missing_left[node])
-        categories = nodes.categories[node] if nodes.categories else ()
         before = conditions.get(feature, _Condition())
         for child, left in ((int(nodes.right[node]), False), (int(nodes.left[node]), True)):
             if categories:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
-from precede.explain.shapley import Nodes
-from precede.exports.parts import Parts, at_most, refuse_categories
+from precede.decomposition import Nodes
+from precede.engine.arrays import Json
+from precede.exports.base import ExportedModel, at_most
+from precede.weak_rankers.columns import LinearWeakRanker
 
 LESS_OR_EQUAL = 0  # of the modes of a node of TreeEnsemble
 
 
-def onnx_bytes(parts: Parts, *, dtype: str = "float32") -> bytes:
-    """Return the graph as the bytes of a file."""
-    return onnx_model(parts, dtype=dtype).SerializeToString()
-
-
-def onnx_model(parts: Parts, *, dtype: str = "float32") -> Any:
+def onnx_bytes(model: ExportedModel, *, dtype: str = "float32") -> bytes:
     """Return a graph with an input ``X`` of shape (rows, features) and an output ``score`` (rows,).
 
     NaN in X is a missing value and goes where the model sends it. With ``dtype="float32"``
@@ -26,29 +24,26 @@ def onnx_model(parts: Parts, *, dtype: str = "float32") -> Any:
     scores are sums of rounded leaves. With ``dtype="float64"`` they are a `TreeEnsemble` of
     ai.onnx.ml 5, in which nothing is rounded. Straight lines are computed in float64.
     """
-    onnx = _import_onnx()
     if dtype not in ("float32", "float64"):
         raise ValueError(f"dtype={dtype!r} is unknown; use 'float32' or 'float64'")
-    graph = _Graph(onnx, np.dtype(dtype))
-    sums = [graph.trees(parts)] if parts.trees or not parts.lines else []
-    constant = parts.constant if not sums else 0.0
-    if parts.lines:
-        sums.append(graph.lines(parts, constant))
-    total = (
-        sums[0] if len(sums) == 1 else graph.add("Add", [graph.cast(s, "float64") for s in sums])
-    )
-    graph.add("Reshape", [graph.cast(total, dtype), graph.constant([-1])], "score")
-    return graph.model(parts)
-
-
-def _import_onnx() -> Any:
     try:
         import onnx  # noqa: PLC0415  (only for those who export to it)
     except ImportError as error:
         raise ImportError(
             "exports to ONNX need the package onnx: pip install precede[onnx]"
         ) from error
-    return onnx
+    graph, parts = _Graph(onnx, np.dtype(dtype)), model.parts
+    constant = parts.constant
+    sums = []
+    if parts.stumps or parts.trees or parts.terms or not parts.lines:
+        sums, constant = [graph.trees(model.trees)], 0.0
+    if parts.lines:
+        sums.append(graph.lines(parts.lines, constant))
+    total = sums[0]
+    if len(sums) == 2:
+        total = graph.add("Add", [graph.cast(each, "float64") for each in sums])
+    graph.add("Reshape", [graph.cast(total, dtype), graph.constant([-1])], "score")
+    return graph.serialized(model)
 
 
 class _Graph:
@@ -67,7 +62,7 @@ class _Graph:
         self._nodes.append(make(kind, inputs, [output], **attributes))
         return output
 
-    def constant(self, values: Any, dtype: Any = None) -> str:
+    def constant(self, values: ArrayLike, dtype: DTypeLike | None = None) -> str:
         name = f"constant_{len(self._constants)}"
         array = np.asarray(values, dtype)
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
@@ -80,10 +75,8 @@ class _Graph:
         to = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return self.add("Cast", [name], to=to, gives=dtype)
 
-    def trees(self, parts: Parts) -> str:
-        trees = parts.all_trees()
-        for nodes in trees:
-            refuse_categories(nodes, "ONNX")
+    def trees(self, trees: list[Nodes]) -> str:
+        """Add the sum of trees, as a column."""
         if self._dtype == np.float32:
             fields = _regressor_fields(trees)
             return self.add(
@@ -92,12 +85,12 @@ class _Graph:
         fields = _ensemble_fields(trees, self._onnx.numpy_helper.from_array)
         return self.add("TreeEnsemble", ["X"], domain="ai.onnx.ml", gives="float64", **fields)
 
-    def lines(self, parts: Parts, constant: float) -> str:
+    def lines(self, lines: list[tuple[LinearWeakRanker, float]], constant: float) -> str:
         """Add the weighted sum of features and columns, as a column."""
         X = self.cast("X", "float64")
         total = self.constant([[constant]], np.float64)
-        scaled = [(line, w) for line, w in parts.lines if line.ends is not None]
-        plain = [(line, w) for line, w in parts.lines if line.ends is None]
+        scaled = [(line, w) for line, w in lines if line.ends is not None]
+        plain = [(line, w) for line, w in lines if line.ends is None]
         for chosen in filter(None, (scaled, plain)):
             which = self.constant([line.feature for line, _ in chosen], np.int64)
             x = self.add("Gather", [X, which], axis=1)
@@ -119,13 +112,13 @@ class _Graph:
         absent = self.add("IsNaN", [x], gives="bool")
         return self.add("Where", [absent, zero, clipped], gives="float64")
 
-    def model(self, parts: Parts) -> Any:
+    def serialized(self, exported: ExportedModel) -> bytes:
         helper = self._onnx.helper
         kind = helper.np_dtype_to_tensor_dtype(self._dtype)
         graph = helper.make_graph(
             self._nodes,
             "precede",
-            [helper.make_tensor_value_info("X", kind, ["rows", len(parts.names)])],
+            [helper.make_tensor_value_info("X", kind, ["rows", len(exported.names)])],
             [helper.make_tensor_value_info("score", kind, ["rows"])],
             self._constants,
         )
@@ -133,21 +126,21 @@ class _Graph:
         model = helper.make_model(
             graph,
             producer_name="precede",
-            doc_string=parts.title + parts.probability,
+            doc_string=exported.title + exported.probability,
             opset_imports=[
                 helper.make_opsetid("", 17),
                 helper.make_opsetid("ai.onnx.ml", learning),
             ],
             ir_version=8 if self._dtype == np.float32 else 9,
         )
-        helper.set_model_props(model, {"features": "\n".join(parts.names)})
+        helper.set_model_props(model, {"features": "\n".join(exported.names)})
         self._onnx.checker.check_model(model)
-        return model
+        return model.SerializeToString()
 
 
-def _regressor_fields(trees: list[Nodes]) -> dict[str, Any]:
+def _regressor_fields(trees: list[Nodes]) -> Json:
     """Return the attributes of TreeEnsembleRegressor, node by node."""
-    fields: dict[str, list[Any]] = {name: [] for name in (
+    fields: dict[str, list[float | str]] = {name: [] for name in (
         "nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes", "nodes_values",
         "nodes_truenodeids", "nodes_falsenodeids", "nodes_missing_value_tracks_true",
         "target_treeids", "target_nodeids", "target_ids", "target_weights",

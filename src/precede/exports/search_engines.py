@@ -1,6 +1,6 @@
-"""Models and features for search engines: RankLib, XGBoost's dump, Solr, Elasticsearch, OpenSearch.
+"""Models and features for search engines: RankLib, Solr, Elasticsearch, OpenSearch.
 
-All three compare in single precision. Thresholds are written so that float32 values fall on
+Most compare in single precision. Thresholds are written so that float32 values fall on
 the side on which precede puts them, exactly; leaves are rounded to the nearest float32.
 """
 
@@ -9,59 +9,41 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 from xml.sax.saxutils import escape
 
 import numpy as np
 
-from precede.explain.shapley import Nodes
-from precede.exports.parts import (
-    Parts,
-    above,
-    as_single,
-    at_most,
-    refuse_categories,
-    refuse_other_missing,
-    side_by_side,
-)
+from precede.decomposition import Nodes
+from precede.engine.arrays import Json
+from precede.exports.base import ExportedModel, as_single, at_most, refuse_other_missing
+from precede.exports.xgboost_model import xgboost_dump_text
 
 # Solr adds this to every threshold as it reads a model.
 SOLR_SLACK = np.float32(1e-6)
 
 
-def _trees_for(parts: Parts, format_: str, missing: str, reader: str) -> list[Nodes]:
-    parts.refuse_lines(format_)
-    trees = parts.all_trees()
-    for nodes in trees:
-        refuse_categories(nodes, format_)
-    if missing == "refuse":
-        refuse_other_missing(trees, parts.names, reader)
-    return trees
-
-
 # -- RankLib ---------------------------------------------------------------------------------
 
 
-def ranklib_text(parts: Parts, *, missing: str = "refuse") -> str:
+def ranklib_text(model: ExportedModel) -> str:
     """Return the text of a LambdaMART model of RankLib, ``model/ranklib`` of the search plugins.
 
     ``x <= threshold`` goes left; features are numbered from 1; a feature that is not given
     is 0. RankLib joins the lines without a gap and reads each tree's first child, so nothing
     but tags may stand between tags.
     """
-    trees = _trees_for(parts, "RankLib", missing, "RankLib")
     lines = [
         "## LambdaMART",
-        f"## {parts.title}",
-        f"## No. of trees = {len(trees)}",
+        f"## {model.title}",
+        f"## No. of trees = {len(model.trees)}",
         *(
             f"## feature {j + 1}: {escape(' '.join(name.split()))}"
-            for j, name in enumerate(parts.names)
+            for j, name in enumerate(model.names)
         ),
         "",
         "<ensemble>",
     ]
-    for number, nodes in enumerate(trees, start=1):
+    for number, nodes in enumerate(model.trees, start=1):
         lines.append(f'<tree id="{number}" weight="1.0">')
         lines += ["<split>", *_ranklib_lines(nodes, 0), "</split>", "</tree>"]
     return "\n".join([*lines, "</ensemble>", ""])
@@ -80,44 +62,15 @@ def _ranklib_lines(nodes: Nodes, node: int) -> list[str]:
     return lines
 
 
-# -- XGBoost's dump --------------------------------------------------------------------------
-
-
-def xgboost_dump_text(parts: Parts, *, missing: str = "refuse") -> str:
-    """Return a list of trees in the format of ``Booster.get_dump(dump_format="json")``.
-
-    This is ``model/xgboost+json`` of the search plugins, and what Vespa imports.
-    ``x < split_condition`` goes to `yes`. The node for missing values is written, but many
-    versions of the plugins ignore it: for them an absent feature is 0.
-    """
-    trees = _trees_for(parts, "the dump of XGBoost", missing, "the plugin")
-    return (
-        json.dumps([_dump_of(side_by_side(nodes), parts.names) for nodes in trees], indent=1) + "\n"
-    )
-
-
-def _dump_of(nodes: Nodes, names: tuple[str, ...], node: int = 0, depth: int = 0) -> dict[str, Any]:
-    feature = int(nodes.feature[node])
-    if feature < 0:
-        return {"nodeid": node, "leaf": as_single(float(nodes.value[node]))}
-    left, right = int(nodes.left[node]), int(nodes.right[node])
-    return {
-        "nodeid": node,
-        "depth": depth,
-        "split": names[feature],
-        "split_condition": as_single(float(above(float(nodes.threshold[node])))),
-        "yes": left,
-        "no": right,
-        "missing": left if nodes.missing_left[node] else right,
-        "children": [_dump_of(nodes, names, child, depth + 1) for child in (left, right)],
-    }
-
-
 # -- Solr ------------------------------------------------------------------------------------
 
 
 def solr_text(
-    parts: Parts, *, missing: str = "refuse", name: str = "precede", store: str | None = None
+    model: ExportedModel,
+    *,
+    missing: str = "refuse",
+    name: str = "precede",
+    store: str | None = None,
 ) -> str:
     """Return a model of Solr's learning-to-rank module.
 
@@ -126,48 +79,33 @@ def solr_text(
     where the node says. With ``missing="zero"`` they are zeros, for any version. A model of
     columns alone becomes a `LinearModel`, which knows no missing values, as columns do not.
     """
-    if parts.is_linear():
-        return _solr_linear(parts, name, store)
-    trees = _trees_for(parts, "Solr", "held", "Solr")
-    params: dict[str, Any] = {
+    weights, keep = model.linear_weights, missing != "zero"
+    names, kind = [*model.names], "MultipleAdditiveTreesModel"
+    params: Json = {
+        **({"isNullSameAsZero": False} if keep else {}),
         "trees": [
-            {"weight": "1", "root": _solr_node(nodes, parts.names, keep=missing != "zero")}
-            for nodes in trees
-        ]
+            {"weight": "1", "root": _solr_node(nodes, model.names, keep=keep)}
+            for nodes in model.trees
+        ],
     }
-    if missing != "zero":
-        params = {"isNullSameAsZero": False, **params}
-    model = {
-        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
+    if weights is not None:
+        names, kind, params = [*weights], "LinearModel", {"weights": weights}
+    fields = {
+        "class": f"org.apache.solr.ltr.model.{kind}",
         **({} if store is None else {"store": store}),
         "name": name,
-        "features": [{"name": each} for each in parts.names],
+        "features": [{"name": each} for each in names],
         "params": params,
     }
-    return json.dumps(model, indent=1) + "\n"
+    return json.dumps(fields, indent=1) + "\n"
 
 
-def _solr_linear(parts: Parts, name: str, store: str | None) -> str:
-    weights = {parts.names[line.feature]: as_single(w) for line, w in parts.lines}
-    model = {
-        "class": "org.apache.solr.ltr.model.LinearModel",
-        **({} if store is None else {"store": store}),
-        "name": name,
-        "features": [{"name": each} for each in weights],
-        "params": {"weights": weights},
-    }
-    return json.dumps(model, indent=1) + "\n"
-
-
-def _solr_node(
-    nodes: Nodes, names: tuple[str, ...], node: int = 0, *, keep: bool
-) -> dict[str, Any]:
-    feature = int(nodes.feature[node])
-    if feature < 0:
+def _solr_node(nodes: Nodes, names: tuple[str, ...], node: int = 0, *, keep: bool) -> Json:
+    if nodes.is_leaf(node):
         return {"value": repr(as_single(float(nodes.value[node])))}
     side = {"missing": "left" if nodes.missing_left[node] else "right"} if keep else {}
     return {
-        "feature": names[feature],
+        "feature": names[nodes.feature[node]],
         "threshold": repr(as_single(float(_before_slack(at_most(float(nodes.threshold[node])))))),
         **side,
         "left": _solr_node(nodes, names, int(nodes.left[node]), keep=keep),
@@ -208,7 +146,7 @@ TAG = re.compile(
 LAMBDAS = {"toJson", "join", "url"}
 
 
-def _queries(features: Any, names: tuple[str, ...], what: str) -> dict[str, Any]:
+def _queries(features: object, names: tuple[str, ...], what: str) -> dict[str, object]:
     """Return the query given for each feature, in the order of the model."""
     if not isinstance(features, Mapping):
         raise ValueError(
@@ -226,7 +164,7 @@ def _queries(features: Any, names: tuple[str, ...], what: str) -> dict[str, Any]
     return {name: features[name] for name in names}
 
 
-def _query(name: str, query: Any) -> dict[str, Any]:
+def _query(name: str, query: object) -> Json:
     if not isinstance(query, Mapping) or len(query) != 1:
         raise ValueError(
             f"the query of feature {name!r} is {query!r}; a query is a dict with one entry, for "
@@ -238,22 +176,18 @@ def _query(name: str, query: Any) -> dict[str, Any]:
 # -- Elasticsearch ---------------------------------------------------------------------------
 
 
-def elasticsearch_text(parts: Parts, *, features: Any = None) -> str:
+def elasticsearch_text(model: ExportedModel, *, features: object = None) -> str:
     """Return the body of ``PUT _ml/trained_models/MODEL``: trees and feature extractors.
 
     Elasticsearch compares and adds in double precision and rounds the score to float32. A document
     that a feature's query does not match has no value, which is a missing value of the model
     and goes where the model sends it.
     """
-    parts.refuse_lines("Elasticsearch")
-    queries = _queries(features, parts.names, "a query")
-    trees = parts.all_trees()
-    for nodes in trees:
-        refuse_categories(nodes, "Elasticsearch")
+    queries, trees = _queries(features, model.names, "a query"), model.trees
     body = {
-        "description": parts.title,
+        "description": model.title,
         "model_type": "tree_ensemble",
-        "input": {"field_names": list(parts.names)},
+        "input": {"field_names": list(model.names)},
         "inference_config": {
             "learning_to_rank": {
                 "feature_extractors": [
@@ -266,8 +200,8 @@ def elasticsearch_text(parts: Parts, *, features: Any = None) -> str:
             "trained_model": {
                 "ensemble": {
                     "target_type": "regression",
-                    "feature_names": list(parts.names),
-                    "trained_models": [{"tree": _tree(nodes, parts.names)} for nodes in trees],
+                    "feature_names": list(model.names),
+                    "trained_models": [{"tree": _tree(nodes, model.names)} for nodes in trees],
                     "aggregate_output": {"weighted_sum": {"weights": [1.0] * len(trees)}},
                 }
             }
@@ -276,11 +210,11 @@ def elasticsearch_text(parts: Parts, *, features: Any = None) -> str:
     return json.dumps(body, allow_nan=False) + "\n"
 
 
-def _tree(nodes: Nodes, names: tuple[str, ...]) -> dict[str, Any]:
-    structure: list[dict[str, Any]] = []
+def _tree(nodes: Nodes, names: tuple[str, ...]) -> Json:
+    structure: list[Json] = []
     for node in range(len(nodes.feature)):
         rows = {} if nodes.cover is None else {"number_samples": int(nodes.cover[node])}
-        if nodes.feature[node] < 0:
+        if nodes.is_leaf(node):
             structure.append({"node_index": node, "leaf_value": float(nodes.value[node]), **rows})
             continue
         structure.append({
@@ -300,9 +234,9 @@ def _tree(nodes: Nodes, names: tuple[str, ...]) -> dict[str, Any]:
 # -- the plugins of Elasticsearch and OpenSearch ---------------------------------------------
 
 
-def ltr_features_text(parts: Parts, *, features: Any = None) -> str:
+def ltr_features_text(model: ExportedModel, *, features: object = None) -> str:
     """Return the body of ``POST _ltr/_featureset/SET``: the features of the model, in its order."""
-    queries = _queries(features, parts.names, "a query")
+    queries = _queries(features, model.names, "a query")
     listed = [
         {
             "name": name,
@@ -315,7 +249,7 @@ def ltr_features_text(parts: Parts, *, features: Any = None) -> str:
     return json.dumps({"featureset": {"features": listed}}, indent=1) + "\n"
 
 
-def _parameters(query: Any) -> list[str]:
+def _parameters(query: object) -> list[str]:
     """Return the names of the parameters of a template."""
     found = []
     for tags in TAG.findall(json.dumps(query)):
@@ -326,7 +260,7 @@ def _parameters(query: Any) -> list[str]:
 
 
 def ltr_model_text(
-    parts: Parts, *, name: str = "precede", type: str = "xgboost+json", missing: str = "refuse"
+    model: ExportedModel, *, name: str = "precede", type: str = "xgboost+json"
 ) -> str:
     """Return the body of ``POST _ltr/_featureset/SET/_createmodel``.
 
@@ -336,23 +270,25 @@ def ltr_model_text(
     """
     if type not in ("xgboost+json", "ranklib"):
         raise ValueError(f"type={type!r} is unknown; use 'xgboost+json' or 'ranklib'")
-    if parts.is_linear():
-        type = "linear"
-        weights = {parts.names[line.feature]: as_single(w) for line, w in parts.lines}
-        definition = json.dumps(weights)
+    if (weights := model.linear_weights) is not None:
+        type, definition = "linear", json.dumps(weights)
     elif type == "ranklib":
-        definition = ranklib_text(parts, missing=missing)
+        definition = ranklib_text(model)
     else:
-        definition = json.dumps(json.loads(xgboost_dump_text(parts, missing=missing)))
-    model = {"type": f"model/{type}", "definition": definition}
-    return json.dumps({"model": {"name": name, "model": model}}, indent=1) + "\n"
+        definition = json.dumps(json.loads(xgboost_dump_text(model)))
+    fields = {"type": f"model/{type}", "definition": definition}
+    return json.dumps({"model": {"name": name, "model": fields}}, indent=1) + "\n"
 
 
 # -- Solr ------------------------------------------------------------------------------------
 
 
 def solr_features_text(
-    parts: Parts, *, features: Any = None, store: str = "_DEFAULT_", missing: str = "refuse"
+    model: ExportedModel,
+    *,
+    features: object = None,
+    store: str = "_DEFAULT_",
+    missing: str = "refuse",
 ) -> str:
     """Return the body of ``PUT schema/feature-store``: a list of features.
 
@@ -362,18 +298,18 @@ def solr_features_text(
     match always has 0: unless ``missing="zero"``, models that treat a missing value of such a
     feature in another way are refused.
     """
-    given = _queries(features, parts.names, "a query, a field or a feature")
+    given = _queries(features, model.names, "a query, a field or a feature")
     listed = [
         {"store": store, "name": name, **_solr_feature(name, feature, missing)}
         for name, feature in given.items()
     ]
     if missing == "refuse":
         queries = {each["name"] for each in listed if each["class"] == SOLR + "SolrFeature"}
-        refuse_other_missing(parts.trees, parts.names, "a query that does not match", queries)
+        refuse_other_missing(model, "a query that does not match", queries)
     return json.dumps(listed, indent=1) + "\n"
 
 
-def _solr_feature(name: str, feature: Any, missing: str) -> dict[str, Any]:
+def _solr_feature(name: str, feature: object, missing: str) -> Json:
     if isinstance(feature, str):
         return {"class": SOLR + "SolrFeature", "params": {"q": feature}}
     if isinstance(feature, Mapping) and set(feature) == {"field"}:

@@ -6,57 +6,12 @@ Both add in the order of `predict`, in double precision, so that scores are equa
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from precede.explain.contributions import nodes_of
-from precede.explain.shapley import Nodes
-from precede.exports.parts import probability_of, term_nodes
-from precede.judgments import feature_names
-from precede.model import Ensemble
-from precede.weak_rankers.columns import LinearWeakRanker
-
-if TYPE_CHECKING:
-    from precede.estimator import BaseRanker
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The summands of a score, in order: step functions, trees and terms, other weak rankers."""
-
-    title: str
-    names: list[str]
-    steps: list[tuple[int, list[float], list[float], float]]  # feature, thresholds, values, missing
-    trees: list[Nodes]
-    others: list[tuple[LinearWeakRanker | None, float]]  # None is the constant
-
-    @classmethod
-    def of(cls, model: BaseRanker) -> Plan:
-        """Decompose a fitted model; refuse user-defined weak rankers."""
-        ensemble: Ensemble = model.ensemble_
-        tables = ensemble._tables
-        steps = []
-        for used, feature in enumerate(tables.feature.tolist()):
-            begin, end = int(tables.start[used]), int(tables.start[used + 1])
-            values = tables.value[begin + used : end + used + 1].tolist()
-            missing = float(tables.missing[used])
-            steps.append((feature, tables.threshold[begin:end].tolist(), values, missing))
-        trees = [nodes_of(tree).times(weight) for tree, weight in ensemble.trees()]
-        terms = [term_nodes(term).times(weight) for term, weight in ensemble.terms()]
-        others = [(weak_ranker.as_linear(), weight) for weak_ranker, weight in ensemble._others]
-        for (weak_ranker, _), (line, _) in zip(ensemble._others, others, strict=True):
-            if line is None and not weak_ranker.is_constant:
-                raise ValueError(
-                    f"a ranker of kind {weak_ranker.name!r} cannot be exported: only precede can "
-                    "score "
-                    "it; save the model as JSON"
-                )
-        names = feature_names(getattr(model, "feature_names_in_", None), ensemble.n_features)
-        title = f"precede {type(model).__name__}, {len(ensemble)} rounds{probability_of(model)}"
-        return cls(title, names, steps, [*trees, *terms], others)
-
+from precede.decomposition import Nodes
+from precede.exports.base import ExportedModel
 
 # -- Python ----------------------------------------------------------------------------------
 
@@ -143,32 +98,32 @@ def scores(rows):
 '''
 
 
-def python_text(model: BaseRanker) -> str:
+def python_text(model: ExportedModel) -> str:
     """Return the source of a module with ``score(row)``, ``scores(rows)`` and ``NAMES``."""
-    plan = Plan.of(model)
-    steps = [f"({f}, {_tuple(t)}, {_tuple(v)}, {m!r})" for f, t, v, m in plan.steps]
-    trees = [python_tree(nodes) for nodes in plan.trees]
-    lines = [
-        f"({feature}, {low!r}, {width!r}, {factor!r}, {weight!r})"
-        for feature, low, width, factor, weight in map(line_of, plan.others)
+    steps = [
+        f"({each.feature}, {_tuple(each.thresholds.tolist())}, {_tuple(each.values.tolist())}, "
+        f"{each.missing!r})"
+        for each in model.parts.steps
     ]
     return PYTHON.format(
-        title=_one_line(plan.title).replace('"', "'"),
-        n=len(plan.names),
-        names=_list([repr(name) for name in plan.names], 0),
-        categories=_texts(plan.names, dict(getattr(model, "categories_", {}))),
-        steps=_list(steps, 0),
-        trees=_list(trees, 0),
-        lines=_list(lines, 0),
+        title=_one_line(model.title + model.probability).replace('"', "'"),
+        n=len(model.names),
+        names=_list([repr(name) for name in model.names]),
+        categories=_texts(model.names, model.categories),
+        steps=_list(steps),
+        trees=_list([python_tree(nodes) for nodes in model.parts.nodes()]),
+        lines=_list([repr(tuple(line)) for line in model.lines]),
     )
 
 
 def python_tree(nodes: Nodes) -> str:
     """Return a tree as a list of nodes, in the format of ``leaf`` of the module."""
-    return _list([_python_node(nodes, j) for j in range(len(nodes.feature))], 4)
+    return _list([_python_node(nodes, j) for j in range(len(nodes.feature))], indent=4)
 
 
-def _texts(names: list[str], categories: dict[str, list[Any]]) -> dict[int, dict[str, float]]:
+def _texts(
+    names: Sequence[str], categories: Mapping[str, Sequence[str | float]]
+) -> dict[int, dict[str, float]]:
     """Return the category number of each text, by column; numeric categories are left out."""
     found = {}
     for name, known in categories.items():
@@ -179,34 +134,20 @@ def _texts(names: list[str], categories: dict[str, list[Any]]) -> dict[int, dict
 
 
 def _python_node(nodes: Nodes, node: int) -> str:
-    if nodes.feature[node] < 0:
+    if nodes.is_leaf(node):
         return f"({float(nodes.value[node])!r},)"
-    categories = nodes.categories[node] if nodes.categories else ()
     return (
-        f"({nodes.feature[node]}, {float(nodes.threshold[node])!r}, {_tuple(categories)}, "
-        f"{bool(nodes.missing_left[node])}, {nodes.left[node]}, {nodes.right[node]})"
+        f"({nodes.feature[node]}, {float(nodes.threshold[node])!r}, "
+        f"{_tuple(nodes.categories_of(node))}, {bool(nodes.missing_left[node])}, "
+        f"{nodes.left[node]}, {nodes.right[node]})"
     )
 
 
-def line_of(other: tuple[LinearWeakRanker | None, float]) -> tuple[Any, Any, Any, float, float]:
-    """Return the feature, low, width, factor and weight of a line, as `Feature` computes it.
-
-    The feature is None for the constant, and the width is None for a raw column.
-    """
-    line, weight = other
-    if line is None or line.ends is None:
-        return None if line is None else line.feature, None, None, 1.0, weight
-    low, high = line.ends
-    factor = 0.5 if high - low == math.inf else 1.0
-    return line.feature, low * factor, high * factor - low * factor, factor, weight
+def _tuple(values: Iterable[float]) -> str:
+    return repr(tuple(values))
 
 
-def _tuple(values: Any) -> str:
-    listed = [repr(value) for value in values]
-    return f"({', '.join(listed)}{',' if len(listed) == 1 else ''})"
-
-
-def _list(entries: list[str], indent: int) -> str:
+def _list(entries: list[str], indent: int = 0) -> str:
     if not entries:
         return "[]"
     space = " " * (indent + 4)
@@ -306,61 +247,57 @@ double {name}(const double *x)
 """
 
 
-def c_text(model: BaseRanker, *, name: str = "precede_score") -> str:
+def c_text(model: ExportedModel, *, name: str = "precede_score") -> str:
     """Return the source of ``double name(const double *x)`` in C99."""
     if not name.isidentifier() or not name.isascii():
         raise ValueError(f"name={name!r} is not a valid function name in C")
-    plan = Plan.of(model)
-    start = np.concatenate([[0], np.cumsum([len(t) for _, t, _, _ in plan.steps])]).astype(int)
-    lines = list(map(line_of, plan.others))
+    steps, lines, trees = model.parts.steps, model.lines, model.parts.nodes()
+    sizes = [each.thresholds.size for each in steps]
     return C.format(
-        title=_comment(plan.title),
+        title=_comment(model.title + model.probability),
         name=name,
-        n=len(plan.names),
-        features="\n".join(f" * x[{j}]: {_comment(each)}" for j, each in enumerate(plan.names)),
-        n_steps=len(plan.steps),
-        n_trees=len(plan.trees),
+        n=len(model.names),
+        features="\n".join(f" * x[{j}]: {_comment(each)}" for j, each in enumerate(model.names)),
+        n_steps=len(steps),
+        n_trees=len(trees),
         n_lines=len(lines),
-        step_feature=_array([f for f, _, _, _ in plan.steps]),
-        step_start=_array(start.tolist()),
-        step_missing=_array([m for _, _, _, m in plan.steps]),
-        step_threshold=_array([t for _, ts, _, _ in plan.steps for t in ts]),
-        step_value=_array([v for _, _, vs, _ in plan.steps for v in vs]),
-        line_feature=_array([-1 if line[0] is None else line[0] for line in lines]),
+        step_feature=_array([each.feature for each in steps]),
+        step_start=_array([0, *np.cumsum(sizes, dtype=int).tolist()]),
+        step_missing=_array([each.missing for each in steps]),
+        step_threshold=_array([t for each in steps for t in each.thresholds.tolist()]),
+        step_value=_array([v for each in steps for v in each.values.tolist()]),
+        line_feature=_array([-1 if each.feature is None else each.feature for each in lines]),
         line_number=_array(
-            [
-                number
-                for _, low, width, factor, w in lines
-                for number in (low or 0.0, width or 0.0, factor, w)
-            ]
+            [number for each in lines
+             for number in (each.low or 0.0, each.width or 0.0, each.factor, each.weight)]
         ),
-        **_c_trees(plan.trees),
-    )
+        **_c_trees(trees),
+    )  # fmt: skip
 
 
 def _c_trees(trees: list[Nodes]) -> dict[str, str]:
     """Return all trees in one array of nodes."""
-    rows: list[tuple[Any, ...]] = []
-    roots, words, sets = [], [0], []
+    roots: list[int] = []
+    rows: list[tuple[int | float, ...]] = []
+    words: list[str] = []
+    first_word = [0]
     for nodes in trees:
         first = len(rows)
         roots.append(first)
         for node in range(len(nodes.feature)):
-            leaf = nodes.feature[node] < 0
-            number = nodes.value[node] if leaf else nodes.threshold[node]
+            number = nodes.value[node] if nodes.is_leaf(node) else nodes.threshold[node]
             children = first + int(nodes.left[node]), first + int(nodes.right[node])
             goes_left = int(nodes.missing_left[node])
             rows.append((int(nodes.feature[node]), float(number), *children, goes_left))
-            sets += _bits(nodes.categories[node]) if nodes.categories else []
-            words.append(len(sets))
-    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], []]
+            words += [f"{word}u" for word in _bits(nodes.categories_of(node))]
+            first_word.append(len(words))
     names = ("node_feature", "node_number", "node_left", "node_right", "node_missing_left")
-    arrays = {name: _array(column) for name, column in zip(names, columns, strict=True)}
+    columns = zip(*rows, strict=True) if rows else [()] * len(names)
     return {
         "tree_root": _array(roots),
-        "node_set": _array(words),
-        "set_word": _array([f"{word}u" for word in sets]),
-        **arrays,
+        "node_set": _array(first_word),
+        "set_word": _array(words),
+        **{name: _array(column) for name, column in zip(names, columns, strict=True)},
     }
 
 
@@ -372,14 +309,14 @@ def _bits(categories: tuple[int, ...]) -> list[int]:
     return words
 
 
-def _array(values: list[Any]) -> str:
+def _array(values: Sequence[int | float | str]) -> str:
     """Return an array definition; C has no empty arrays, so these hold an unused 0."""
     shown = [_c_number(value) for value in values] or ["0"]
     lines = [", ".join(shown[j : j + 8]) for j in range(0, len(shown), 8)]
     return "{\n    " + ",\n    ".join(lines) + "\n}" if len(lines) > 1 else f"{{ {lines[0]} }}"
 
 
-def _c_number(value: Any) -> str:
+def _c_number(value: int | float | str) -> str:
     if isinstance(value, float) and math.isinf(value):
         return "INFINITY" if value > 0 else "-INFINITY"
     return value if isinstance(value, str) else repr(value)

@@ -14,17 +14,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from precede.decomposition import Nodes
 from precede.engine.parameters import Argument, ParameterError
-from precede.explain.shapley import Nodes
-from precede.exports.parts import steps_tree
-from precede.exports.source import Plan, line_of
-
-if TYPE_CHECKING:
-    from precede.estimator import BaseRanker
+from precede.exports.base import ExportedModel
 
 # Summands of one table expression: DuckDB's optimizer takes more than linear time in them. Levels
 # of CASE inside CASE: SQLite's parser has a stack of 100 entries, of which a level takes five.
@@ -54,7 +49,7 @@ class Dialect:
             raise ValueError(f"{name!r} is not a valid name of a table or column")
         return self.quote + name.replace(self.quote, 2 * self.quote) + self.quote
 
-    def literal(self, value: Any) -> str:
+    def literal(self, value: str | float) -> str:
         """Return a category as a literal."""
         if isinstance(value, str):
             if "\x00" in value:
@@ -110,7 +105,7 @@ DIALECTS = {
 
 
 def sql_text(
-    model: BaseRanker,
+    model: ExportedModel,
     *,
     dialect: str = "ansi",
     table: str | Sequence[str] = "features",
@@ -128,22 +123,24 @@ def sql_text(
     """
     if dialect not in DIALECTS:
         raise ParameterError(Argument("dialect", dialect), f"; choose one of {', '.join(DIALECTS)}")
-    chosen, plan = DIALECTS[dialect], Plan.of(model)
+    chosen, names = DIALECTS[dialect], model.names
     if materialized and not chosen.materialized:
         raise ValueError(f"{dialect} has no AS MATERIALIZED: leave materialized=True out")
-    kept = [*plan.names] if key is None else [key] if isinstance(key, str) else [*key]
-    _refuse_clashes(plan.names, kept, name)
-    summands = _summands(plan)
+    kept = [*names] if key is None else [key] if isinstance(key, str) else [*key]
+    _refuse_clashes(names, kept, name)
+    summands = _summands(model)
     stages = [
         summands[first : first + MOST_SUMMANDS] for first in range(0, len(summands), MOST_SUMMANDS)
     ]
     shown = [chosen.identifier(each) for each in kept]
-    known = dict(getattr(model, "categories_", {}))
     used = sorted({feature for features, _ in summands for feature in features})
     inner = [_cell(feature) for feature in used]
     columns = [
         *shown,
-        *(f"{_given(plan.names[j], known.get(plan.names[j]), chosen)} AS {_cell(j)}" for j in used),
+        *(
+            f"{_given(names[j], model.categories.get(names[j]), chosen)} AS {_cell(j)}"
+            for j in used
+        ),
     ]
     source = ".".join(map(chosen.identifier, [table] if isinstance(table, str) else table))
     as_ = "AS MATERIALIZED" if materialized else "AS"
@@ -156,12 +153,12 @@ def sql_text(
         tables.append(f"precede_{number_ + 1} {as_} (\n  {select}\n)")
         total = TOTAL
     rows = ", ".join([*shown, f"{total} AS {chosen.identifier(name)}"])
-    title = " ".join(plan.title.split())
+    title = " ".join((model.title + model.probability).split())
     with_ = "WITH " + ",\n".join(tables)
     return f"-- {title}\n{with_}\nSELECT {rows}\nFROM precede_{len(stages)}\n"
 
 
-def _refuse_clashes(names: list[str], kept: list[str], name: str) -> None:
+def _refuse_clashes(names: Sequence[str], kept: list[str], name: str) -> None:
     """Refuse names that differ only in case, which databases do not distinguish."""
     for what, listed in (("features", names), ("the key and the score", [*kept, name])):
         lower = [each.lower() for each in listed]
@@ -193,7 +190,7 @@ def number(value: float) -> str:
     return text if "e" in text else f"{text}e0"
 
 
-def _given(name: str, categories: list[Any] | None, dialect: Dialect) -> str:
+def _given(name: str, categories: Sequence[str | float] | None, dialect: Dialect) -> str:
     """Return the expression of a column as a number, with NULL for NaN.
 
     NaN differs from itself in some databases and is larger than infinity, whose reciprocal is 0,
@@ -221,93 +218,85 @@ def _cell(feature: int) -> str:
     return f"precede_x{feature}"
 
 
-def _summands(plan: Plan) -> list[tuple[tuple[int, ...], str]]:
+def _summands(model: ExportedModel) -> list[tuple[tuple[int, ...], str]]:
     """Return the features and the text of each summand, in the order of `predict`."""
     found: list[tuple[tuple[int, ...], str]] = []
-    for feature, thresholds, values, missing in plan.steps:
-        x = _cell(feature)
-        steps = tree_case(steps_tree(feature, thresholds, values, missing_left=True), _cell)
-        found.append(((feature,), f"CASE WHEN {x} IS NULL THEN {number(missing)} ELSE {steps} END"))
-    for nodes in plan.trees:
+    for steps in model.parts.steps:
+        x = _cell(steps.feature)
+        known = _tree_case(Nodes.of_steps(steps, missing_left=True))
+        missing = number(steps.missing)
+        found.append(((steps.feature,), f"CASE WHEN {x} IS NULL THEN {missing} ELSE {known} END"))
+    for nodes in model.parts.nodes():
         features = sorted(set(nodes.feature[nodes.feature >= 0].tolist()))
-        found.append((tuple(features), tree_case(nodes, _cell)))
-    for feature, low, width, factor, weight in map(line_of, plan.others):
-        if feature is None:
-            found.append(((), number(weight)))
-        elif width is None:
-            found.append(((feature,), f"{number(weight)} * {_cell(feature)}"))
+        found.append((tuple(features), _tree_case(nodes)))
+    for line in model.lines:
+        if line.feature is None:
+            found.append(((), number(line.weight)))
+        elif line.low is None or line.width is None:
+            found.append(((line.feature,), f"{number(line.weight)} * {_cell(line.feature)}"))
         else:
-            found.append(((feature,), _scaled(_cell(feature), low, width, factor, weight)))
+            x = _cell(line.feature)
+            x = x if line.factor == 1.0 else f"{x} * {number(line.factor)}"
+            scaled = f"({x} - {number(line.low)}) / {number(line.width)}"
+            found.append(((line.feature,), f"{number(line.weight)} * {_clipped(scaled)}"))
     return found
 
 
-def _scaled(x: str, low: float, width: float, factor: float, weight: float) -> str:
-    """Return the expression of a feature scaled to [0, 1], 0 if missing."""
-    if factor != 1.0:
-        x = f"{x} * {number(factor)}"
-    scaled = f"({x} - {number(low)}) / {number(width)}"
-    return (
-        f"{number(weight)} * CASE WHEN {scaled} > 0 THEN "
-        f"CASE WHEN {scaled} < 1 THEN {scaled} ELSE 1.0e0 END ELSE 0.0e0 END"
-    )
+def _clipped(x: str) -> str:
+    """Return the expression of a number limited to [0, 1], 0 if missing."""
+    return f"CASE WHEN {x} > 0 THEN CASE WHEN {x} < 1 THEN {x} ELSE 1.0e0 END ELSE 0.0e0 END"
 
 
 # -- trees -----------------------------------------------------------------------------------
 
 
-def tree_case(
-    nodes: Nodes,
-    cell: Callable[[int], str],
-    value: Callable[[float], str] = number,
-) -> str:
+def _tree_case(nodes: Nodes) -> str:
     """Return a tree as a CASE expression, nested near its root and flat below.
 
-    `cell` returns the column of a feature, and `value` the text of a leaf. A comparison with NULL
-    is not true, so a missing value goes to ELSE.
+    A comparison with NULL is not true, so a missing value goes to ELSE.
     """
 
     def nested(node: int, level: int) -> str:
-        if nodes.feature[node] < 0:
-            return value(float(nodes.value[node]))
+        if nodes.is_leaf(node):
+            return number(float(nodes.value[node]))
         if level == MOST_NESTED:
-            return flat(node)
+            return _flat_case(nodes, node)
         left, right = (nested(int(c), level + 1) for c in (nodes.left[node], nodes.right[node]))
-        sets = bool(nodes.categories) and bool(nodes.categories[node])
-        if nodes.missing_left[node] and not sets:
-            return f"CASE WHEN {_above(nodes, node, cell)} THEN {right} ELSE {left} END"
-        return f"CASE WHEN {_goes_left(nodes, node, cell)} THEN {left} ELSE {right} END"
-
-    def flat(root: int) -> str:
-        """Return the leaves from left to right, with the conditions of the left branches."""
-        found: list[tuple[tuple[str, ...], str]] = []
-        waiting: list[tuple[int, tuple[str, ...]]] = [(root, ())]
-        while waiting:
-            node, turns = waiting.pop()
-            if nodes.feature[node] < 0:
-                found.append((turns, value(float(nodes.value[node]))))
-                continue
-            here = _goes_left(nodes, node, cell)
-            if nodes.missing_left[node] and not (nodes.categories and nodes.categories[node]):
-                here = f"({here} OR {cell(int(nodes.feature[node]))} IS NULL)"
-            waiting += [(int(nodes.right[node]), turns), (int(nodes.left[node]), (*turns, here))]
-        cases = [f"WHEN {' AND '.join(turns)} THEN {text}" for turns, text in found[:-1]]
-        return f"CASE {' '.join(cases)} ELSE {found[-1][1]} END"
+        if nodes.missing_left[node] and not nodes.categories_of(node):
+            return f"CASE WHEN {_above(nodes, node)} THEN {right} ELSE {left} END"
+        return f"CASE WHEN {_goes_left(nodes, node)} THEN {left} ELSE {right} END"
 
     return nested(0, 0)
 
 
-def _goes_left(nodes: Nodes, node: int, cell: Callable[[int], str]) -> str:
-    x = cell(int(nodes.feature[node]))
-    if nodes.categories and nodes.categories[node]:
-        return _is_one_of(x, nodes.categories[node])
-    threshold = float(nodes.threshold[node])
+def _flat_case(nodes: Nodes, root: int) -> str:
+    """Return the leaves from left to right, with the conditions of the left branches."""
+    found: list[tuple[tuple[str, ...], str]] = []
+    waiting: list[tuple[int, tuple[str, ...]]] = [(root, ())]
+    while waiting:
+        node, turns = waiting.pop()
+        if nodes.is_leaf(node):
+            found.append((turns, number(float(nodes.value[node]))))
+            continue
+        here = _goes_left(nodes, node)
+        if nodes.missing_left[node] and not nodes.categories_of(node):
+            here = f"({here} OR {_cell(int(nodes.feature[node]))} IS NULL)"
+        waiting += [(int(nodes.right[node]), turns), (int(nodes.left[node]), (*turns, here))]
+    cases = [f"WHEN {' AND '.join(turns)} THEN {text}" for turns, text in found[:-1]]
+    return f"CASE {' '.join(cases)} ELSE {found[-1][1]} END"
+
+
+def _goes_left(nodes: Nodes, node: int) -> str:
+    x, threshold = _cell(int(nodes.feature[node])), float(nodes.threshold[node])
+    if categories := nodes.categories_of(node):
+        return _is_one_of(x, categories)
     if math.isinf(threshold):
         return f"{x} IS NOT NULL" if threshold > 0 else f"{x} < -{LARGEST}"
     return f"{x} <= {number(threshold)}"
 
 
-def _above(nodes: Nodes, node: int, cell: Callable[[int], str]) -> str:
-    x, threshold = cell(int(nodes.feature[node])), float(nodes.threshold[node])
+def _above(nodes: Nodes, node: int) -> str:
+    x, threshold = _cell(int(nodes.feature[node])), float(nodes.threshold[node])
     if math.isinf(threshold):
         return "1 = 0" if threshold > 0 else f"{x} >= -{LARGEST}"
     return f"{x} > {number(threshold)}"

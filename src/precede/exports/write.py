@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sklearn.utils.validation import check_is_fitted
 
 from precede.engine.parameters import Argument, ParameterError
+from precede.exports.base import ExportedModel, Format, refuse_other_missing
 from precede.exports.onnx_graph import onnx_bytes
-from precede.exports.parts import Parts
 from precede.exports.search_engines import (
     elasticsearch_text,
     ltr_features_text,
@@ -19,41 +18,31 @@ from precede.exports.search_engines import (
     ranklib_text,
     solr_features_text,
     solr_text,
-    xgboost_dump_text,
 )
 from precede.exports.source import c_text, python_text
 from precede.exports.sql import sql_text
-from precede.exports.xgboost_model import xgboost_text
+from precede.exports.xgboost_model import xgboost_dump_text, xgboost_text
 from precede.model import write_file
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-# For each format: how it is written, and which options it has.
-FORMATS: dict[str, tuple[Callable[..., str | bytes], tuple[str, ...]]] = {
-    "c": (c_text, ("name",)),
-    "elasticsearch": (lambda model, **o: elasticsearch_text(Parts.of(model), **o), ("features",)),
-    "ltr-features": (lambda model, **o: ltr_features_text(Parts.of(model), **o), ("features",)),
-    "ltr-model": (
-        lambda model, **o: ltr_model_text(Parts.of(model), **o),
-        ("missing", "name", "type"),
+FORMATS = {
+    "c": Format(c_text, "C", ".c", lines=True, categories=True),
+    "elasticsearch": Format(elasticsearch_text, "Elasticsearch"),
+    "ltr-features": Format(ltr_features_text, "the plugin", lines=True, categories=True),
+    "ltr-model": Format(ltr_model_text, "the plugin", columns=True, zeros_for_missing="the plugin"),
+    "onnx": Format(onnx_bytes, "ONNX", ".onnx", lines=True),
+    "python": Format(python_text, "Python", ".py", lines=True, categories=True),
+    "ranklib": Format(ranklib_text, "RankLib", zeros_for_missing="RankLib"),
+    "solr": Format(solr_text, "Solr", columns=True),
+    "solr-features": Format(solr_features_text, "Solr", lines=True, categories=True),
+    "sql": Format(sql_text, "SQL", ".sql", lines=True, categories=True),
+    "xgboost": Format(xgboost_text, "XGBoost"),
+    "xgboost-dump": Format(
+        xgboost_dump_text, "the dump of XGBoost", zeros_for_missing="the plugin"
     ),
-    "onnx": (lambda model, **options: onnx_bytes(Parts.of(model), **options), ("dtype",)),
-    "python": (python_text, ()),
-    "ranklib": (lambda model, **o: ranklib_text(Parts.of(model), **o), ("missing",)),
-    "solr": (lambda model, **o: solr_text(Parts.of(model), **o), ("missing", "name", "store")),
-    "solr-features": (
-        lambda model, **o: solr_features_text(Parts.of(model), **o),
-        ("features", "missing", "store"),
-    ),
-    "sql": (sql_text, ("dialect", "key", "materialized", "name", "table")),
-    "xgboost": (lambda model: xgboost_text(Parts.of(model)), ()),
-    "xgboost-dump": (lambda model, **o: xgboost_dump_text(Parts.of(model), **o), ("missing",)),
 }
-
-
-# Suffixes that name a format.
-_SUFFIXES = {".onnx": "onnx", ".py": "python", ".c": "c", ".sql": "sql"}
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -62,9 +51,10 @@ def format_of(path: str | os.PathLike[str]) -> str:
     >>> format_of("model.onnx"), format_of("weak_ranker.PY")
     ('onnx', 'python')
     """
-    found = _SUFFIXES.get(PurePath(path).suffix.lower())
+    suffixes = {each.suffix: name for name, each in FORMATS.items() if each.suffix}
+    found = suffixes.get(PurePath(path).suffix.lower())
     if found is None:
-        known = ", ".join(f"{suffix} ({name})" for suffix, name in _SUFFIXES.items())
+        known = ", ".join(f"{suffix} ({name})" for suffix, name in suffixes.items())
         raise ValueError(
             f"{os.fspath(path)}: the suffix does not determine the format; use {known}, or give "
             "the format, for example 'solr'"
@@ -73,7 +63,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 
 def export(
-    model: BaseRanker, path: str | os.PathLike[str], format: str | None = None, **options: Any
+    model: BaseRanker, path: str | os.PathLike[str], format: str | None = None, **options: object
 ) -> None:
     """Write a fitted model for serving, atomically; its scores are those of `predict`.
 
@@ -151,29 +141,37 @@ def export(
     check_is_fitted(model)
     format = format_of(path) if format is None else format
     if format == "json":
-        _refuse_options(format, options, ())
+        _check_options(format, options, [])
         model.save(path)
         return
+    content = export_content(ExportedModel.of(model), format, **options)
+    write_file(path, content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def export_content(model: ExportedModel, format: str, **options: object) -> str | bytes:
+    """Return what `export` writes; refuse a model that the format cannot hold."""
     if format not in FORMATS:
         known = ", ".join(sorted([*FORMATS, "json"]))
         raise ParameterError(Argument("format", format), f" is unknown; use one of {known}")
-    write, accepted = FORMATS[format]
-    _refuse_options(format, options, accepted)
-    if options.get("missing", "refuse") not in ("refuse", "zero"):
-        given = Argument("missing", options["missing"])
-        raise ParameterError(given, " is unknown; use 'refuse' or 'zero'")
+    chosen = FORMATS[format]
+    _check_options(format, options, chosen.options)
+    chosen.check(model)
+    if chosen.zeros_for_missing and options.pop("missing", "refuse") == "refuse":
+        refuse_other_missing(model, chosen.zeros_for_missing)
     try:
-        content = write(model, **options)
+        return chosen.write(model, **options)
     except RecursionError as error:
         raise ParameterError(
             "a tree is too deep for ", Argument("format", format), ", which nests its nodes; limit "
             "max_depth or num_leaves, or use another format",
         ) from error  # fmt: skip
-    write_file(path, content.encode("utf-8") if isinstance(content, str) else content)
 
 
-def _refuse_options(format_: str, options: dict[str, Any], accepted: tuple[str, ...]) -> None:
+def _check_options(format_: str, options: dict[str, object], accepted: list[str]) -> None:
     for name in options:
         if name not in accepted:
             have = f"has {', '.join(accepted)}" if accepted else "has none"
             raise ParameterError(Argument("format", format_), f" has no option {name!r}; it {have}")
+    if options.get("missing", "refuse") not in ("refuse", "zero"):
+        given = Argument("missing", options["missing"])
+        raise ParameterError(given, " is unknown; use 'refuse' or 'zero'")

@@ -1,35 +1,32 @@
-"""Export a model as a file that XGBoost loads."""
+"""Export a model as a file that XGBoost loads, or as XGBoost dumps its trees."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 
-from precede.explain.shapley import Nodes
-from precede.exports.parts import Parts, above, as_single, refuse_categories, side_by_side
+from precede.decomposition import Nodes
+from precede.engine.arrays import Json
+from precede.exports.base import ExportedModel, above, as_single
 
 NO_PARENT = 2147483647
 
 
-def xgboost_text(parts: Parts) -> str:
+def xgboost_text(model: ExportedModel) -> str:
     """Return XGBoost's JSON, with the objective ``rank:pairwise``, which leaves scores alone.
 
     ``x < split_condition`` goes left and a missing value where `default_left` says, so the
     rule for missing values is kept. Numbers are float32: thresholds are written so that
     float32 values fall on the right side, and scores are sums of rounded leaves.
     """
-    parts.refuse_lines("XGBoost")
-    trees = [side_by_side(nodes) for nodes in parts.all_trees()]
-    for nodes in trees:
-        refuse_categories(nodes, "XGBoost's JSON")
-    n_features = len(parts.names)
-    model = {
+    trees = [_side_by_side(nodes) for nodes in model.trees]
+    n_features = len(model.names)
+    fields = {
         "version": [2, 1, 0],
         "learner": {
-            "attributes": {"made_by": parts.title},
-            "feature_names": list(parts.names),
+            "attributes": {"made_by": model.title},
+            "feature_names": list(model.names),
             "feature_types": ["float"] * n_features,
             "learner_model_param": {
                 "base_score": "0E0",
@@ -55,10 +52,10 @@ def xgboost_text(parts: Parts) -> str:
             },
         },
     }
-    return json.dumps(model) + "\n"
+    return json.dumps(fields) + "\n"
 
 
-def _tree(number: int, nodes: Nodes, n_features: int) -> dict[str, Any]:
+def _tree(number: int, nodes: Nodes, n_features: int) -> Json:
     size = len(nodes.feature)
     leaf = nodes.feature < 0
     value = [as_single(v) for v in nodes.value.tolist()]
@@ -93,3 +90,53 @@ def _tree(number: int, nodes: Nodes, n_features: int) -> dict[str, Any]:
         "categories_segments": [],
         "categories_sizes": [],
     }
+
+
+def xgboost_dump_text(model: ExportedModel) -> str:
+    """Return a list of trees in the format of ``Booster.get_dump(dump_format="json")``.
+
+    This is ``model/xgboost+json`` of the search plugins, and what Vespa imports.
+    ``x < split_condition`` goes to `yes`. The node for missing values is written, but many
+    versions of the plugins ignore it: for them an absent feature is 0.
+    """
+    trees = [_dump_of(_side_by_side(nodes), model.names) for nodes in model.trees]
+    return json.dumps(trees, indent=1) + "\n"
+
+
+def _dump_of(nodes: Nodes, names: tuple[str, ...], node: int = 0, depth: int = 0) -> Json:
+    if nodes.is_leaf(node):
+        return {"nodeid": node, "leaf": as_single(float(nodes.value[node]))}
+    left, right = int(nodes.left[node]), int(nodes.right[node])
+    return {
+        "nodeid": node,
+        "depth": depth,
+        "split": names[nodes.feature[node]],
+        "split_condition": as_single(float(above(float(nodes.threshold[node])))),
+        "yes": left,
+        "no": right,
+        "missing": left if nodes.missing_left[node] else right,
+        "children": [_dump_of(nodes, names, child, depth + 1) for child in (left, right)],
+    }
+
+
+def _side_by_side(nodes: Nodes) -> Nodes:
+    """Return the tree with its nodes in breadth-first order, so that siblings are adjacent.
+
+    XGBoost takes the node after the left child for the right one, whatever the file says.
+    """
+    order = [0]
+    for node in order:  # grows while it is read
+        if not nodes.is_leaf(node):
+            order += [int(nodes.left[node]), int(nodes.right[node])]
+    index = np.empty(len(order), np.int64)
+    index[order] = np.arange(len(order))
+    leaf = nodes.feature[order] < 0
+    return Nodes(
+        nodes.feature[order],
+        nodes.threshold[order],
+        np.where(leaf, -1, index[nodes.left[order]]),
+        np.where(leaf, -1, index[nodes.right[order]]),
+        nodes.missing_left[order],
+        nodes.value[order],
+        None if nodes.cover is None else nodes.cover[order],
+    )

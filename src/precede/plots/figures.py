@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from precede.estimator import BaseRanker
-    from precede.explain.contributions import ShapeFunction
+    from precede.explain.shapes import ShapeFunction
     from precede.inference import RankComparison
     from precede.margin import MarginDistribution
 

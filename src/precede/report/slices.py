@@ -17,7 +17,8 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from precede.engine.arrays import Array, Flags, Floats, Integers
-from precede.explain.contributions import PAIR, explain_pair
+from precede.explain.contributions import explain_pair
+from precede.explain.shapes import PAIR
 from precede.inference import auc, holm, ranking_risk
 from precede.judgments import columns_in_order
 from precede.report.quality import IN_ORDER, Measured, larger_is_better

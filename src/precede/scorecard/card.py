@@ -8,23 +8,25 @@ import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from precede.engine.arrays import Array, Floats, Integers
-from precede.engine.frames import pandas_frame
+from precede.decomposition import Decomposition, Nodes
+from precede.engine.arrays import Array, Flags, Floats, Integers, Json, MatrixLike, VectorLike
 from precede.engine.parameters import check_choice, check_integer, check_range
-from precede.explain.contributions import PAIR, additive_terms
-from precede.exports.parts import term_nodes
+from precede.explain.shapes import PAIR, additive_terms
+from precede.exports.base import ExportedModel
 from precede.exports.source import python_text, python_tree
 from precede.exports.sql import sql_text
 from precede.judgments import check_labels, feature_names
-from precede.model import Ensemble, write_file
+from precede.model import write_file
+from precede.results import Result, plain
 from precede.scorecard.monitoring import LogOdds, fit_log_odds, is_good
 from precede.scorecard.points import OrderChanges, order_changes
 from precede.weak_rankers.columns import Constant
@@ -58,7 +60,7 @@ class Reason:
 
 
 @dataclass(frozen=True, eq=False)
-class Scorecard:
+class Scorecard(Result):
     """Integer points for each bin of a model, whose sum is a score on a scale of odds.
 
     A row has ``points = base + sum over terms of the points of its bin``, rounded from
@@ -104,10 +106,10 @@ class Scorecard:
     def of(
         cls,
         model: BaseRanker,
-        X: Any,
-        y: Any,
+        X: MatrixLike,
+        y: VectorLike,
         *,
-        good: Any = None,
+        good: object = None,
         base_score: float = 600,
         base_odds: float = 50,
         points_to_double_odds: float = 20,
@@ -136,14 +138,14 @@ class Scorecard:
         check_range("base_odds", base_odds, 0, 1e9)
         check_range("points_to_double_odds", points_to_double_odds, 0, 1e9)
         check_range("base_score", base_score, -1e9, 1e9)
-        tables, constant = additive_terms(model.ensemble_)
+        tables, constant = additive_terms(model.ensemble_.decomposition)
         goods = is_good(y, good)
         rows = model._validated(X, reset=False)
         scores = model.ensemble_.predict(rows)
         log_odds = fit_log_odds(scores, goods)
         _check_direction(log_odds, y, goods)
         factor = points_to_double_odds / math.log(2)
-        cells = [_cell_indices(term, rows) for term in tables]
+        cells = [term.cells(rows) for term in tables]
         counts = [_count_cells(*each, goods) for each in zip(tables, cells, strict=True)]
         names = [_term_name(model, term) for term in tables]
         unknown = [name for name in texts or {} if name not in names]
@@ -176,17 +178,17 @@ class Scorecard:
 
     # -- scoring ---------------------------------------------------------------------------
 
-    def points(self, X: Any) -> Integers:
+    def points(self, X: MatrixLike) -> Integers:
         """Return the points of each row. O(terms) per row."""
         return self.base + self._term_points(X).sum(axis=1).astype(np.int64)
 
-    def probability(self, points: Any) -> Floats:
+    def probability(self, points: VectorLike) -> Floats:
         """Return the probability of being good for a number of points."""
         factor = self.points_to_double_odds / math.log(2)
         relative = (np.asarray(points, np.float64) - self.base_score) / factor
         return expit(relative + math.log(self.base_odds))
 
-    def reasons(self, X: Any, n: int = 4, *, reference: str = "best") -> list[list[Reason]]:
+    def reasons(self, X: MatrixLike, n: int = 4, *, reference: str = "best") -> list[list[Reason]]:
         """Return the terms by which each row loses most points, at most n in decreasing order.
 
         `reference` is the maximum of each term ("best") or its mean over the rows of the scorecard
@@ -202,7 +204,7 @@ class Scorecard:
         names = [_term_name(self.model, term) for term in self.terms]
         labels = [self._cell_labels(term) for term in self.terms]
         cells = np.stack(
-            [*(np.ravel_multi_index(_cell_indices(term, rows), term.shape) for term in self.terms),
+            [*(np.ravel_multi_index(term.cells(rows), term.shape) for term in self.terms),
              np.zeros(len(loss), np.int64)], axis=1,
         )  # fmt: skip
 
@@ -225,10 +227,10 @@ class Scorecard:
                 labels[int(np.ravel_multi_index(cell, term.shape))] = label
         return labels
 
-    def _validate(self, X: Any) -> Array:
+    def _validate(self, X: MatrixLike) -> Array:
         return self.model._validated(X, reset=False)
 
-    def _term_points(self, X: Any) -> Floats:
+    def _term_points(self, X: MatrixLike) -> Floats:
         rows = self._validate(X)
         return np.stack([*(term(rows) for term in self.terms), np.zeros(rows.shape[0])], axis=1)[
             :, : len(self.terms)
@@ -236,12 +238,12 @@ class Scorecard:
 
     # -- reading ---------------------------------------------------------------------------
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Json]:
         """Return the base, and points, row count and share of good rows of each bin.
 
         Neighboring bins of a feature with the same points are merged.
         """
-        table: list[dict[str, Any]] = [
+        table: list[Json] = [
             {"term": "base", "bin": "", "points": self.base, "rows": self.log_odds.rows,
              "good_rate": self.log_odds.goods / self.log_odds.rows}
         ]  # fmt: skip
@@ -258,9 +260,10 @@ class Scorecard:
                 })  # fmt: skip
         return table
 
-    def to_frame(self) -> Any:
-        """Return `rows` as a pandas data frame."""
-        return pandas_frame(self.rows())
+    def to_dict(self) -> Json:
+        """Return the scale of the points and the rows of the table as plain data."""
+        known = {"log_odds": asdict(self.log_odds), "rows": plain(self.rows())}
+        return {**super().to_dict(), **known}
 
     def _label(
         self, term: Term, first: tuple[int, ...], last: tuple[int, ...] | None = None
@@ -270,7 +273,7 @@ class Scorecard:
         labels = []
         for axis, feature in enumerate(term.features):
             low, high = first[axis], (last or first)[axis]
-            label = _bin_label(term, axis, low, high, self.categories_.get(names[feature]))
+            label = _bin_label(term, axis, low, high, self.model.categories_.get(names[feature]))
             labels.append(label if len(term.features) == 1 else f"{names[feature]} {label}")
         return "; ".join(labels)
 
@@ -290,25 +293,18 @@ class Scorecard:
 
     # -- files -----------------------------------------------------------------------------
 
-    # Exports take a scorecard as a model whose terms have points as values.
-
     @property
-    def ensemble_(self) -> Ensemble:
-        """Model of the terms and a constant that predicts points."""
-        weights = [*([1.0] * len(self.terms)), float(self.base)]
-        return Ensemble([*self.terms, Constant()], weights, self.model.ensemble_.n_features)
+    def _exported(self) -> ExportedModel:
+        """The model of the terms and a constant that predicts points."""
+        weighted = [(each, 1.0) for each in self.terms], [(Constant(), float(self.base))]
+        return ExportedModel(
+            Decomposition.of(chain(*weighted)),
+            tuple(_feature_names(self.model)),
+            f"precede Scorecard, {len(self.terms)} terms",
+            categories=self.model.categories_,
+        )
 
-    @property
-    def feature_names_in_(self) -> list[str]:
-        """Names of the features."""
-        return _feature_names(self.model)
-
-    @property
-    def categories_(self) -> dict[str, list[Any]]:
-        """Categories of each categorical feature that was given as text."""
-        return dict(self.model.categories_)
-
-    def export(self, path: str | os.PathLike[str], **options: Any) -> None:
+    def export(self, path: str | os.PathLike[str], **options: object) -> None:
         """Write the scorecard atomically to a ``.csv``, ``.sql`` or ``.py`` file.
 
         CSV has the contents of `rows`. SQL is a SELECT statement that computes the column "points"
@@ -323,9 +319,9 @@ class Scorecard:
         if suffix == ".csv":
             text = self._csv()
         elif suffix == ".sql":
-            text = sql_text(self, **{"name": "points", **options})  # type: ignore[arg-type]
+            text = sql_text(self._exported, **{"name": "points", **options})  # type: ignore[arg-type]
         else:
-            text = python_text(self) + self._python_reasons()  # type: ignore[arg-type]
+            text = python_text(self._exported) + self._python_reasons()
         write_file(path, text.encode("utf-8"))
 
     def _csv(self) -> str:
@@ -353,9 +349,7 @@ class Scorecard:
                     for cell in cells:
                         text_number[cell] = number
             texts.append(term_texts)
-            trees.append(
-                python_tree(term_nodes(replace(term, values=tuple(text_number.ravel().tolist()))))
-            )
+            trees.append(python_tree(Nodes.of_term(term.with_values(text_number))))
         return REASONS.format(names=names, texts=texts, bins=f"[{', '.join(trees)}]", best=best)
 
 
@@ -384,7 +378,7 @@ def reasons(row, n=4):
 '''
 
 
-def _check_direction(log_odds: LogOdds, y: Any, goods: Array) -> None:
+def _check_direction(log_odds: LogOdds, y: VectorLike, goods: Flags) -> None:
     """Raise ValueError unless the larger label, which a ranker ranks first, has higher scores."""
     given = check_labels(y, "y")
     labels = np.unique(given).tolist()
@@ -397,7 +391,7 @@ def _check_direction(log_odds: LogOdds, y: Any, goods: Array) -> None:
         )
 
 
-def _empty_cells(model: BaseRanker, name: str, term: Term, count: Integers) -> Array:
+def _empty_cells(model: BaseRanker, name: str, term: Term, count: Integers) -> Flags:
     """Return which cells for missing values have no rows and were not set by hand."""
     is_last = [np.arange(size) == size - 1 for size in term.shape]
     missing = np.logical_or.outer(*is_last) if len(is_last) == 2 else is_last[0]
@@ -427,14 +421,8 @@ def _term_name(model: BaseRanker, term: Term) -> str:
     return PAIR.join(names[feature] for feature in term.features)
 
 
-def _cell_indices(term: Term, X: Array) -> tuple[Integers, ...]:
-    """Return the bin of each row along each axis of a term."""
-    dense = X.toarray() if hasattr(X, "toarray") else X
-    return tuple(term.bins(axis, dense[:, f]) for axis, f in enumerate(term.features))
-
-
 def _count_cells(
-    term: Term, cells: tuple[Integers, ...], goods: Array
+    term: Term, cells: tuple[Integers, ...], goods: Flags
 ) -> tuple[Integers, Integers]:
     """Return the number of rows, and of good rows, in each cell."""
     flat = np.ravel_multi_index(cells, term.shape)
@@ -459,7 +447,9 @@ def _merge_cells(term: Term) -> list[list[tuple[int, ...]]]:
     return [*groups, [cells[-1]]]
 
 
-def _bin_label(term: Term, axis: int, low: int, high: int, categories: Sequence[Any] | None) -> str:
+def _bin_label(
+    term: Term, axis: int, low: int, high: int, categories: Sequence[str | float] | None
+) -> str:
     cuts = term.cuts[axis]
     if term.categorical[axis]:
         if low == len(cuts):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
 from scipy.stats import chi2
 
-from precede.engine.arrays import Array, Flags, Floats, Integers
+from precede.engine.arrays import Array, Flags, Floats, Integers, Json, MatrixLike, VectorLike
 from precede.engine.exact import exact_sums
-from precede.engine.frames import frame_of, is_missing, pandas_frame
+from precede.engine.frames import frame_of, is_missing
 from precede.engine.parameters import check_integer, check_range
 from precede.judgments import check_column, check_labels, feature_names, to_numbers
+from precede.results import Result
 
 MAX_NEWTON_STEPS = 100
 # With a larger slope (per standard deviation of the scores) the classes are nearly separated.
@@ -40,12 +40,12 @@ class LogOdds:
     rows: int
     goods: int
 
-    def __call__(self, scores: Any) -> Floats:
+    def __call__(self, scores: VectorLike) -> Floats:
         """Return the log-odds of scores."""
         return self.intercept + self.slope * to_numbers(scores, "scores")
 
 
-def is_good(y: Any, good: Any) -> Flags:
+def is_good(y: VectorLike, good: object) -> Flags:
     """Return which rows have the label `good`; raise ValueError if it is None or not a label."""
     labels = check_labels(y, "y")
     classes = np.unique(labels).tolist()
@@ -63,7 +63,7 @@ def is_good(y: Any, good: Any) -> Flags:
     return labels == good
 
 
-def fit_log_odds(scores: Any, y: Any, *, good: Any = None) -> LogOdds:
+def fit_log_odds(scores: VectorLike, y: VectorLike, *, good: object = None) -> LogOdds:
     """Fit a logistic regression of the outcome on a score, by maximum likelihood.
 
     The scale of a ranking score depends on the loss and the number of rounds. A regression with a
@@ -149,7 +149,7 @@ def _newton(z: Floats, goods: Flags) -> tuple[float, float, float]:
 
 
 @dataclass(frozen=True)
-class Stability:
+class Stability(Result):
     """The population stability index of one variable.
 
     Attributes
@@ -170,12 +170,12 @@ class Stability:
     expected: tuple[float, ...]
     actual: tuple[float, ...]
 
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with one row per bin."""
-        psi = [(a - e) * np.log(a / e) for e, a in zip(self.expected, self.actual, strict=True)]
-        return pandas_frame({
-            "bin": self.bins, "expected": self.expected, "actual": self.actual, "psi": psi,
-        })  # fmt: skip
+    def rows(self) -> list[Json]:
+        """Return a row for each bin."""
+        return [
+            {"bin": bin_, "expected": e, "actual": a, "psi": (a - e) * np.log(a / e)}
+            for bin_, e, a in zip(self.bins, self.expected, self.actual, strict=True)
+        ]
 
     def __str__(self) -> str:
         moved = "more" if self.psi > self.by_chance else "no more"
@@ -183,7 +183,7 @@ class Stability:
 
 
 def population_stability(
-    reference: Any, current: Any, *, bins: int = 10, level: float = 0.95
+    reference: MatrixLike, current: MatrixLike, *, bins: int = 10, level: float = 0.95
 ) -> list[Stability]:
     """Compare the distributions of variables in two data sets.
 
@@ -223,7 +223,7 @@ def population_stability(
     return [_compare(name, old[name], new[name], bins, level) for name in old]
 
 
-def _columns(X: Any) -> Mapping[str, Array]:
+def _columns(X: MatrixLike) -> Mapping[str, Array]:
     frame = frame_of(X)
     if frame is not None:
         return {str(name): _column(frame[name].to_list()) for name in frame.columns}
@@ -235,11 +235,11 @@ def _columns(X: Any) -> Mapping[str, Array]:
     return dict(zip(feature_names(None, X.shape[1]), X.T, strict=True))
 
 
-def _column(values: list[Any]) -> Array:
+def _column(values: Sequence[object]) -> Array:
     """Return an array of floats with NaN for missing values, or of objects."""
     known = [value for value in values if not is_missing(value)]
     if all(isinstance(value, int | float | np.number) for value in known):
-        return np.array([np.nan if is_missing(v) else float(v) for v in values])
+        return np.array([np.nan if is_missing(v) else v for v in values], np.float64)
     column = np.empty(len(values), object)
     column[:] = values
     return column

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from precede.engine.arrays import Array, Floats, Integers
-from precede.engine.compiling import njit
-from precede.engine.frames import pandas_frame
+from precede.engine.arrays import Floats, Integers, Json, RandomState, VectorLike
 from precede.engine.parameters import check_integer, check_range, upper_tail
 from precede.judgments import check_column, check_labels
+from precede.metrics.ranked import weigh_pairs
+from precede.results import Result
 from precede.scorecard.monitoring import is_good
 
 MAX_RESAMPLED_COUNTS = 1 << 22  # in memory at a time
 
 
 @dataclass(frozen=True, eq=False)
-class CutOffs:
+class CutOffs(Result):
     """Costs of all cut-offs, and the cut-off with the lowest cost.
 
     Rows with at least `cut` points are accepted. Costs are means over all rows. Intervals are
@@ -49,12 +48,13 @@ class CutOffs:
     accepted: Floats
     bad_rate: Floats
 
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with one row per cut-off."""
-        return pandas_frame({
+    def rows(self) -> list[Json]:
+        """Return a row for each cut-off."""
+        columns = {
             "cut": self.cuts, "cost": self.costs, "lower": self.lower, "upper": self.upper,
             "accepted": self.accepted, "bad_rate": self.bad_rate,
-        })  # fmt: skip
+        }  # fmt: skip
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def __str__(self) -> str:
         low, high = self.cut_interval
@@ -67,15 +67,15 @@ class CutOffs:
 
 
 def cut_offs(
-    points: Any,
-    y: Any,
+    points: VectorLike,
+    y: VectorLike,
     *,
     cost_of_bad: float,
     cost_of_good: float,
-    good: Any = None,
+    good: object = None,
     level: float = 0.95,
     resamples: int = 1000,
-    random_state: Any = 0,
+    random_state: RandomState = 0,
 ) -> CutOffs:
     """Find the cut-off with the lowest cost, with bootstrap confidence intervals.
 
@@ -127,7 +127,7 @@ def cut_offs(
     )  # fmt: skip
 
 
-def _costs(counts: Integers, unit_costs: tuple[float, float]) -> Array:
+def _costs(counts: Integers, unit_costs: tuple[float, float]) -> Floats:
     """Return the cost of each cut-off, the last of which rejects all, for one or more samples.
 
     `counts` has shape (..., 2, values): bad and good rows with each number of points.
@@ -160,7 +160,7 @@ def _bootstrap(
 
 
 @dataclass(frozen=True)
-class OrderChanges:
+class OrderChanges(Result):
     """Number of pairs of rows whose order differs between two scores.
 
     Attributes
@@ -189,7 +189,9 @@ class OrderChanges:
         )
 
 
-def order_changes(before: Any, after: Any, y: Any = None) -> OrderChanges:
+def order_changes(
+    before: VectorLike, after: VectorLike, y: VectorLike | None = None
+) -> OrderChanges:
     """Count the pairs of rows whose order differs between two scores, exactly.
 
     With labels `y` only pairs with different labels are counted. O(n log n) per label.
@@ -211,51 +213,17 @@ def order_changes(before: Any, after: Any, y: Any = None) -> OrderChanges:
 
 def _changes(old: Floats, new: Floats) -> Integers:
     """Return the number of all pairs, and of reversed, tied and split pairs."""
-    order = np.lexsort((new, old))
-    _, group = np.unique(old[order], return_inverse=True)
-    _, rank = np.unique(new[order], return_inverse=True)
-    size = int(rank.max(initial=0)) + 1
-    counts = np.zeros(3, np.int64)
-    _count(group.astype(np.int64), rank.astype(np.int64), np.zeros(size + 1, np.int64), counts)
-    return np.concatenate([[old.size * (old.size - 1) // 2], counts])
+    old_rank, new_rank = (np.unique(each, return_inverse=True)[1] for each in (old, new))
+    both = old_rank * (new_rank.max(initial=0) + 1) + new_rank
+    pairs = old.size * (old.size - 1) // 2
+    ties = _count_ties(old_rank)
+    one_query, ones = np.array([0, old.size]), np.ones(old.size)
+    kept, reversed_ = weigh_pairs(new_rank.astype(np.float64), one_query, old_rank, ones)
+    tied = pairs - ties - int(kept[0]) - int(reversed_[0])
+    return np.array([pairs, int(reversed_[0]), tied, ties - _count_ties(both)])
 
 
-# -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _count(group: Integers, rank: Integers, tree: Integers, counts: Integers) -> None:
-    """Count reversed, tied and split pairs.
-
-    Rows are sorted by the old score (equal ones have the same `group`), then by the new one, whose
-    rank is `rank`. `tree` is a Fenwick tree of the ranks of the rows of lower groups.
-    """
-    first = 0
-    while first < group.size:
-        last = first
-        while last < group.size and group[last] == group[first]:
-            last += 1
-        for row in range(first, last):
-            at_most = 0  # rows of lower groups whose rank is at most that of this row
-            k = rank[row] + 1
-            while k > 0:
-                at_most += tree[k]
-                k -= k & -k
-            below = 0
-            k = rank[row]
-            while k > 0:
-                below += tree[k]
-                k -= k & -k
-            counts[0] += first - at_most
-            counts[1] += at_most - below
-        first_tied = first
-        for row in range(first, last):  # rows of a group are sorted by rank
-            if rank[row] != rank[first_tied]:
-                first_tied = row
-            counts[2] += first_tied - first
-        for row in range(first, last):
-            k = rank[row] + 1
-            while k < tree.size:
-                tree[k] += 1
-                k += k & -k
-        first = last
+def _count_ties(values: Integers) -> int:
+    """Return the number of pairs of equal values."""
+    _, counts = np.unique(values, return_counts=True)
+    return int((counts * (counts - 1) // 2).sum())

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse
 
-from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.arrays import Array, Floats, Integers, MatrixLike
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import all_reduce_max, all_reduce_min, all_reduce_sum, exact_sum
 from precede.engine.execution import Context, is_small
@@ -166,12 +166,16 @@ class Term(WeakRanker):
         """Return the bin of each value of feature number `axis`."""
         return _bins(np.asarray(x, np.float64), np.array(self.cuts[axis]), self.categorical[axis])
 
-    def __call__(self, X: Any) -> Floats:
-        """Return the value of each row."""
+    def cells(self, X: MatrixLike) -> tuple[Integers, ...]:
+        """Return the bin of each row along each axis of `table`."""
         columns = [X[:, feature] for feature in self.features]
         if scipy.sparse.issparse(X):
             columns = [X[:, [feature]].toarray()[:, 0] for feature in self.features]
-        return self.table[tuple(self.bins(axis, x) for axis, x in enumerate(columns))]
+        return tuple(self.bins(axis, x) for axis, x in enumerate(columns))
+
+    def __call__(self, X: MatrixLike) -> Floats:
+        """Return the value of each row."""
+        return self.table[self.cells(X)]
 
     def on(self, table: Table) -> Floats:
         """Return the value of each row of a table; reads its codes if the cuts allow it."""
@@ -436,7 +440,7 @@ def tabulate(
             raise ValueError(f"{weak_ranker} is neither a function of one feature nor a term")
     summed = {key: _sum_trees(weighted, table) for key, weighted in trees.items()}
     for key, weighted in terms.items():
-        summed[key] = _sum_terms([(summed[key], 1.0), *weighted] if key in summed else weighted)
+        summed[key] = sum_terms([(summed[key], 1.0), *weighted] if key in summed else weighted)
     int_weight = unequal_weights(item_weight, context)
     counted = {
         key: with_counts(term, table, context, int_weight) for key, term in sorted(summed.items())
@@ -459,15 +463,16 @@ def _sum_trees(weighted: list[tuple[Tree, float]], table: Table) -> Term:
     X[:, feature] = points
     values = np.zeros(points.size)
     Forest([tree for tree, _ in weighted], [weight for _, weight in weighted]).add_to(values, X)
-    return _make_curve(feature, cuts, categorical, values)
+    return make_curve(feature, cuts, categorical, values)
 
 
-def _make_curve(feature: int, cuts: Floats, categorical: bool, values: Floats) -> Term:
+def make_curve(feature: int, cuts: Floats, categorical: bool, values: Floats) -> Term:
+    """Return a term of one feature without counts of training rows."""
     counts = (0,) * values.size
     return Term((feature,), (tuple(cuts.tolist()),), (categorical,), tuple(values.tolist()), counts)
 
 
-def _sum_terms(weighted: list[tuple[Term, float]]) -> Term:
+def sum_terms(weighted: list[tuple[Term, float]]) -> Term:
     """Return the weighted sum of terms of the same features, on the union of their cuts."""
     first = weighted[0][0]
     cuts = merged_cuts([term for term, _ in weighted])
@@ -601,11 +606,11 @@ def purify(
         for axis, effect in enumerate(effects):
             if allowed[axis]:
                 cuts = np.array(term.cuts[axis])
-                curve = _make_curve(key[axis], cuts, term.categorical[axis], effect)
+                curve = make_curve(key[axis], cuts, term.categorical[axis], effect)
                 main.setdefault((key[axis],), []).append((curve, 1.0))
     terms: dict[Key, Term] = {}
     for key, weighted in sorted(main.items()):
-        curve = with_counts(_sum_terms(weighted), table, context, unequal)
+        curve = with_counts(sum_terms(weighted), table, context, unequal)
         weights = cell_sums(curve, table, context, int_weight).astype(np.float64)
         mean = float((weights * curve.table).sum() / max(float(weights.sum()), 1.0))
         constant += mean

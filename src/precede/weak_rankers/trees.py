@@ -496,18 +496,10 @@ class GpuForest:
     Parameters
     ----------
     backend : Backend
-    weak_rankers, weights : of an ensemble; all weak rankers must be trees without categories
+    trees, weights : trees without categories, and their weights
     """
 
-    def __init__(
-        self, backend: Backend, weak_rankers: Sequence[WeakRanker], weights: Sequence[float]
-    ):
-        trees = [each for each in weak_rankers if isinstance(each, Tree) and not each.categories]
-        if len(trees) < len(weak_rankers):
-            raise ValueError(
-                "only trees without categories score arrays on a GPU; copy X to the CPU, for "
-                "example by X.get()"
-            )
+    def __init__(self, backend: Backend, trees: Sequence[Tree], weights: Sequence[float]):
         self._backend, self._trees = backend, len(trees)
         features = np.array(sorted({f for tree in trees for f in tree.features}), np.int64)
         parts = [_gpu_nodes(*each, features) for each in zip(trees, weights, strict=True)]

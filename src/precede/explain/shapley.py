@@ -27,6 +27,9 @@ from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 
 
+__all__ = ["Paths"]
+
+
 class Paths:
     """The paths to all leaves of some trees: for each leaf, a condition on each of its features.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -95,8 +96,8 @@ class TreeLearner:
         if self.weak_rankers == "trees":
             return self._trees(), True
         chosen = self._given_family()
-        if chosen.takes_categories:
-            chosen = chosen.with_categories(self._category_numbers())
+        if isinstance(chosen, Trees):
+            chosen = replace(chosen, categorical_features=self._category_numbers())
         return chosen, chosen.quadratic
 
     def _given_family(self) -> Family:

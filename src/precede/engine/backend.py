@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -109,12 +109,12 @@ class Backend:
     # -- on a GPU only ---------------------------------------------------------------------
 
     def launch(
-        self, kernel: str, grid: Grid, block: Grid, *arguments: Any, shared: int = 0
+        self, kernel: str, grid: Grid, block: Grid, *arguments: object, shared: int = 0
     ) -> None:
         """Launch a kernel; Python integers are passed as 32 bits, NumPy's with their own size."""
         raise NotImplementedError
 
-    def over_rows(self, kernel: str, count: int, *arguments: Any) -> None:
+    def over_rows(self, kernel: str, count: int, *arguments: object) -> None:
         """Launch a kernel whose threads share ``range(count)``; `count` is its first argument."""
         raise NotImplementedError
 
@@ -131,7 +131,7 @@ class Backend:
         """
         raise NotImplementedError
 
-    def adopt(self, value: Any) -> BackendArray:
+    def adopt(self, value: BackendArray) -> BackendArray:
         """Wrap an array of another library on the same GPU without copying."""
         raise NotImplementedError
 
@@ -248,7 +248,7 @@ def open_backend_of_worker(device: str, rank: int) -> Backend:
     return open_backend(device, number)
 
 
-def on_gpu(value: Any) -> bool:
+def on_gpu(value: object) -> bool:
     """Return whether an array is in GPU memory: CuPy, PyTorch or any other library's.
 
     >>> on_gpu(np.zeros(3))

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -63,6 +63,22 @@ TARGET_FILL_BLOCKS, MIN_FILL_TILE = 1188, 250
 MAX_BLOCKS = 1056
 
 
+class Kernel(Protocol):
+    """A compiled kernel of CuPy."""
+
+    max_dynamic_shared_size_bytes: int
+
+    def __call__(
+        self,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        arguments: tuple[object, ...],
+        *,
+        shared_mem: int,
+    ) -> None:
+        """Launch the kernel."""
+
+
 class CudaBackend(Backend):
     """A GPU, its memory and its kernels."""
 
@@ -85,7 +101,7 @@ class CudaBackend(Backend):
             raise RuntimeError(_NO_GPU.format("none is visible"))
         source = Path(__file__).with_name("kernels.cu").read_text(encoding="utf-8")
         self._module = cupy.RawModule(code=source, options=("-fmad=false",))
-        self._kernels: dict[str, tuple[Any, int]] = {}
+        self._kernels: dict[str, tuple[Kernel, int]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -104,17 +120,17 @@ class CudaBackend(Backend):
         self.xp.cuda.Device(number).use()
 
     def launch(
-        self, kernel: str, grid: Grid, block: Grid, *arguments: Any, shared: int = 0
+        self, kernel: str, grid: Grid, block: Grid, *arguments: object, shared: int = 0
     ) -> None:
         """Launch a kernel; Python integers are passed as 32 bits, NumPy's with their own size."""
         function, allowed = self._kernels.get(kernel, (None, 0))
         if function is None or shared > allowed:
             function = self._allow_shared(kernel, shared)
         given = tuple([np.int32(each) if type(each) is int else each for each in arguments])
-        sizes = [each if type(each) is tuple else (each,) for each in (grid, block)]
-        function(*sizes, given, shared_mem=shared)
+        blocks, threads = (each if isinstance(each, tuple) else (each,) for each in (grid, block))
+        function(blocks, threads, given, shared_mem=shared)
 
-    def _allow_shared(self, kernel: str, shared: int) -> Any:
+    def _allow_shared(self, kernel: str, shared: int) -> Kernel:
         """Return the kernel after allowing it, in all threads, `shared` bytes of shared memory."""
         with self._lock:
             function, allowed = self._kernels.get(kernel, (None, 0))
@@ -124,7 +140,7 @@ class CudaBackend(Backend):
                 self._kernels[kernel] = function, shared
             return function
 
-    def over_rows(self, kernel: str, count: int, *arguments: Any) -> None:
+    def over_rows(self, kernel: str, count: int, *arguments: object) -> None:
         """Launch a kernel whose threads share ``range(count)``; `count` is its first argument."""
         if count:
             grid = min(-(-count // 256), MAX_BLOCKS)
@@ -132,7 +148,7 @@ class CudaBackend(Backend):
 
     # -- arrays ----------------------------------------------------------------------------
 
-    def put(self, array: Any) -> Any:
+    def put(self, array: BackendArray) -> BackendArray:
         """Copy an array to the device, unless it is on the device."""
         if self.holds(array):
             return array
@@ -146,13 +162,13 @@ class CudaBackend(Backend):
             copy.data.copy_from_host(array.ctypes.data, array.nbytes)
         return copy
 
-    def adopt(self, value: Any) -> Any:
+    def adopt(self, value: BackendArray) -> BackendArray:
         """Wrap a foreign GPU array (CUDA array interface or DLPack) without copying."""
         if hasattr(value, "__cuda_array_interface__") or self.holds(value):
             return self.xp.asarray(value)
         return self.xp.from_dlpack(value)
 
-    def get(self, array: Any) -> Array:
+    def get(self, array: BackendArray) -> Array:
         """Return a NumPy array, copied from the device if need be."""
         return array.get() if self.holds(array) else array
 
@@ -181,14 +197,14 @@ class CudaBackend(Backend):
 
     # -- sums ------------------------------------------------------------------------------
 
-    def exact_sums(self, arrays: Sequence[Any]) -> list[float]:
+    def exact_sums(self, arrays: Sequence[BackendArray]) -> list[float]:
         """Return the exact sum of each array, with the bits of `precede.engine.exact`."""
         if len(arrays) == 2 and arrays[0].size == arrays[1].size:
             return [total for total, _ in self.sums_and_largest(arrays)]
         return [self.sums_and_largest([each])[0][0] for each in arrays]
 
     def sums_and_largest(
-        self, arrays: Sequence[Any], *, absolute: bool = False
+        self, arrays: Sequence[BackendArray], *, absolute: bool = False
     ) -> list[tuple[float, float]]:
         """Return the exact sum and the largest absolute value of one or two arrays of equal size.
 
@@ -209,7 +225,13 @@ class CudaBackend(Backend):
             sums.append((total, largest))
         return sums
 
-    def advance(self, scores: Any, values: Any, weight: float, context: Context) -> None:  # noqa: ARG002
+    def advance(
+        self,
+        scores: BackendArray,
+        values: BackendArray,
+        weight: float,
+        context: Context,  # noqa: ARG002
+    ) -> None:
         """Add ``weight * values`` to the scores in place."""
         values = self.put(values)
         if values.dtype == np.uint8:
@@ -218,11 +240,16 @@ class CudaBackend(Backend):
         values = values.astype(np.float64, copy=False)
         self.over_rows("advance", scores.size, scores, values, float(weight))
 
-    def divide(self, arrays: tuple[Any, Any], divisor: float, context: Context) -> None:  # noqa: ARG002
+    def divide(
+        self,
+        arrays: tuple[BackendArray, BackendArray],
+        divisor: float,
+        context: Context,  # noqa: ARG002
+    ) -> None:
         """Divide two arrays of equal size by a number in place."""
         self.over_rows("divide_by", arrays[0].size, float(divisor), *arrays)
 
-    def draw(self, keys: Keys, seeds: Keys, threshold: float) -> Any:
+    def draw(self, keys: Keys, seeds: Keys, threshold: float) -> BackendArray:
         """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""
         if not keys.size:
             return self.zeros(0, dtype=np.int32)
@@ -236,7 +263,7 @@ class CudaBackend(Backend):
             self.launch("draw", n_tiles, 32, *given, 1, self.put(np.r_[0, ends[:-1]]), rows)
         return rows
 
-    def function(self, name: str, values: Any) -> Any:
+    def function(self, name: str, values: BackendArray) -> BackendArray:
         """Return ``exp``, ``log`` or ``log1p`` of each value; see `precede.engine.portable`."""
         values, out = self.put(values), self.zeros(values.size)
         which = ("exp", "log", "log1p").index(name)
@@ -244,7 +271,7 @@ class CudaBackend(Backend):
         return out
 
     @property
-    def arrays(self) -> Any:
+    def arrays(self) -> BackendArray:
         """The array namespace, under its former name."""
         return self.xp
 

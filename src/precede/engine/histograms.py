@@ -23,7 +23,7 @@ from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, least_tied_kernel
 from precede.engine.execution import Context, is_small
 from precede.engine.portable_kernels import fmax
-from precede.engine.quantization import power_factors
+from precede.engine.quantization import pack, power_factors
 
 if TYPE_CHECKING:
     from precede.engine.table import Table
@@ -343,8 +343,8 @@ def pair_words(pull: Floats, weight: Floats, context: Context) -> PairWords | No
     bits = TOTAL_BITS - math.frexp(total)[1], TOTAL_BITS - math.frexp(total_weight)[1]
     words = np.empty(pull.size, np.int64)
     context.run(
-        _pack, pull.size, pull, weight, *power_factors(bits[0]), *power_factors(bits[1]), words,
-        small=is_small("rows", pull.size),
+        pack, pull.size, pull, weight, *power_factors(bits[0]), *power_factors(bits[1]), 32, 0, 0,
+        words, small=is_small("rows", pull.size),
     )  # fmt: skip
     return PairWords(words, math.ldexp(1.0, -bits[0]), math.ldexp(1.0, -bits[1]))
 
@@ -451,17 +451,6 @@ assert SIDE == 16, "the kernels below write it out"
 
 
 # -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _pack(
-    low: int, high: int, pull: Floats, weight: Floats, one: float, other: float, weight_one: float,
-    weight_other: float, words: Integers,
-) -> None:  # fmt: skip
-    for row in range(low, high):
-        first = np.int64(np.rint(pull[row] * one * other))
-        second = np.int64(np.rint(weight[row] * weight_one * weight_other))
-        words[row] = (first << 32) + second
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from precede.engine.arrays import Array, Floats, Integer
+import numpy as np
+
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.portable_kernels import portable_exp
 
@@ -37,3 +39,20 @@ def shared_ranks(by_rank: Floats, begin: Integer, end: Integer) -> tuple[float, 
         total += by_rank[rank]
         gap += (count - 1 - 2 * (rank - begin)) * by_rank[rank]
     return total / count, 2.0 * gap / (count * (count - 1.0))
+
+
+@njit(cache=True, nogil=True)
+def predict_codes(
+    low: int, high: int, codes: Bytes, feature: Integers, left_codes: Flags, child: Integers,
+    value: Floats, values: Floats,
+) -> None:  # fmt: skip
+    """Write the leaf values of rows low..high, found by descending a tree.
+
+    `codes` has one row for each feature; `left_codes` says whether each code goes left.
+    """
+    for row in range(low, high):
+        node = np.int64(0)
+        while node >= 0:
+            left = left_codes[node, codes[feature[node], row]]
+            node = child[0 if left else 1, node]
+        values[row] = value[-1 - node]

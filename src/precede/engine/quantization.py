@@ -36,6 +36,8 @@ from precede.engine.execution import Context, is_small
 MAX_BLOCK_ROWS = 4095
 COUNT_BITS, WEIGHT_BITS, PULL_BITS = 12, 26, 26
 assert (MAX_BLOCK_ROWS, COUNT_BITS, COUNT_BITS + WEIGHT_BITS) == (4095, 12, 38), "kernels differ"
+# Shifts of pull and weight in a packed word, and the count of a row; see `pack`.
+PACKED = COUNT_BITS + WEIGHT_BITS, COUNT_BITS, 1
 # The mean packed pull is between 2^12 and 2^13, the mean weight between 2^13 and 2^14, so that
 # a block of average rows fits.
 MEAN_PULL_BITS, MEAN_WEIGHT_BITS = 13, 14
@@ -101,7 +103,7 @@ class Quantization:
             second += 1
         else:
             small = is_small("rows", pull.size)
-            context.run(_pack, pull.size, pull, weight, *scale, first, small=small)
+            context.run(pack, pull.size, pull, weight, *scale, *PACKED, first, small=small)
         return QuantizedRows(
             packed=None if self.wide else first,
             pull=first if self.wide else None,
@@ -176,14 +178,17 @@ def _widen(low: int, high: int, values: Floats, one: float, other: float, out: I
 
 
 @njit(cache=True, nogil=True)
-def _pack(
+def pack(
     low: int, high: int, pull: Floats, weight: Floats, one: float, other: float, weight_one: float,
-    weight_other: float, packed: Integers,
+    weight_other: float, pull_shift: int, weight_shift: int, count: int, packed: Integers,
 ) -> None:  # fmt: skip
-    """Write the packed words of rows low..high; for the factors see `power_factors`."""
+    """Write ``pull << pull_shift | weight << weight_shift | count`` for rows low..high.
+
+    Pulls and weights are multiplied by two factors each, see `power_factors`, and rounded.
+    """
     # An index that counts from 0 needs no bounds check, so that the loop is vectorized.
     pull, weight, packed = pull[low:high], weight[low:high], packed[low:high]
     for row in range(pull.size):
         first = np.int64(np.rint(pull[row] * one * other))
         second = np.int64(np.rint(weight[row] * weight_one * weight_other))
-        packed[row] = (first << 38) + (second << 12) + 1
+        packed[row] = (first << pull_shift) + (second << weight_shift) + count

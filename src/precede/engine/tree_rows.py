@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from precede.engine import tree_histograms
-from precede.engine.arrays import BackendArray, Bytes, Flags, Floats, Integers, Records, Rows, Signs
+from precede.engine.arrays import BackendArray, Flags, Floats, Integers, Records, Rows, Signs
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import njit
 from precede.engine.exact import sum_parts
 from precede.engine.execution import Context, is_small, new_control_block
+from precede.engine.kernels import predict_codes
 from precede.engine.quantization import QuantizedRows, power_factors
 from precede.engine.tree_histograms import (
     CHILD,
@@ -633,7 +634,7 @@ class CpuRows(TreeRows):
         values = np.empty(self.histograms.n_rows)
         feature, child = splits["feature"].copy(), np.array([splits["left"], splits["right"]])
         self._context.run(
-            _predict_codes, values.size, self.histograms.codes, feature, left_codes, child,
+            predict_codes, values.size, self.histograms.codes.T, feature, left_codes, child,
             value, values, small=is_small("heavy rows", values.size),
         )  # fmt: skip
         return values
@@ -686,17 +687,3 @@ def _fill_leaf_values(
         for i in range(np.uint64(start), np.uint64(end if end > start else start)):
             values[np.uint64(rows[i])] = leaf_value
         start = end if end > start else start
-
-
-@njit(cache=True, nogil=True)
-def _predict_codes(
-    low: int, high: int, codes: Bytes, feature: Integers, left_codes: Flags,
-    child: Integers, value: Floats, values: Floats,
-) -> None:  # fmt: skip
-    """Write the leaf values of rows low..high, found by descending the tree."""
-    for row in range(low, high):
-        node = np.int64(0)
-        while node >= 0:
-            left = left_codes[node, codes[row, feature[node]]]
-            node = child[0 if left else 1, node]
-        values[row] = value[-1 - node]

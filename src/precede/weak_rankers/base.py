@@ -9,16 +9,15 @@ eq. 3). Ties are broken as described in `precede.engine.exact`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from reprlib import repr as shown
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from precede.engine.arrays import Array, Flags, Floats
+from precede.engine.arrays import Array, Flags, Floats, Json, Signs
 from precede.engine.backend import CPU, Backend
 from precede.engine.exact import TIE, TIE_OF_DECREASES, first_tied
 from precede.engine.execution import Context
@@ -33,6 +32,10 @@ if TYPE_CHECKING:
     from precede.weak_rankers.trees import Tree
 
 
+# The direction of each feature as a list of -1, 0 and 1, or -1 or 1 by column.
+MonotoneConstraints = Sequence[int] | Mapping[int, int] | None
+
+
 # -- weak rankers ----------------------------------------------------------------------------
 
 _WEAK_RANKER_CLASSES: dict[str, type[WeakRanker]] = {}
@@ -42,6 +45,9 @@ _MODULE_OF_FAMILY = {
     "stumps": "stumps", "features": "columns", "columns": "columns", "constants": "columns",
     "trees": "tree_grower",
 }  # fmt: skip
+
+
+Named = TypeVar("Named", "WeakRanker", "Family")
 
 
 class WeakRanker:
@@ -71,7 +77,7 @@ class WeakRanker:
     is_constant: ClassVar[bool] = False
     checks_fields: ClassVar[bool] = False
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if cls.name:
             _register(_WEAK_RANKER_CLASSES, cls)
@@ -120,12 +126,12 @@ class WeakRanker:
         if not isinstance(feature, int) or not 0 <= feature < n_features:
             raise ValueError(f"a ranker uses feature {shown(feature)}, but there are {n_features}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the fields as plain numbers and strings, with `name` under ``"kind"``."""
         return {"kind": self.name, **asdict(self)}  # type: ignore[call-overload]
 
 
-def declared_field_types(kind: Any) -> dict[str, str] | None:
+def declared_field_types(kind: object) -> dict[str, str] | None:
     """Return the type name ("int", "float", ...) of each field of a kind of weak ranker.
 
     Return None for a kind that validates its fields itself, and {} for an unknown kind.
@@ -139,7 +145,7 @@ def declared_field_types(kind: Any) -> dict[str, str] | None:
     return {each.name: getattr(each.type, "__name__", str(each.type)) for each in fields}
 
 
-def _register(registry: dict[str, Any], cls: Any) -> None:
+def _register(registry: dict[str, type[Named]], cls: type[Named]) -> None:
     """Register a class under its name; raise ValueError if another class has this name.
 
     A class that is defined again, as in a notebook, replaces its former definition.
@@ -153,13 +159,13 @@ def _register(registry: dict[str, Any], cls: Any) -> None:
     registry[cls.name] = cls
 
 
-def _class_of_kind(kind: Any) -> type[WeakRanker] | None:
+def _class_of_kind(kind: object) -> type[WeakRanker] | None:
     """Return the dataclass registered for a kind; None if there is none."""
     known = _WEAK_RANKER_CLASSES.get(kind) if isinstance(kind, str) else None
     return known if dataclasses.is_dataclass(known) else None
 
 
-def weak_ranker_from_dict(fields: dict[str, Any]) -> WeakRanker:
+def weak_ranker_from_dict(fields: Json) -> WeakRanker:
     """Build a weak ranker from the result of `WeakRanker.to_dict`.
 
     Raise ValueError if the kind is unknown or a field is missing.
@@ -263,9 +269,7 @@ class Family:
         Whether its weak rankers are fitted to a quadratic model of the risk, so that their
         natural step is 1.
     takes_categories : bool
-        Whether it supports categorical columns; see `with_categories`.
-    categorical_features : list, optional
-        The categorical columns.
+        Whether it supports categorical columns, its field `categorical_features`.
 
     Examples
     --------
@@ -291,9 +295,9 @@ class Family:
     thresholds: str | None = None
     quadratic: ClassVar[bool] = False
     takes_categories: ClassVar[bool] = False
-    categorical_features: Any = None
+    categorical_features: Sequence[int] | None = None
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if cls.name:
             _register(_FAMILY_CLASSES, cls)
@@ -307,11 +311,7 @@ class Family:
         """The members of a union; for any other family, the family itself."""
         return (self,)
 
-    def with_categories(self, columns: list[int] | None) -> Family:  # noqa: ARG002
-        """Return the family with these columns as categories, if it supports categories."""
-        return self
-
-    def with_monotone_constraints(self, given: Any) -> Family:
+    def with_monotone_constraints(self, given: MonotoneConstraints) -> Family:
         """Return the family under monotone constraints; raise ValueError if unsupported."""
         raise ValueError(
             f"monotone_constraints={given!r} are for stumps, and {self!r} would not keep them; use "
@@ -442,7 +442,7 @@ def _first_tied_best(
     return candidates[first_tied(values, tolerance)] if max(values, default=0.0) else None
 
 
-def family(weak_rankers: str | Family) -> Family:
+def family(weak_rankers: object) -> Family:
     """Return the family of a name; return a `Family` unchanged.
 
     >>> family("features")
@@ -461,18 +461,19 @@ def family(weak_rankers: str | Family) -> Family:
     )
 
 
-def family_name(value: Any) -> str | None:
+def family_name(value: object) -> str | None:
     """Return the name for which `family` returns an equal family; None if there is none.
 
     >>> from precede import Stumps
     >>> family_name(Stumps()), family_name(Stumps(lazy=False)), family_name(4)
     ('stumps', None, None)
     """
-    named = isinstance(value, Family) and value.name and family(value.name) == value
-    return value.name if named else None
+    if isinstance(value, Family) and value.name and family(value.name) == value:
+        return value.name
+    return None
 
 
-def monotone_signs(given: Any, n_features: int) -> NDArray[np.int8]:
+def monotone_signs(given: MonotoneConstraints, n_features: int) -> Signs:
     """Return the monotone constraint (-1, 0 or 1) of every feature, from a list or a dict.
 
     >>> monotone_signs({2: -1}, 3).tolist()

@@ -20,7 +20,7 @@ from precede.engine.histograms import GpuHistograms, Histograms, suffix_sums
 from precede.engine.query_layout import QueryLayout
 from precede.engine.table import Table
 from precede.weak_rankers.base import Family, WeakRanker
-from precede.weak_rankers.columns import Column, Columns
+from precede.weak_rankers.columns import Column, Columns, refuse_missing
 from precede.weak_rankers.stumps import Stump, Stumps
 
 # Linear independence is tested in the field of integers modulo this prime: no tolerance is needed.
@@ -36,10 +36,9 @@ MAX_SHARED_WIDTH, MAX_BLOCKS = 6144, 528
 class Candidates:
     """Binary weak rankers of a table: every threshold of every feature, or the columns themselves.
 
-    On a GPU, pulls and values are there. Missing values count as lower than all others (C19 section
-    5). Candidates that order no
-    pair are dropped. Of candidates that are equal or opposite over pairs, the first is kept:
-    lowest feature, then lowest threshold.
+    Missing values count as lower than all others (C19 section 5). Candidates that order no pair are
+    dropped. Of candidates that are equal or opposite over pairs, the first is kept: lowest feature,
+    then lowest threshold. On a GPU, pulls and values are there.
 
     Attributes
     ----------
@@ -147,12 +146,7 @@ class Candidates:
 
 
 def _check_columns(table: Table) -> None:
-    missing = np.flatnonzero(table.bins.has_missing)
-    if missing.size:
-        raise ValueError(
-            f"column {missing[0]} has missing values; rankers given as columns must have a value "
-            "for every row (use weak_rankers='stumps' for features with missing values)"
-        )
+    refuse_missing(table)
     for feature in range(table.n_features):
         column = table.column(feature)
         other = column[(column != 0) & (column != 1)]

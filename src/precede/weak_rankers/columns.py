@@ -26,7 +26,6 @@ from precede.weak_rankers.base import (
     Search,
     SearchResult,
     WeakRanker,
-    _FamilySearch,
     _first_tied_best,
 )
 
@@ -134,17 +133,20 @@ class Constant(WeakRanker):
         return np.ones(table.n_used_rows)
 
 
+def refuse_missing(table: Table) -> None:
+    """Raise ValueError if a column has missing values."""
+    missing = np.flatnonzero(table.bins.has_missing)
+    if missing.size:
+        raise ValueError(
+            f"column {missing[0]} has missing values; rankers given as columns must have a value "
+            "for every row (use weak_rankers='stumps' for features with missing values)"
+        )
+
+
 def _as_uint8_if_binary(values: Array) -> Array:
     """Return values as uint8 if they are all 0 or 1, which enables closed-form steps."""
     is_binary = not np.any((values != 0) & (values != 1))
     return values.astype(np.uint8) if is_binary else values
-
-
-class _ConstantSearch(_FamilySearch):
-    """Search of a family that uses no feature, and so ignores which features are allowed."""
-
-    def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:  # noqa: ARG002
-        return self._family.search(self._table, pull)
 
 
 class _ColumnSearch(Search):
@@ -241,12 +243,7 @@ class Columns(Family):
 
     def start(self, table: Table, context: Context | None = None) -> Search:
         """Return a search over the columns, which are read once."""
-        missing = np.flatnonzero(table.bins.has_missing)
-        if missing.size:
-            raise ValueError(
-                f"column {missing[0]} has missing values; rankers given as columns must have a "
-                "value for every row (use weak_rankers='stumps' for features with missing values)"
-            )
+        refuse_missing(table)
         usable = np.flatnonzero(table.bins.high > table.bins.low)  # a constant orders nothing
         weak_rankers = [Column(int(f)) for f in usable]
         values = [table.column(int(f)) for f in usable]
@@ -259,15 +256,17 @@ class Constants(Family):
     name = "constant"
     exhaustive = True
 
-    def search(self, table: Table, pull: Floats) -> SearchResult | None:  # noqa: ARG002
+    def start(self, table: Table, context: Context | None = None) -> Search:  # noqa: ARG002
+        """Return a search, which uses no feature and ignores which ones are allowed."""
+        return _ConstantSearch()
+
+
+class _ConstantSearch(Search):
+    def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:  # noqa: ARG002
         """Return the constant unless the pulls sum to 0."""
         edge = float(to_integers(pull).sum()) / SCALE
         # The pulls of a pair risk sum to 0, up to rounding.
         return SearchResult(Constant(), edge) if abs(edge) > 1e-12 else None
-
-    def start(self, table: Table, context: Context | None = None) -> Search:  # noqa: ARG002
-        """Return a search that ignores which features are allowed."""
-        return _ConstantSearch(self, table)
 
 
 # -- kernels ---------------------------------------------------------------------------------

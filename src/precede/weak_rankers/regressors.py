@@ -9,11 +9,11 @@ trees are in `precede.weak_rankers.tree_grower`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from precede.engine.arrays import Array, Flags, Floats
+from precede.engine.arrays import Array, Flags, Floats, Json
 from precede.engine.exact import exact_sum
 from precede.engine.execution import Context
 from precede.engine.pull import Pull
@@ -22,6 +22,16 @@ from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker, 
 from precede.weak_rankers.trees import tree_from_sklearn
 
 TARGETS = ("sum", "average")
+
+
+class Regressor(Protocol):
+    """A scikit-learn regressor that accepts `sample_weight`."""
+
+    def fit(self, X: Array, y: Floats, sample_weight: Floats) -> Regressor:
+        """Fit to weighted targets."""
+
+    def predict(self, X: Array) -> Floats:
+        """Return the value of each row."""
 
 
 class RegressionSearch(Search):
@@ -75,14 +85,14 @@ class FittedRegressor(WeakRanker):
 
     name: ClassVar[str] = "regressor"
 
-    def __init__(self, regressor: Any):
+    def __init__(self, regressor: Regressor):
         self.regressor = regressor
 
     def __call__(self, X: Array) -> Floats:
         """Return the predictions of the regressor."""
         return np.asarray(self.regressor.predict(X), np.float64)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Raise ValueError: model files hold plain numbers and execute no code."""
         raise ValueError(
             f"a fitted {type(self.regressor).__name__} is not plain numbers and cannot be saved; "
@@ -95,7 +105,7 @@ class FittedRegressor(WeakRanker):
 
 
 class Regressors(Family):
-    """Any scikit-learn regressor that accepts `sample_weight`, as a black box.
+    """A scikit-learn regressor that accepts `sample_weight`, as a black box.
 
     A clone of the regressor is fitted to all rows in every round. A `DecisionTreeRegressor`
     becomes a `Tree`, any other regressor a `FittedRegressor`, which cannot be saved as JSON.
@@ -114,7 +124,7 @@ class Regressors(Family):
 
     quadratic = True
 
-    def __init__(self, regressor: Any, *, hessian: str = "newton", targets: str = "sum"):
+    def __init__(self, regressor: Regressor, *, hessian: str = "newton", targets: str = "sum"):
         if not hasattr(regressor, "fit") or not hasattr(regressor, "predict"):
             raise ValueError(f"{regressor!r} is not a regressor: it lacks fit or predict")
         self.regressor = regressor
@@ -129,7 +139,9 @@ class Regressors(Family):
         return f"Regressors({self.regressor!r})"
 
 
-def learner(weak_rankers: Any, *, hessian: str = "newton", targets: str = "sum") -> Family:
+def learner(
+    weak_rankers: str | Family | Regressor, *, hessian: str = "newton", targets: str = "sum"
+) -> Family:
     """Return the family of a name or of a scikit-learn regressor; return a `Family` unchanged.
 
     >>> from sklearn.linear_model import LinearRegression

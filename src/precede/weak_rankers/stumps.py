@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from precede.engine.pull import Factors, decreases
 from precede.engine.table import MISSING, Bins, FeatureBins, Table, choose_cuts
 from precede.weak_rankers.base import (
     Family,
+    MonotoneConstraints,
     Search,
     SearchResult,
     Union,
@@ -155,7 +156,11 @@ class Stumps(Family):
     thresholds: str
 
     def __init__(
-        self, *, thresholds: str = "bins", lazy: bool = True, monotone_constraints: Any = None
+        self,
+        *,
+        thresholds: str = "bins",
+        lazy: bool = True,
+        monotone_constraints: MonotoneConstraints = None,
     ):
         if thresholds not in ("bins", "all"):
             raise ValueError(f"thresholds={thresholds!r} is unknown; use 'bins' or 'all'")
@@ -167,7 +172,7 @@ class Stumps(Family):
         if thresholds == "all":
             self.distributable = self.codes_only = False
 
-    def with_monotone_constraints(self, given: Any) -> Stumps:
+    def with_monotone_constraints(self, given: MonotoneConstraints) -> Stumps:
         """Return the family under monotone constraints."""
         return Stumps(thresholds=self.thresholds, lazy=self.lazy, monotone_constraints=given)
 
@@ -204,13 +209,13 @@ class StumpSearch(Search):
     def __init__(
         self, table: Table, context: Context, *, lazy: bool = True, signs: Signs | None = None
     ):
+        # The sign that edges of each feature must have, 0 for either; None if all are 0.
         self._signs = None if signs is None or not signs.any() else signs.astype(np.int64)
         self.backend = context.backend
         self._table = table
         self._context = context
         self._histogram_builder = Histograms(table, context)
         self._lazy = lazy
-        self._positive_only = False
         features = table.n_features
         self._n_bins = table.bins.n_bins
         # A feature without any value has no stump "is present".
@@ -233,14 +238,12 @@ class StumpSearch(Search):
 
     def restrict_to_positive(self) -> StumpSearch:
         """Search only stumps with a positive edge; must be called before the first search."""
-        if self._signs is not None:
-            if self._signs.min() < 0:
-                raise ValueError(
-                    "nonnegative=True lets scores rise with every feature, but "
-                    "monotone_constraints ask them to fall with one; leave one of the two out"
-                )
-            self._signs = None
-        self._positive_only = True
+        if self._signs is not None and self._signs.min() < 0:
+            raise ValueError(
+                "nonnegative=True lets scores rise with every feature, but monotone_constraints "
+                "ask them to fall with one; leave one of the two out"
+            )
+        self._signs = np.ones(self._n_bins.size, np.int64)
         return self
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
@@ -282,9 +285,8 @@ class StumpSearch(Search):
 
     @cached_property
     def _gpu_signs(self) -> BackendArray:
-        """The sign that edges of each feature must have, 0 for either."""
-        signs = np.full(self._n_bins.size, 1 if self._positive_only else 0)
-        return self.backend.put((signs if self._signs is None else self._signs).astype(np.int8))
+        signs = np.zeros(self._n_bins.size) if self._signs is None else self._signs
+        return self.backend.put(signs.astype(np.int8))
 
     def _edge_bounds(self, drift: int, allowed: Flags | None) -> Integers:
         """Add the drift to the slacks; return a bound on each feature's edge, -1 if not allowed."""
@@ -296,10 +298,12 @@ class StumpSearch(Search):
     def _evaluate_features(self, bound: Integers) -> int:
         """Evaluate features by decreasing bound while one could win; return the best edge."""
         streamed, order = self._table.streamed, _order_by_bound(bound)
-        if not streamed and self._signs is None and (self._is_small or self._context.jobs == 1):
+        positive_only = self._signs is not None and bool((self._signs == 1).all())
+        same_sign = positive_only or self._signs is None
+        if not streamed and same_sign and (self._is_small or self._context.jobs == 1):
             best_edge, count = search_by_bound(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound, order,
-                self._best, self._slack, self._positive_only, self._histogram_buffer,
+                self._best, self._slack, positive_only, self._histogram_buffer,
             )  # fmt: skip
             self.evaluated += count
             return int(best_edge)
@@ -381,10 +385,9 @@ class StumpSearch(Search):
 
     def _stump_selector(self, features: Integers, min_edge: int) -> Callable[..., Integers]:
         """Return a function that finds the best stump of each feature in their histograms."""
+        signs = None if self._signs is None else self._signs[features]
         bins = self._n_bins[features], self._missing[features]
-        if self._signs is not None:
-            return partial(_best_with_signs, *bins, self._signs[features], min_edge)
-        return partial(_best_without_signs, *bins, self._positive_only, min_edge)
+        return partial(_best_with_signs, *bins, signs, min_edge)
 
     def _histograms(self, features: Integers) -> Integers:
         return self._histogram_builder.sums(self._integers, features)
@@ -395,9 +398,8 @@ class StumpSearch(Search):
             raise ValueError(
                 "select='decrease' is searched on the CPU; use select='slope', or device='cpu'"
             )
-        signs = np.ones(self._n_bins.size, np.int64) if self._positive_only else self._signs
         decrease_of = partial(decreases, smoothing=factors.smoothing, bound=factors.bound)
-        choose = partial(_largest_decrease, self._n_bins, allowed, decrease_of, signs)
+        choose = partial(_largest_decrease, self._n_bins, allowed, decrease_of, self._signs)
         chosen = all_reduce_sum(lambda: self._pair_masses(factors), self._context, choose)
         if chosen is None:
             return None
@@ -487,28 +489,17 @@ def _drift_and_best(
     return int(change.max()), select(histograms)
 
 
-def _best_without_signs(
-    n_bins: Integers,
-    missing: Flags,
-    positive_only: bool,
-    min_edge: int,
-    histograms: Integers,
-) -> Integers:
-    """Return the best stump of each feature; see `best_cuts`."""
-    return best_cuts(histograms, n_bins, missing, positive_only, min_edge)
-
-
 def _best_with_signs(
     n_bins: Integers,
     missing: Flags,
-    signs: Integers,
+    signs: Integers | None,
     min_edge: int,
     histograms: Integers,
 ) -> Integers:
     """Return the best stump of each feature whose edge has the sign required for the feature."""
     best = best_cuts(histograms, n_bins, missing, False, min_edge)
-    constrained = np.flatnonzero(signs)
-    if constrained.size:  # a negative edge is a positive edge for the negated pull
+    if signs is not None:  # a negative edge is a positive edge for the negated pull
+        constrained = np.flatnonzero(signs)
         oriented = histograms[constrained] * signs[constrained, None]
         found = best_cuts(oriented, n_bins[constrained], missing[constrained], True, min_edge)
         found[:, 0] *= signs[constrained]

@@ -17,8 +17,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NoReturn
@@ -52,7 +51,7 @@ from precede.engine.tree_rows import (
     find_splits,
 )
 from precede.judgments import column_numbers, columns_in_order
-from precede.weak_rankers.base import Family, SearchResult, monotone_signs
+from precede.weak_rankers.base import Family, MonotoneConstraints, SearchResult, monotone_signs
 from precede.weak_rankers.regressors import RegressionSearch, check_targets
 from precede.weak_rankers.trees import Tree
 
@@ -167,7 +166,7 @@ class Trees(Family):
     max_features_by_split: float = 1.0
     categorical_features: Sequence[int] | None = None
     cat_smooth: float = 10.0
-    monotone_constraints: Sequence[int] | Mapping[int, int] | None = None
+    monotone_constraints: MonotoneConstraints = None
     interaction_constraints: Sequence[Sequence[int]] | None = None
     random_state: int = 0
 
@@ -182,12 +181,6 @@ class Trees(Family):
             "no common scale"
         )
 
-    def with_categories(self, columns: list[int] | None) -> Trees:
-        """Return a copy with these categorical columns."""
-        family = copy(self)
-        family.categorical_features = columns
-        return family
-
     def __repr__(self) -> str:
         defaults = {each.name: each.default for each in fields(self)}
         changed = [f"{k}={v!r}" for k, v in self.__dict__.items() if v != defaults.get(k)]
@@ -198,7 +191,7 @@ class Trees(Family):
 TREE_PARAMETERS = tuple(each.name for each in fields(Trees) if each.name != "random_state")
 
 
-def check_tree_parameters(given: Any, leaves: Any) -> None:
+def check_tree_parameters(given: Any, leaves: object) -> None:
     """Raise ValueError if tree parameters of `Trees` or of an estimator are out of range.
 
     `leaves` is checked in place of ``given.num_leaves``.
@@ -221,7 +214,7 @@ def check_tree_parameters(given: Any, leaves: Any) -> None:
             raise ValueError(f"{name}={getattr(given, name)!r} is out of range; use 0 or more")
 
 
-def _parse_groups(given: Any, n_features: int) -> list[frozenset[int]]:
+def _parse_groups(given: object, n_features: int) -> list[frozenset[int]]:
     """Parse interaction constraints; features in no group form an additional group."""
     if given is None:
         return []

@@ -11,19 +11,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from reprlib import repr as shown
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integers
+from precede.engine.arrays import (
+    Array,
+    BackendArray,
+    Bytes,
+    Flags,
+    Floats,
+    Integers,
+    Json,
+    MatrixLike,
+)
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
+from precede.engine.kernels import predict_codes
 from precede.engine.portable_kernels import fmax, fmin
 from precede.engine.table import MAX_CATEGORIES, MISSING, Bins, Table
 from precede.weak_rankers.base import WeakRanker
+
+if TYPE_CHECKING:
+    from sklearn.tree import DecisionTreeRegressor
+
+
+Number = TypeVar("Number", int, float)
 
 # Rows scored together, so that their feature values stay in the cache.
 ROWS_PER_BLOCK = 64
@@ -100,7 +116,7 @@ class Tree(WeakRanker):
         self._check_numbers()
 
     @classmethod
-    def unchecked(cls, **fields: Any) -> Tree:
+    def unchecked(cls, **fields: object) -> Tree:
         """Create a tree from all its fields without checking their types and the structure.
 
         For trees made by this package: checking takes as long as growing a small tree.
@@ -189,7 +205,7 @@ class Tree(WeakRanker):
         chunk = DISK_CHUNK_ROWS if table.streamed else max(1, values.size)
         for low in range(0, values.size, chunk):
             high = min(low + chunk, values.size)
-            _predict_codes(low, high, table.codes, feature, left_codes, child, value, values)
+            predict_codes(low, high, table.codes, feature, left_codes, child, value, values)
             table.release(features)
         return values
 
@@ -223,7 +239,7 @@ class Tree(WeakRanker):
             goes_left[j, MISSING] = self.missing_left[j]
         return goes_left
 
-    def _values(self, X: Any, order: Integers) -> Floats:
+    def _values(self, X: MatrixLike, order: Integers) -> Floats:
         values = np.empty(order.size)
         if not self.split_feature:
             values[:] = self.value[0]
@@ -282,22 +298,24 @@ class Tree(WeakRanker):
         return f"Tree({self.n_leaves} leaves of features {', '.join(map(str, self.features))})"
 
 
-def as_tuple(values: Any, what: str = "tree") -> tuple[Any, ...]:
+def as_tuple(values: object, what: str = "tree") -> tuple[object, ...]:
     """Convert a list read from a model file; raise ValueError if it is not a list."""
     if not isinstance(values, list | tuple | np.ndarray):
         raise ValueError(f"a {what} is made of lists, not {shown(values)}")
     return tuple(values)
 
 
-def as_numbers(values: Any, kind: type, name: str, what: str = "tree") -> tuple[Any, ...]:
+def as_numbers(
+    values: object, kind: type[Number], name: str, what: str = "tree"
+) -> tuple[Number, ...]:
     """Convert a list to a tuple of int or float; "inf" and "-inf" are the only strings allowed."""
     return tuple(_as_number(value, kind, name, what) for value in as_tuple(values, what))
 
 
-def _as_number(value: Any, kind: type, name: str, what: str) -> Any:
+def _as_number(value: object, kind: type[Number], name: str, what: str) -> Number:
     if isinstance(value, str) and value in ("inf", "-inf") and kind is float:
-        return float(value)
-    allowed: Any = int | np.integer | np.bool_ if kind is int else int | float | np.number
+        return kind(value)
+    allowed = (int, np.integer, np.bool_) if kind is int else (int, float, np.number)
     if not isinstance(value, allowed) or value != value:  # noqa: PLR0124  (NaN)
         raise ValueError(f"{name} of a {what} holds {shown(value)}, a wrong kind of value")
     try:
@@ -448,7 +466,7 @@ class _NodeLayout:
         self._missing_right[inner] = 1 - np.array(tree.missing_left, np.uint8)
         self._value[leaves] = weight * np.array(tree.value)
 
-    def arrays(self, *, single: bool) -> tuple[Any, ...]:
+    def arrays(self, *, single: bool) -> tuple[object, ...]:
         """Return the arguments of the kernel, for rows of single or double precision."""
         threshold = self._threshold32 if single else self._threshold
         return (
@@ -546,7 +564,7 @@ def _gpu_nodes(tree: Tree, weight: float, features: Integers) -> NDArray[np.void
 # -- conversion from other libraries ---------------------------------------------------------
 
 
-def tree_from_lightgbm(structure: dict[str, Any]) -> Tree:
+def tree_from_lightgbm(structure: Json) -> Tree:
     """Convert LightGBM's dump of a tree (``tree_info[t]["tree_structure"]``) to a `Tree`.
 
     Like LightGBM, treats missing values as 0 if there were none in training.
@@ -554,8 +572,8 @@ def tree_from_lightgbm(structure: dict[str, Any]) -> Tree:
     >>> tree_from_lightgbm({"leaf_value": 0.5}).value
     (0.5,)
     """
-    splits: dict[int, dict[str, Any]] = {}
-    leaves: dict[int, dict[str, Any]] = {}
+    splits: dict[int, Json] = {}
+    leaves: dict[int, Json] = {}
     stack = [structure]
     while stack:
         node = stack.pop()
@@ -580,17 +598,17 @@ def tree_from_lightgbm(structure: dict[str, Any]) -> Tree:
     )
 
 
-def _child(node: dict[str, Any]) -> int:
+def _child(node: Json) -> int:
     return node["split_index"] if "split_index" in node else -1 - node["leaf_index"]
 
 
-def _left_categories(node: dict[str, Any]) -> tuple[int, ...]:
+def _left_categories(node: Json) -> tuple[int, ...]:
     if node["decision_type"] != "==":
         return ()
     return tuple(sorted(int(category) for category in str(node["threshold"]).split("||")))
 
 
-def _missing_left(node: dict[str, Any]) -> bool:
+def _missing_left(node: Json) -> bool:
     if node["decision_type"] == "==":
         return False
     if node["missing_type"] == "Zero":
@@ -600,7 +618,7 @@ def _missing_left(node: dict[str, Any]) -> bool:
     return bool(node["threshold"] >= 0)
 
 
-def tree_from_sklearn(regressor: Any) -> Tree:
+def tree_from_sklearn(regressor: DecisionTreeRegressor) -> Tree:
     """Convert a fitted scikit-learn `DecisionTreeRegressor` to a `Tree`.
 
     >>> from sklearn.tree import DecisionTreeRegressor
@@ -662,19 +680,6 @@ def _predict_rows(
                 set_start[node], set_start[node + 1], bits,
             )  # fmt: skip
             node = child[side, node]
-        values[position] = value[-1 - node]
-
-
-@njit(cache=True, nogil=True)
-def _predict_codes(
-    low: int, high: int, codes: Bytes, feature: Integers,
-    left_codes: Flags, child: Integers, value: Floats, values: Floats,
-) -> None:  # fmt: skip
-    for position in range(low, high):
-        node = np.int64(0)
-        while node >= 0:
-            left = left_codes[node, codes[feature[node], position]]
-            node = child[0 if left else 1, node]
         values[position] = value[-1 - node]
 
 

@@ -4,7 +4,7 @@ An algorithm is four choices: a risk, a family of weak rankers, a step, and when
 """
 
 from precede import BaseRanker, PairRisk
-from precede.boosting import LineSearch, Plan
+from precede.boosting import ExactStep, Plan
 from precede.datasets import search_results
 from precede.testing import check_algorithm
 from precede.weak_rankers import Family, family
@@ -31,7 +31,7 @@ class LogisticBoost(BaseRanker):
         return Plan(
             risk=PairRisk("logistic", balance=self.balance),
             weak_rankers=family(self.weak_rankers),
-            step=LineSearch(),
+            step=ExactStep(),
             stop=stop,
             learning_rate=self.learning_rate,
             draw=self.feature_draw(),

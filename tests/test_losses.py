@@ -7,7 +7,19 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies as some
-from precede import Exp, Exponential, Hinge, Linear, Logistic, PairLoss, Power, Price, SquaredHinge
+from precede import (
+    Exp,
+    Exponential,
+    Hinge,
+    Judgments,
+    Linear,
+    Logistic,
+    PairLoss,
+    PairRisk,
+    Power,
+    Price,
+    SquaredHinge,
+)
 from precede.losses import Polynomial, Separable, SmoothedHinge, Softplus, pair_loss, price
 
 LOSSES = {name: entry[0] for name, entry in some.LOSSES.items()}
@@ -71,6 +83,20 @@ def test_forms_say_how_to_sum():
     assert SquaredHinge(0.5).form == Polynomial(knot=0.5, degree=2)
     assert Hinge("gap").gap
     assert not Hinge(1.0).gap
+
+
+def test_a_subclass_with_another_value_does_not_inherit_the_form():
+    class Twice(Logistic):
+        def value(self, margin):
+            return 2 * super().value(margin)
+
+        def slope(self, margin):
+            return 2 * super().slope(margin)
+
+    assert Twice().form is None
+    made, scores = Judgments([0, 1, 2, 0]), np.array([0.5, 0.0, 1.0, -1.0])
+    pulls = [PairRisk(loss).pull(made, scores) for loss in (Twice(), Logistic())]
+    assert_allclose(pulls[0], 2 * pulls[1], rtol=1e-13)
 
 
 # -- prices ----------------------------------------------------------------------------------

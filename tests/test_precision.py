@@ -68,7 +68,9 @@ def test_exponential_risk_of_extreme_scores(price, top):
     twin = naive.risk(made, scores, naive.exponential(), naive.power_price(price))
     assert state.log_value == pytest.approx(twin.log_value, rel=1e-14)
     tolerance = 1e-13 * price * top  # rounding of p·s in the exponent
-    assert_allclose(bound.to_rows(state.pull), twin.normalized_pull, atol=min(tolerance, 1e-6))
+    assert_allclose(
+        bound.layout.to_rows(state.pull), twin.normalized_pull, atol=min(tolerance, 1e-6)
+    )
 
 
 @pytest.mark.parametrize("top", [30.0, 745.0, 1e5])
@@ -80,7 +82,7 @@ def test_logistic_risk_of_extreme_scores(price, top):
     state = bound.state(scores[bound.layout.order])
     twin = naive.risk(made, scores, naive.LOGISTIC, naive.power_price(price))
     assert state.log_value == pytest.approx(twin.log_value, rel=1e-13)
-    assert_allclose(bound.to_rows(state.pull), twin.normalized_pull, atol=1e-12)
+    assert_allclose(bound.layout.to_rows(state.pull), twin.normalized_pull, atol=1e-12)
 
 
 @pytest.mark.parametrize("p", [64, 1000])
@@ -89,7 +91,7 @@ def test_a_steep_push_pulls_at_the_highest_loser(p):
     scores = np.array([0.0, 0.0, 3.0, 1.0, -2.0])
     made = Judgments([1, 1, 0, 0, 0])
     bound = PairRisk("exponential", p).bind(made)
-    pull = bound.to_rows(bound.state(scores[bound.layout.order]).pull)
+    pull = bound.layout.to_rows(bound.state(scores[bound.layout.order]).pull)
     assert_allclose(pull, [0.5, 0.5, -1, 0, 0], atol=1e-12)
 
 
@@ -104,7 +106,7 @@ def test_weights_of_any_ratio_keep_their_digits(ratio, light):
     state = bound.state(scores[bound.layout.order])
     twin = naive.risk(made, scores, naive.exponential(), naive.power_price(1))
     assert state.log_value == pytest.approx(twin.log_value, rel=1e-13)
-    assert_allclose(bound.to_rows(state.pull), twin.normalized_pull, atol=1e-12)
+    assert_allclose(bound.layout.to_rows(state.pull), twin.normalized_pull, atol=1e-12)
 
 
 @pytest.mark.parametrize("ratio", [1e-12, 1e-30, 1e-99])
@@ -219,7 +221,7 @@ def test_exponential_pull_of_a_million_rows(large):
     below = np.array([math.fsum(down[:g]) for g in range(5)])[grade[rows].astype(int)]
     above = np.array([math.fsum(up[g + 1 :]) for g in range(5)])[grade[rows].astype(int)]
     expected = (np.exp(-scores[rows]) * below - np.exp(scores[rows]) * above) / total
-    pull = bound.to_rows(state.pull)
+    pull = bound.layout.to_rows(state.pull)
     assert_allclose(pull[rows], expected, rtol=1e-11, atol=1e-13 * np.abs(expected).max())
     assert abs(exact_sum(pull)) < 1e-12
 
@@ -230,7 +232,7 @@ def test_logistic_pull_of_a_million_rows(large):
     with Context(2) as context:
         bound = PairRisk("logistic").bind(Judgments(grade).to_layout(), context)
         state = bound.state(scores[bound.layout.order])
-    pull = bound.to_rows(state.pull) * np.exp(state.log_gradient_sum)
+    pull = bound.layout.to_rows(state.pull) * np.exp(state.log_gradient_sum)
     logistic = Logistic()
     for row in range(0, MILLION, 199_999):
         won = -logistic.slope(scores[row] - scores[grade < grade[row]])

@@ -31,7 +31,7 @@ from precede import (
     BaseRanker, BoostedRanker, Family, SearchResult, Judgments, Logistic, PairRisk, RankBoost,
     WeakRanker,
 )
-from precede.boosting import LineSearch, Plan, Progress, Stop
+from precede.boosting import ExactStep, Plan, Progress, Stop
 from precede.datasets import search_results
 from precede.engine.table import Table
 from precede.metrics import Evaluation, Evaluator
@@ -64,7 +64,7 @@ class LogisticBoost(BaseRanker):
     n_estimators: int = 5
 
     def plan(self, stop: Stop) -> Plan:
-        return Plan(PairRisk(Logistic()), family(self.weak_rankers), LineSearch(), stop)
+        return Plan(PairRisk(Logistic()), family(self.weak_rankers), ExactStep(), stop)
 
 
 def enough(progress: Progress) -> bool:

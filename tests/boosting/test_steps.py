@@ -14,10 +14,10 @@ import strategies as some
 from precede import Columns, Features, Judgments, PairRisk, PointRisk, PushRanker, Stump, Stumps
 from precede.algorithms.adaboost import VoteStep
 from precede.algorithms.smooth_margin import SmoothMarginStep
-from precede.boosting.steps import BoundStep, ExactStep, LineSearch, SmoothedStepWarning
+from precede.boosting.steps import BoundStep, ExactStep, SmoothedStepWarning
 from precede.engine.table import Table
 from precede.losses import PairLoss
-from precede.risks.base import decay_rate
+from precede.risks.base import LossShape
 from precede.weak_rankers.base import TIE_OF_DECREASES, SearchResult
 
 # Losses that fall for ever, and losses that are flat beyond some margin.
@@ -105,7 +105,7 @@ def test_steps_are_smoothed_where_no_pair_is_reversed_and_exact_elsewhere(
     assert step.size == pytest.approx(wanted, rel=1e-8, abs=1e-12)
     assert step.perfect == naive.orders_all(naive.list_pairs(made), np.asarray(values, float))
     assert step.smoothed != step.perfect
-    most = math.log(1 + 2 * naive.pair_count(made)) / decay_rate(ours)[0] / np.ptp(at)
+    most = math.log(1 + 2 * naive.pair_count(made)) / LossShape.of(ours).decay / np.ptp(at)
     assert abs(step.size) <= most * (1 + 1e-12)
 
 
@@ -115,7 +115,7 @@ def test_steps_are_smoothed_where_no_pair_is_reversed_and_exact_elsewhere(
 def test_losses_that_end_have_a_least_and_need_no_smoothing(loss, situation):
     made, scores, values = situation
     ours, twin, gap = some.LOSSES[loss]
-    step, _, state, at = step_along(LineSearch(), made, scores, values, ours, 1)
+    step, _, state, at = step_along(ExactStep(), made, scores, values, ours, 1)
     assume(np.ptp(at) > 0 and state.log_gradient_sum > -np.inf)
     assert not step.smoothed
     assert not step.perfect
@@ -127,8 +127,9 @@ def test_losses_that_end_have_a_least_and_need_no_smoothing(loss, situation):
 
 def test_a_loss_need_not_say_that_it_ends():
     """A hinge without a form ends; a normal tail does not, although it underflows early."""
-    assert decay_rate(Quadratic()) == (2.0, True)
-    assert not decay_rate(Probit())[1]
+    shape = LossShape.of(Quadratic())
+    assert (shape.decay, shape.has_flat_tail) == (2.0, True)
+    assert not LossShape.of(Probit()).has_flat_tail
     made, values = Judgments([1, 0, 0]), np.array([1, 0, 0], np.uint8)
     step, bound, state, at = step_along(ExactStep(), made, np.zeros(3), values, Quadratic(), 1)
     assert not step.smoothed
@@ -154,7 +155,7 @@ def test_a_root_on_the_first_point_looked_at_is_a_root():
     made = Judgments.preferences([0, 2], [1, 3])
     scores = np.array([0.0, 1.0, 1.0, 0.0])
     values = np.array([0.5, 0.0, 0.0, 0.5])  # least where both margins are 0: a step of 2
-    step, *_ = step_along(LineSearch(), made, scores, values, "logistic", 1)
+    step, *_ = step_along(ExactStep(), made, scores, values, "logistic", 1)
     assert step.size == pytest.approx(2.0, abs=1e-12)
     assert not step.smoothed
 
@@ -173,7 +174,7 @@ def test_mistakes_of_almost_no_mass_are_mistakes():
 # -- perfect rankers -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", [ExactStep(), LineSearch(), BoundStep()])
+@pytest.mark.parametrize("rule", [ExactStep(), BoundStep()])
 def test_a_tie_of_almost_no_mass_is_a_tie(rule):
     """The second pair is far in order and weighs 1e-26; the ranker does not order it."""
     made = Judgments.preferences([0, 2], [1, 3])

@@ -10,7 +10,7 @@ from precede import ConvexRiskRanker, Judgments, PairRisk, RankBoostPlus, Stumps
 from precede.algorithms import convex_risk, rankboost_plus
 from precede.boosting.coordinate_descent import Plan, run
 from precede.boosting.loop import History, Round, Rounds, Trainer, run_rounds
-from precede.boosting.steps import LineSearch
+from precede.boosting.steps import ExactStep
 from precede.datasets import search_results, two_normals
 from precede.engine.execution import Context
 from precede.engine.training_data import TrainingData
@@ -100,7 +100,7 @@ def test_a_method_says_what_an_interrupt_leaves():
         run_rounds(Counting(5), callbacks=[interrupt], interruptible=False)
 
 
-class Interrupted(LineSearch):
+class Interrupted(ExactStep):
     """Ctrl-C at the end of a round, before it is recorded."""
 
     rounds = 0
@@ -115,7 +115,7 @@ class Interrupted(LineSearch):
 def test_an_interrupt_leaves_the_state_of_the_last_whole_round():
     with pytest.warns(UserWarning, match="the 3 rounds done so far"):
         one = run(plan(Interrupted()), training())
-    other = run(plan(LineSearch(), rounds=3), training())
+    other = run(plan(ExactStep(), rounds=3), training())
     assert one.ensemble.weights == other.ensemble.weights
     assert_array_equal(one.state.scores, other.state.scores)
     assert_array_equal(one.state.pull, other.state.pull)

@@ -376,12 +376,12 @@ def test_the_resolution_of_scores_is_the_same_on_all_workers(monkeypatch):
     grade, scores = rng.integers(0, 3, 180), rng.uniform(0, 20, 180)
     layout = Judgments(grade, qid).to_layout()
     bound = PairRisk("logistic", 2).bind(layout)
-    expected = bound.to_rows(bound.state(scores[layout.order]).pull)
+    expected = bound.layout.to_rows(bound.state(scores[layout.order]).pull)
 
     def work(rows, spec, context):
         block = Judgments(grade[rows], qid[rows]).to_layout()
         bound = PairRisk("logistic", 2).bind(block, context)
-        pull = bound.to_rows(bound.state(scores[rows][block.order]).pull)
+        pull = bound.layout.to_rows(bound.state(scores[rows][block.order]).pull)
         return context.all_reduce(lambda: pull, np.concatenate)
 
     assert np.array_equal(run_work(work, np.split(np.arange(180), [90])), expected)
@@ -436,7 +436,7 @@ def test_labels_on_several_workers_are_one_mixture():
         at = [bound.state(each[rows][block.order]) for each in (0 * scores, scores)]
         pull = bound.pull_of(at[1])
         rest = [at[1].log_value, at[1].log_gradient_sum, bound.offset(at[0]), pull.n_items]
-        return bound.to_rows(pull.hessian("newton")), rest
+        return bound.layout.to_rows(pull.hessian("newton")), rest
 
     def work(rows, spec, context):
         weight, rest = numbers(rows, context)

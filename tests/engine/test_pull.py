@@ -89,7 +89,9 @@ def test_the_bound_minus_the_hessian_is_positive_semidefinite(loss, price):
         state = risk.state(scores[risk.layout.order])
         if state.log_gradient_sum == -np.inf:
             return
-        weight = risk.to_rows(risk.pull_of(state).hessian("bound")) * np.exp(state.log_gradient_sum)
+        weight = risk.layout.to_rows(risk.pull_of(state).hessian("bound")) * np.exp(
+            state.log_gradient_sum
+        )
         hessian = full_hessian(judgments, scores, twin, twin_price, gap, balance)
         least = np.linalg.eigvalsh(np.diag(weight) - hessian)[0]
         assert least >= -1e-9 * np.abs(hessian).max()

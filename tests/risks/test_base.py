@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 import naive_trees
 import strategies
 from precede import Judgments, PairRisk
-from precede.risks.base import State, pair_totals
+from precede.risks.base import State
+from precede.risks.terms import pair_totals
 
 
 def test_state_is_a_frozen_value():

@@ -1,4 +1,4 @@
-"""Logistic risk by cells of the score axis: compared with all pairs, and CPU with GPU."""
+"""Logistic risk by cells of the score axis, compared with all pairs; a line search on points."""
 
 import numpy as np
 import pytest
@@ -8,14 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import naive
 import strategies as some
-from emulated_device import EmulatedDevice, needs_compiler
-from precede import BoostedRanker, Judgments, PairRisk
-from precede.engine.backend import BACKENDS
-from precede.engine.execution import Context
+from emulated_device import needs_compiler
+from precede import Judgments, PairRisk
 from precede.risks import by_cell
 from precede.risks.base import State
 from precede.risks.by_cell import ChebyshevLine, _plan
-from precede.risks.pair_sums import OnePassRisk
+from precede.risks.line_search import line_search
+from risks.test_long_lists import all_pairs, assert_same, lists, state_of
 
 
 @pytest.fixture
@@ -23,30 +22,6 @@ def all_by_cells(monkeypatch):
     """Enumerate no graded pair, however short the query."""
     monkeypatch.setattr(by_cell, "PAIRS_PER_ROW", 0)
     monkeypatch.setattr(by_cell, "PAIRS_PER_SIDE", 0)
-
-
-def state_of(made, scores, *, jobs=1, balance="pairs"):
-    """Return value, gradient sum, pull and Hessian of the library by row, not normalized."""
-    with Context(jobs) as context:
-        bound = PairRisk("logistic", balance=balance).bind(made, context)
-        assert isinstance(bound, OnePassRisk)
-        state = bound.state(scores[bound.layout.order])
-        value, mass = np.exp([state.log_value, state.log_gradient_sum])
-        pull, hessian = (
-            bound.to_rows(mass * each) for each in (state.pull, bound.curvature(state))
-        )
-    return value, mass, pull, hessian
-
-
-def all_pairs(grade, weight, scores):
-    """Return value, slopes as winner and as loser, and Hessian from the matrix of all pairs."""
-    margin = scores[:, None] - scores[None, :]
-    pairs = (grade[:, None] > grade[None, :]) * weight[:, None] * weight[None, :]
-    with np.errstate(under="ignore"):
-        slope = pairs * np.exp(-np.logaddexp(0, margin))
-        hessian = pairs * np.exp(-np.logaddexp(0, margin) - np.logaddexp(0, -margin))
-        value = (pairs * np.logaddexp(0, -margin)).sum()
-    return value, slope.sum(axis=1), slope.sum(axis=0), hessian.sum(axis=0) + hessian.sum(axis=1)
 
 
 @pytest.mark.parametrize("groups", ["two", "many"])
@@ -66,7 +41,7 @@ def test_sums_by_cells_equal_enumeration(groups, threads, all_by_cells, monkeypa
         expected = naive.risk(made, scores, twin, price, balance=balance)
         if expected.mass < naive.Decimal("1e-290"):
             return
-        value, mass, pull, hessian = state_of(made, scores, jobs=2, balance=balance)
+        value, mass, pull, hessian = state_of(made, scores, "logistic", jobs=2, balance=balance)
         assert_allclose([value, mass], [float(expected.value), float(expected.mass)], rtol=1e-12)
         assert_allclose(pull, [float(p) for p in expected.pull], rtol=0, atol=1e-12 * mass)
         wanted = [float(c) for c in expected.curvature]
@@ -84,8 +59,8 @@ def test_every_row_of_a_long_list_keeps_its_digits(levels, spread, all_by_cells)
     grade = rng.integers(0, levels, n).astype(float)
     weight = rng.choice([1e-3, 0.5, 1.0, 3.0], n)
     scores = spread * rng.standard_normal(n)
-    value, mass, pull, hessian = state_of(Judgments(grade, weight=weight), scores)
-    expected, won, lost, hessians = all_pairs(grade, weight, scores)
+    value, mass, pull, hessian = state_of(Judgments(grade, weight=weight), scores, "logistic")
+    expected, won, lost, hessians = all_pairs("logistic", grade, weight, scores)
     assert_allclose(value, expected, rtol=1e-12)
     assert_allclose(mass, won.sum(), rtol=1e-12)
     larger = np.maximum(won, lost)
@@ -103,29 +78,10 @@ def test_classes_far_apart_keep_the_digits_of_their_losses(apart, sign, all_by_c
     rng = np.random.default_rng(0)
     grade = np.repeat([0.0, 1.0], 300)
     scores = sign * apart * grade + 0.3 * rng.standard_normal(600)
-    found = state_of(Judgments(grade), scores)
-    value, won, lost, hessians = all_pairs(grade, np.ones(600), scores)
+    found = state_of(Judgments(grade), scores, "logistic")
+    value, won, lost, hessians = all_pairs("logistic", grade, np.ones(600), scores)
     for ours, theirs in zip(found, (value, won.sum(), won - lost, hessians), strict=True):
         assert_allclose(ours, theirs, rtol=1e-13)
-
-
-def test_lists_long_and_short_are_summed_together():
-    """With the default thresholds some queries are enumerated, some are not."""
-    rng = np.random.default_rng(1)
-    qid = np.repeat([0, 1, 2, 3], [40, 900, 5, 1500])
-    grade = rng.integers(0, 4, qid.size).astype(float)
-    weight = rng.choice([0.5, 1.0, 2.0], qid.size)
-    scores = 2 * rng.standard_normal(qid.size)
-    made = Judgments(grade, qid, weight=weight)
-    level_ranges, depths = _plan(made.to_layout())
-    assert len(level_ranges) >= 2
-    assert len(depths) >= 1
-    value, _, pull, hessian = state_of(made, scores)
-    parts = [all_pairs(*(a[qid == q] for a in (grade, weight, scores))) for q in range(4)]
-    assert_allclose(value, sum(part[0] for part in parts), rtol=1e-12)
-    wanted = np.concatenate([won - lost for _, won, lost, _ in parts])
-    assert_allclose(pull, wanted, rtol=0, atol=1e-13 * np.abs(wanted).sum())
-    assert_allclose(hessian, np.concatenate([part[3] for part in parts]), rtol=1e-12)
 
 
 @given(st.data())
@@ -154,43 +110,15 @@ def _count(bounds):
     return int((np.diff(bounds) * (bounds[:-1] - bounds[0])).sum())
 
 
-@pytest.mark.parametrize("levels", [2, 6])
-@pytest.mark.parametrize("spread", [2.0, 1e5])
-def test_sums_by_cells_do_not_depend_on_the_number_of_threads(
-    levels, spread, tiny_thresholds, monkeypatch
-):
-    """Chunks have a fixed size and cells are summed in order, in large and small nodes."""
-    monkeypatch.setattr(by_cell, "MIN_SHARED_ROWS", 1 << 15)
-    rng = np.random.default_rng(levels)
-    n = 80_000
-    qid = np.where(np.arange(n) < 60_000, 0, np.arange(n) // 4000)
-    made = Judgments(rng.integers(0, levels, n), qid)
-    scores = spread * rng.standard_normal(n)
-    one = state_of(made, scores)
-    for jobs in (2, 5):
-        for ours, theirs in zip(state_of(made, scores, jobs=jobs), one, strict=True):
-            assert_array_equal(ours, theirs)
-
-
 def test_a_node_has_the_same_bits_whether_threads_share_it_or_not(monkeypatch):
     rng = np.random.default_rng(0)
     made = Judgments(rng.integers(0, 3, 40_000))
     scores = 3 * rng.standard_normal(40_000)
     monkeypatch.setattr(by_cell, "MIN_SHARED_ROWS", 1)
-    shared = state_of(made, scores, jobs=2)
+    shared = state_of(made, scores, "logistic", jobs=2)
     monkeypatch.setattr(by_cell, "MIN_SHARED_ROWS", 1 << 20)
-    for ours, theirs in zip(state_of(made, scores, jobs=2), shared, strict=True):
+    for ours, theirs in zip(state_of(made, scores, "logistic", jobs=2), shared, strict=True):
         assert_array_equal(ours, theirs)
-
-
-def test_the_order_of_the_rows_of_a_long_list_changes_no_bit_of_a_fit():
-    rng = np.random.default_rng(2)
-    X = rng.standard_normal((4000, 3)).round(2)
-    y = (X[:, 0] + rng.standard_normal(4000) > 0).astype(int)
-    order = rng.permutation(4000)
-    model = BoostedRanker(n_estimators=4)
-    expected = model.fit(X, y).predict(X)
-    assert_array_equal(model.fit(X[order], y[order]).predict(X), expected)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -201,7 +129,7 @@ def test_many_grades_and_scores_far_apart_take_bounded_memory(jobs, monkeypatch)
     grade = rng.integers(0, 19, n).astype(float)
     scores = 1e6 * rng.random(n)
     monkeypatch.setattr(by_cell, "MIN_SHARED_ROWS", 1 if jobs == 2 else 1 << 16)
-    _, _, pull, hessian = state_of(Judgments(grade), scores, jobs=jobs)
+    _, _, pull, hessian = state_of(Judgments(grade), scores, "logistic", jobs=jobs)
     some_rows = np.arange(0, n, 400)
     margin = scores[some_rows][:, None] - scores[None, :]
     above = grade[some_rows][:, None] > grade[None, :]
@@ -220,7 +148,9 @@ def test_equal_scores_and_one_class():
     n = 3000
     grade = np.arange(n) % 3 == 0
     pairs = 1000 * 2000
-    value, mass, pull, hessian = state_of(Judgments(grade.astype(float)), np.full(n, -7.3))
+    value, mass, pull, hessian = state_of(
+        Judgments(grade.astype(float)), np.full(n, -7.3), "logistic"
+    )
     assert_allclose([value, mass], [pairs * np.log(2), pairs / 2], rtol=1e-13)
     assert_allclose(pull, np.where(grade, 1000.0, -500.0), rtol=1e-13)
     assert_allclose(hessian, np.where(grade, 500.0, 250.0), rtol=1e-13)
@@ -243,47 +173,6 @@ def test_edge_weights_on_a_long_list():
 # -- on a GPU ---------------------------------------------------------------------------------
 
 
-def assert_same(judgments, scores, balance="pairs", device=None):
-    layout = judgments.to_layout(balance)
-    at, device = scores[layout.order], device or EmulatedDevice()
-    risk = PairRisk("logistic", balance=balance)
-    bound = risk.bind(layout, Context(1, device))
-    assert bound.backend.is_gpu
-    on_cpu, on_gpu = risk.bind(layout).state(at), bound.state(device.put(at))
-    assert (on_cpu.log_value, on_cpu.log_gradient_sum) == (
-        on_gpu.log_value,
-        on_gpu.log_gradient_sum,
-    )
-    assert_array_equal(device.get(on_gpu.pull), on_cpu.pull)
-    assert_array_equal(device.get(on_gpu.cache), on_cpu.cache)
-    return device
-
-
-def lists(seed, grades, *, weighted=False, sizes=(900, 20, 2100, 30, 700)):
-    rng = np.random.default_rng(seed)
-    qid = np.repeat(np.arange(len(sizes)), sizes)
-    weight = rng.choice([0.5, 1.0, 3.0, 0.1], qid.size) if weighted else None
-    return Judgments(rng.integers(0, grades, qid.size), qid, weight=weight), rng
-
-
-@needs_compiler
-@pytest.mark.parametrize("grades", [2, 5, 40])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0])
-def test_states_are_equal_to_the_bit(grades, weighted, spread):
-    judgments, rng = lists(grades, grades, weighted=weighted)
-    scores = spread * rng.normal(size=len(judgments))
-    device = assert_same(judgments, np.round(scores, 1))  # with ties
-    assert "cell_read" in device.launched
-
-
-@needs_compiler
-@pytest.mark.parametrize("balance", ["queries", "items"])
-def test_balances(balance):
-    judgments, rng = lists(3, 3, weighted=True)
-    assert_same(judgments, rng.normal(size=len(judgments)), balance)
-
-
 @needs_compiler
 @pytest.mark.parametrize("far", [100.0, 5000.0])
 def test_scores_far_apart(far):
@@ -291,45 +180,22 @@ def test_scores_far_apart(far):
     judgments, rng = lists(4, 4)
     scores = rng.normal(size=len(judgments))
     scores[3] = -far
-    device = assert_same(judgments, scores)
+    device = assert_same(judgments, scores, "logistic")
     assert "cell_read" in device.launched
 
 
 @needs_compiler
 def test_no_list_for_the_device():
     judgments, rng = lists(6, 3, sizes=(800, 700))
-    device = assert_same(judgments, 1e5 * rng.normal(size=len(judgments)))
+    device = assert_same(judgments, 1e5 * rng.normal(size=len(judgments)), "logistic")
     assert "cell_read" not in device.launched
-
-
-@needs_compiler
-def test_lists_in_order_and_in_the_wrong_order():
-    judgments, rng = lists(5, 3)
-    for sign in (1.0, -1.0):
-        assert_same(judgments, sign * 12 * judgments.grade + rng.normal(size=len(judgments)))
 
 
 @needs_compiler
 def test_one_list_of_several_blocks():
     rng = np.random.default_rng(0)
     judgments = Judgments(rng.random(50_000) < 0.4)
-    assert_same(judgments, rng.normal(size=50_000))
-
-
-@needs_compiler
-@pytest.mark.parametrize("given", [{}, {"line_search": True}, {"hessian": "bound"}])
-def test_fits_of_one_list(monkeypatch, given):
-    device = EmulatedDevice()
-    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(1500, 4))
-    y = X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=1500) > 0
-    on_cpu, on_gpu = (
-        BoostedRanker(n_estimators=3, num_leaves=7, device=name, **given).fit(X, y)
-        for name in ("cpu", "cuda")
-    )
-    assert on_cpu.ensemble_.to_dict() == on_gpu.ensemble_.to_dict()
-    assert "cell_read" in device.launched
+    assert_same(judgments, rng.normal(size=50_000), "logistic")
 
 
 # -- line search on points ---------------------------------------------------------------------
@@ -354,9 +220,9 @@ def test_the_step_on_points_is_that_on_rows(levels, power, weighted, balance):
     bound = PairRisk("logistic", power, balance=balance).bind(made)
     order = bound.layout.order
     state, at = bound.state(scores[order]), values[order]
-    assert ChebyshevLine.applies(bound, state)
-    step = ChebyshevLine(bound, state, at).minimize()
-    expected, smoothed = bound.brent_line_search(state, at)
+    assert ChebyshevLine.applies(bound, state.scores)
+    step = ChebyshevLine(bound, state.scores, at).minimize()
+    expected, smoothed = line_search(bound, state, at)
     assert not smoothed
     assert step == pytest.approx(expected, abs=1e-9)
 
@@ -375,7 +241,7 @@ def test_points_apply_to_one_large_query_and_smooth_losses_only():
     ]:
         bound = PairRisk(loss, price).bind(judged)
         state = State(scores[bound.layout.order], 0.0, 0.0, scores)
-        assert ChebyshevLine.applies(bound, state) == fits, (loss, price)
+        assert ChebyshevLine.applies(bound, state.scores) == fits, (loss, price)
 
 
 def test_no_reversed_pair_no_minimum_on_points():
@@ -385,5 +251,5 @@ def test_no_reversed_pair_no_minimum_on_points():
     order = bound.layout.order
     values = ((made.grade == 1) & (scores > 0)).astype(np.uint8)[order]
     state = bound.state(scores[order])
-    step = ChebyshevLine(bound, state, values).minimize()
+    step = ChebyshevLine(bound, state.scores, values).minimize()
     assert step is None

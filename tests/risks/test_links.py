@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from precede import Judgments, Logistic, PairLoss, PairRisk
 from precede.engine.execution import Context
-from precede.risks.base import Link, fit_intercept, probability
+from precede.risks.links import Link, fit_intercept, probability
 from precede.risks.listwise import ListRisk
 from precede.risks.mixture import QuadraticMixture
 

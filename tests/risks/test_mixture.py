@@ -36,15 +36,17 @@ def test_the_mixture_equals_its_sum_term_by_term(data, weight, margin, balance):
     state = risk.state(rows[layout.order])
     scale = np.exp(state.log_gradient_sum)
     np.testing.assert_allclose(np.exp(state.log_value), expected[0], rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(risk.to_rows(state.pull * scale) if scale else 0.0,
+    np.testing.assert_allclose(risk.layout.to_rows(state.pull * scale) if scale else 0.0,
                                expected[1], rtol=1e-9, atol=1e-9)  # fmt: skip
     if scale:
         for found, wanted in (
             (risk.curvature(state), expected[2]),
-            (risk.curvature_bound(state), expected[3]),
-            (risk.curvature_bound(state, 1.0), expected[4]),
+            (risk._curvature_bound(state), expected[3]),
+            (risk._curvature_bound(state, 1.0), expected[4]),
         ):
-            np.testing.assert_allclose(risk.to_rows(found * scale), wanted, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(
+                risk.layout.to_rows(found * scale), wanted, rtol=1e-9, atol=1e-9
+            )
 
 
 # -- on a GPU -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import strategies as some
 from precede import Exp, Judgments, PairRisk
 from precede.judgments import number_queries
 from precede.risks.by_level import SeparableRisk
+from precede.risks.line_search import line_search
 from precede.risks.pair_sums import OnePassRisk, TwoPassRisk
 
 EVERY_LOSS = pytest.mark.parametrize("loss", some.LOSSES)
@@ -55,7 +56,9 @@ def assert_same_state(bound, state, expected, tolerance):
     wanted = np.array([expected.log_value, naive_log(expected.mass)])
     # A logarithm of a thousand has the rounding of a thousand.
     assert_allclose(logs, wanted, rtol=tolerance / 100, atol=tolerance)
-    assert_allclose(bound.to_rows(state.pull), expected.normalized_pull, rtol=0, atol=tolerance)
+    assert_allclose(
+        bound.layout.to_rows(state.pull), expected.normalized_pull, rtol=0, atol=tolerance
+    )
 
 
 def naive_log(number):
@@ -139,7 +142,7 @@ def test_curvature_is_that_of_enumeration(loss, price):
         bound, state, expected = at(made, scores, balance, loss, price)
         if state.log_gradient_sum == -np.inf:
             return
-        found = bound.to_rows(bound.curvature(state))
+        found = bound.layout.to_rows(bound.curvature(state))
         wanted = expected.normalized_curvature
         assert_allclose(found, wanted, rtol=10 * relative(price), atol=relative(price))
 
@@ -230,7 +233,7 @@ def test_pulls_sum_to_zero_in_every_query(loss, price, data):
     made, scores, balance = data.draw(situations(price, "graded"))
     risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance)
     bound = risk.bind(made)
-    pull = bound.to_rows(bound.state(scores[bound.layout.order]).pull)
+    pull = bound.layout.to_rows(bound.state(scores[bound.layout.order]).pull)
     query = np.zeros(len(made)) if made.qid is None else number_queries(made.qid)[0]
     for one in np.unique(query):
         assert abs(pull[query == one].sum()) < 1e-13
@@ -254,7 +257,7 @@ def test_permuting_rows_permutes_the_pull(loss, price, data):
     order = np.array(data.draw(st.permutations(range(len(made)))))
     risk = PairRisk(some.LOSSES[loss][0], some.PRICES[price][0], balance=balance)
     before, after = (
-        bound.to_rows(bound.state(values[bound.layout.order]).pull)
+        bound.layout.to_rows(bound.state(values[bound.layout.order]).pull)
         for bound, values in ((risk.bind(made), scores), (risk.bind(made[order]), scores[order]))
     )
     assert_allclose(after, before[order], atol=relative(price))
@@ -279,8 +282,8 @@ def test_weight_two_is_the_row_twice_and_weight_zero_its_absence(loss, price, da
     state = one.state(scores[one.layout.order])
     repeated = other.state(scores[rows][other.layout.order])
     assert_allclose(state.log_value, repeated.log_value, atol=relative(price), rtol=1e-13)
-    summed = np.bincount(rows, other.to_rows(repeated.pull), minlength=size)
-    assert_allclose(one.to_rows(state.pull), summed, atol=relative(price))
+    summed = np.bincount(rows, other.layout.to_rows(repeated.pull), minlength=size)
+    assert_allclose(one.layout.to_rows(state.pull), summed, atol=relative(price))
 
 
 @EVERY_FORM
@@ -301,7 +304,9 @@ def test_grades_and_the_list_of_their_pairs_give_the_same_risk(loss, price, data
     state = one.state(scores[one.layout.order])
     same = other.state(scores[other.layout.order])
     assert_allclose(state.log_value, same.log_value, atol=relative(price), rtol=1e-13)
-    assert_allclose(one.to_rows(state.pull), other.to_rows(same.pull), atol=relative(price))
+    assert_allclose(
+        one.layout.to_rows(state.pull), other.layout.to_rows(same.pull), atol=relative(price)
+    )
 
 
 # -- line search -----------------------------------------------------------------------------
@@ -325,7 +330,7 @@ def test_line_search_ends_where_the_slope_vanishes(loss, price, data):
         or abs(bound.edge(state, values)) < 1e-9
     ):
         return
-    step, smoothed = bound.brent_line_search(state, values, smoothing=0.01)
+    step, smoothed = line_search(bound, state, values, smoothing=0.01)
     after = bound.state(state.scores + step * values)
     assert after.log_value <= state.log_value
     assert np.sign(step) == np.sign(bound.edge(state, values))
@@ -345,7 +350,7 @@ def test_line_search_over_binary_values_is_the_closed_form(made, data):
     if abs(edge_weights.edge) < 1e-9:
         return
     smoothing = 0.0 if min(edge_weights.correct, edge_weights.wrong) > 0 else 0.02
-    step, smoothed = bound.brent_line_search(state, values.astype(float), smoothing=0.02)
+    step, smoothed = line_search(bound, state, values.astype(float), smoothing=0.02)
     assert smoothed == (smoothing > 0)
     wanted = 0.5 * math.log((edge_weights.correct + smoothing) / (edge_weights.wrong + smoothing))
     assert step == pytest.approx(wanted, rel=1e-9)
@@ -356,7 +361,7 @@ def test_line_search_goes_as_far_as_the_least_risk():
     made = Judgments.preferences([0, 2, 4, 6, 8], [1, 3, 5, 7, 9])
     bound = PairRisk("exponential").bind(made)
     values = np.array([0.01, 0, 0.01, 0, 0.01, 0, 0, 0.01, 1, 0])[bound.layout.order]
-    step, smoothed = bound.brent_line_search(bound.state(np.zeros(10)), values, smoothing=0.1)
+    step, smoothed = line_search(bound, bound.state(np.zeros(10)), values, smoothing=0.1)
     assert step == pytest.approx(50 * math.log(3), rel=1e-9)
     assert not smoothed
 
@@ -373,7 +378,7 @@ def test_line_search_never_raises_the_risk_even_from_kink_to_kink(loss):
         state = bound.state(scores)
         if state.log_gradient_sum == -np.inf or bound.edge(state, values) == 0:
             continue
-        step, _ = bound.brent_line_search(state, values, smoothing=0.01)
+        step, _ = line_search(bound, state, values, smoothing=0.01)
         scores = scores + step * values
         assert bound.log_value(scores) <= state.log_value + 1e-12
 

@@ -13,7 +13,7 @@ from sklearn.utils import ClassifierTags
 from precede.boosting.callbacks import Checkpoint
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.loop import History, Progress, Result, Stop
-from precede.boosting.steps import LineSearch, Step, StepRule
+from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array
 from precede.engine.exact import exact_sum
 from precede.engine.portable import log_of
@@ -193,11 +193,11 @@ class VoteStep(StepRule):
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Return the closed form for votes, otherwise search the line."""
         if not np.all(np.abs(values.astype(np.float64)) == 1):
-            return LineSearch().step(risk, state, found, values)
+            return ExactStep().step(risk, state, found, values)
         voted = state.pull * values
         right, wrong = exact_sum(voted[voted > 0]), -exact_sum(voted[voted < 0])
-        smoothing = risk.smoothing if min(right, wrong) == 0 else 0.0
+        smoothing = risk.terms.smoothing if min(right, wrong) == 0 else 0.0
         size = 0.5 * log_of((right + smoothing) / (wrong + smoothing))
         # The weight of a misclassified row may be lost in rounding.
-        perfect = smoothing > 0 and risk.least_margin(np.sign(size) * values) > 0
+        perfect = smoothing > 0 and risk.terms.least_margin(np.sign(size) * values) > 0
         return Step(size, smoothing > 0 and not perfect, perfect)

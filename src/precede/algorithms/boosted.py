@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.loop import Progress, Stop
 from precede.boosting.selection import LEAF_COUNTS
-from precede.boosting.steps import LineSearch, NormalizedStep, QuadraticStep, SecantStep, StepRule
+from precede.boosting.steps import ExactStep, NormalizedStep, QuadraticStep, SecantStep, StepRule
 from precede.engine.arrays import Flags
 from precede.engine.frames import category_codes, category_columns
 from precede.engine.parameters import check_integer, find_auto_parameters
@@ -181,7 +181,7 @@ class TreeLearner:
 
     def _plan_with(self, risk: Risk, stop: Stop) -> Plan:
         weak_rankers, quadratic = self._learner()
-        step: StepRule = LineSearch()
+        step: StepRule = ExactStep()
         if quadratic:
             step = SecantStep() if self.line_search else QuadraticStep()
         if self.step_length is not None:

@@ -43,7 +43,7 @@ from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import required_field
 from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
-from precede.risks.base import Link
+from precede.risks.links import Link
 from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import Family, SearchResult, WeakRanker, family, require_exhaustive
 

@@ -33,7 +33,8 @@ from precede.files.disk import DiskTable
 from precede.judgments import columns_in_order, feature_names
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble, number
-from precede.risks.base import Link, Risk
+from precede.risks.base import Risk
+from precede.risks.links import Link
 from precede.risks.score_risk import ScoreRisk, risk_of
 from precede.weak_rankers.columns import Constant
 from precede.weak_rankers.interactions import Grid, PairTerms

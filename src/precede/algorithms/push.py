@@ -182,7 +182,7 @@ early_stopping_rounds,
     looked at, and the step along a stump is ``log(A1 B0 / (A0 B1)) / (p + 1)`` for two classes
     (A and B are the sums of ``exp(-f)`` over positives and ``exp(p f)`` over negatives, split
     by the stump), or a search on these sums by level. The logistic loss costs some 15 n more,
-    hinges O(n log n), "exp" and other prices two sweeps. p = 1 with the exponential loss is
+    hinges O(n log n), "exp" and other prices two passes. p = 1 with the exponential loss is
     ``RankBoost(select="slope", step="exact")`` to the last bit.
 
     Theorem 2 of the paper asks for ``(4/ε)^(2(p-1))`` times as many negatives as p = 1 does

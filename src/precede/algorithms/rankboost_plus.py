@@ -20,8 +20,9 @@ from precede.engine.exact import TIE, first_tied
 from precede.engine.portable import exp, tanh
 from precede.estimator import BaseRanker, FitContext
 from precede.model import Ensemble
-from precede.risks.base import ADABOOST, Link, bound_step, default_smoothing
 from precede.risks.device_pair_weights import DevicePairWeights
+from precede.risks.line_search import bound_step, last_step
+from precede.risks.links import ADABOOST, Link
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pair_weights import PairWeights, free_memory, pair_factors
 from precede.weak_rankers.base import Family, family
@@ -515,13 +516,13 @@ class _E2Trainer(Trainer):
         index = direction.used
         if direction.rest is not None:
             index = self._append_candidate(direction.new, direction.rest)
-        size, infinite = bound_step(direction.edge, default_smoothing(self._training.layout))
+        size, infinite = bound_step(direction.edge, self._e1.terms.smoothing)
         step = rate * size
         values = self._values(index)
         # The weight of a tied or reversed pair may be lost in the rounding of the slope.
-        perfect = infinite and self._e1.least_margin(np.sign(step) * values) > 0
+        perfect = infinite and self._e1.terms.least_margin(np.sign(step) * values) > 0
         if perfect:
-            step = self._e1.last_step(self.state, values, step)
+            step = last_step(self._e1, self.state, values, step)
         before = float(self._used.eta[index])
         self._add_weight(index, step)
         self._update_tie_bounds(index, direction.edge, before, step)
@@ -608,7 +609,7 @@ class _E2Trainer(Trainer):
         values = [self._values(int(index)) for index in indices]
         before = self._used.eta[indices]
         coefficients = direction.combination[indices] * np.sign(direction.edge)
-        smoothing = default_smoothing(self._training.layout)
+        smoothing = self._e1.terms.smoothing
 
         def slope(step: float, smoothed: bool) -> float:
             rising = weights.along(values, before, coefficients, step)[1]

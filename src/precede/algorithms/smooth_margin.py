@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from precede.boosting.callbacks import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, Plan
 from precede.boosting.loop import History, Progress, Result, Stop
-from precede.boosting.steps import ExactStep, LineSearch, Step, StepRule
+from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_min, all_reduce_sum
@@ -27,8 +27,10 @@ from precede.estimator.saving import required_field
 from precede.judgments import Judgments
 from precede.margin import net_weights, refuse_ties, smooth_step, weight_norm
 from precede.model import Ensemble, number
-from precede.risks.base import BoundRisk, State, least_margin, level_extrema
+from precede.risks.base import BoundRisk, State
+from precede.risks.line_search import last_step
 from precede.risks.pair_risk import PairRisk
+from precede.risks.terms import least_margin, level_extrema
 from precede.weak_rankers.base import (
     Family,
     Search,
@@ -340,8 +342,7 @@ class SmoothMarginStep(StepRule):
         binary = values.dtype == np.uint8
         promised = False
         if smooth <= 0:
-            rule = ExactStep() if binary else LineSearch()
-            step = rule.step(risk, state, found, values)
+            step = ExactStep().step(risk, state, found, values)
             if not binary:  # ordering all pairs does not imply the best margin
                 step = Step(step.size, step.smoothed)
         elif binary and not self.exact:
@@ -349,7 +350,7 @@ class SmoothMarginStep(StepRule):
         else:
             step = Step(self._line_search(risk, state, found, values))
         if step.perfect:
-            step = Step(risk.last_step(state, values, step.size), perfect=True, unshrunk=True)
+            step = Step(last_step(risk, state, values, step.size), perfect=True, unshrunk=True)
         self._round_columns = {"best_edge": abs(found.edge), "progress_condition": promised}
         self._update_weights(found.weak_ranker, step.size, state.pull)
         return step
@@ -406,7 +407,7 @@ class SmoothMarginStep(StepRule):
             return sign * risk.edge(at, values) - grows * self._smooth_margin(at.log_value, norm)
 
         most = MAX_STEP_RATIO * self._norm
-        reach = min(1.0 / risk.width(values), most)
+        reach = min(1.0 / risk.terms.width(values), most)
         while slope_at(reach) > 0:
             if reach >= most:
                 return sign * most

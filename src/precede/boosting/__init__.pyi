@@ -19,7 +19,6 @@ from .monitors import monitored_metrics as monitored_metrics
 from .monitors import pairs_in_order as pairs_in_order
 from .steps import BoundStep as BoundStep
 from .steps import ExactStep as ExactStep
-from .steps import LineSearch as LineSearch
 from .steps import NormalizedStep as NormalizedStep
 from .steps import QuadraticStep as QuadraticStep
 from .steps import SecantStep as SecantStep

@@ -6,9 +6,8 @@ This module does not depend on the loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -26,10 +25,11 @@ from precede.boosting.loop import (
 from precede.boosting.monitors import Monitor
 from precede.boosting.steps import SmoothedStepWarning, Step, StepRule
 from precede.engine.arrays import Array, Flags, Floats
-from precede.engine.exact import all_reduce_all
+from precede.engine.backend import CPU
 from precede.engine.training_data import TrainingData
 from precede.model import Ensemble
 from precede.risks.base import Risk, State
+from precede.risks.line_search import last_step
 from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker
 from precede.weak_rankers.columns import Constant
 
@@ -63,7 +63,7 @@ class Plan:
     learning_rate: float = 1.0
     draw: Callable[[], Flags | None] = lambda: None
     nonnegative: bool = False
-    callbacks: Sequence[Callable[[Progress], Any]] = ()
+    callbacks: Sequence[Callable[[Progress], object]] = ()
 
 
 class CoordinateDescent(Trainer):
@@ -83,30 +83,31 @@ class CoordinateDescent(Trainer):
         self.plan, self.training, self.monitors = plan, training, monitors
         self.stop, self.context = plan.stop, training.context
         self.risk = plan.risk.bind(training.layout, training.context)
-        self.backend = plan.step.backend(self.risk)  # of the scores
+        self.backend = self.risk.backend if plan.step.on_any_backend else CPU  # of the scores
         self.search: Search = plan.weak_rankers.start(training.table, training.context)
         self._check_device()
+        self.ensemble = Ensemble([], [], training.table.n_features)
+        earlier = ensemble or self.ensemble
         if plan.nonnegative:
             self.search = self.search.restrict_to_positive()
-            _check_nonnegative(ensemble)
-        self.ensemble = Ensemble([], [], training.table.n_features)
+            _check_nonnegative(earlier)
         self.scores = self._initial_scores()
         self._warned_of_smoothing = self._warned_of_stall = False
         self._longest_step = self._largest_edge = 0.0
         self._offset = 0.0
         self._allowed_features: Flags | None = None
         self._round_unfinished = False  # the scores may contain a part of a round
-        plan.step.start(self.search, ensemble or self.ensemble, History(history or ()))
-        for weak_ranker, weight in zip(*_rankers_and_weights(ensemble), strict=True):
-            self.risk.begin_round(self.scores)
+        plan.step.start(self.search, earlier, History(history or ()))
+        for weak_ranker, weight in self._replayed(earlier):
             plan.step.replay(self.risk, self.scores, weak_ranker, weight)
             self._append(weak_ranker, weight, weak_ranker.on(training.table))
         self.state = self.risk.state(self.scores)
 
     def boost_round(self) -> Round | None:
         """Choose a weak ranker and add it to the model."""
-        if self.risk.begin_round(self.scores):
-            self.state = self.risk.first_state(self.scores, value=self.plan.step.needs_value)
+        begun = self.risk.begin_round(self.scores, value=self.plan.step.needs_value)
+        if begun is not None:
+            self.state = begun
         if self.state.log_gradient_sum > MAX_LOG_SUM:
             raise ValueError(
                 f"the logarithm of the risk is {self.state.log_gradient_sum:.3g}, too large to "
@@ -118,9 +119,7 @@ class CoordinateDescent(Trainer):
             exhaustive = self.plan.weak_rankers.exhaustive or self.state.log_gradient_sum == -np.inf
             self.exhausted = NOTHING_LEFT if exhaustive else NOTHING_FOUND
             return None
-        values = found.values
-        if values is None:
-            values = found.weak_ranker.on(self.training.table)
+        values = found.weak_ranker.on(self.training.table) if found.values is None else found.values
         step = self._choose_step(found, values)
         self._warn_if_smoothed(step, found)
         if self._is_stalled(step, found):
@@ -133,12 +132,15 @@ class CoordinateDescent(Trainer):
             return None
         self._round_unfinished = True
         self._append(found.weak_ranker, weight, values)
-        self.state = self.risk.end_round(self.scores)
+        if begun is None:
+            self.state = self.risk.state(self.scores)
+        else:  # the next round begins with other weights
+            self.state = State(self.scores, self.risk.log_value(self.scores), np.nan, np.zeros(0))
         self._round_unfinished = False
         return self._record(found, weight, step)
 
     def last_state(self) -> State:
-        """Return the state after the last round, computing what `end_round` left out."""
+        """Return the state after the last round, computing what `boost_round` left out."""
         if self.state.pull.size < self.scores.size or np.isnan(self.state.log_value):
             self.state = self.risk.state(self.scores)
         return self.state
@@ -152,11 +154,18 @@ class CoordinateDescent(Trainer):
         if self._round_unfinished or len(self.ensemble) > len(history):
             self.ensemble = self.ensemble.first(len(history))
             self.scores = self._initial_scores()
-            for weak_ranker, weight in zip(*_rankers_and_weights(self.ensemble), strict=True):
-                self.risk.begin_round(self.scores)
+            for weak_ranker, weight in self._replayed(self.ensemble):
                 self._add_to_scores(weak_ranker.on(self.training.table), weight)
             self.state = self.risk.state(self.scores)
         return super().interrupt(history)
+
+    def _replayed(self, ensemble: Ensemble) -> Iterator[tuple[WeakRanker, float]]:
+        """Iterate over the rounds of an earlier fit; fix the weights of the last one again."""
+        rounds = list(zip(ensemble.weak_rankers, ensemble.weights, strict=True))
+        for number, taken in enumerate(rounds, 1):
+            if number == len(rounds):
+                self.risk.begin_round(self.scores, value=False)
+            yield taken
 
     def _initial_scores(self) -> Floats:
         """Return the scores before the first round, on the backend of the trainer."""
@@ -192,7 +201,7 @@ class CoordinateDescent(Trainer):
         if not step.perfect or step.unshrunk:
             return step
         # This is the last round; a shrunk step could be outweighed by the intercept of two classes.
-        size = self.risk.last_step(self.state, values, step.size)
+        size = last_step(self.risk, self.state, values, step.size)
         return Step(size, perfect=True, unshrunk=True)
 
     def _log_risk(self) -> float:
@@ -203,7 +212,7 @@ class CoordinateDescent(Trainer):
             return None
         allowed = self._allowed_features = self.plan.draw()
         self.search.begin(len(self.ensemble))
-        self._offset = self._find_offset()
+        self._offset = self.risk.offset(self.state)
         if self._offset != 0:
             ones = np.ones_like(self.state.scores)
             return SearchResult(Constant(), self.risk.edge(self.state, ones), values=ones)
@@ -211,14 +220,6 @@ class CoordinateDescent(Trainer):
         if found is None and allowed is not None:  # no drawn feature helps
             found = self._search_best(None)
         return found
-
-    def _find_offset(self) -> float:
-        """Return the initial constant score of the risk; 0 once any score is nonzero."""
-        offset = self.risk.offset(self.state)
-        if offset == 0:
-            return 0.0
-        all_zero = all_reduce_all(lambda: not self.state.scores.any(), self.context)
-        return offset if all_zero else 0.0
 
     def _search_best(self, allowed: Flags | None) -> SearchResult | None:
         if self.plan.select == "decrease":
@@ -255,7 +256,8 @@ class CoordinateDescent(Trainer):
 
     def _is_stalled(self, step: Step, found: SearchResult) -> bool:
         """Return whether all further rounds would repeat this one; warn once of short steps."""
-        if not (self.risk.is_nonsmooth and self.plan.step.is_line_minimum):
+        shape = self.risk.loss_shape
+        if shape is None or not (shape.has_kink and self.plan.step.is_line_minimum):
             return False
         size, edge = abs(step.size), abs(found.edge)
         self._longest_step, self._largest_edge = (
@@ -311,15 +313,11 @@ def run(
     return run_rounds(trainer, history, plan.callbacks)
 
 
-def _check_nonnegative(ensemble: Ensemble | None) -> None:
+def _check_nonnegative(ensemble: Ensemble) -> None:
     """Raise ValueError if the model to continue from has negative weights."""
-    least = min(_rankers_and_weights(ensemble)[1], default=0.0)
+    least = min(ensemble.weights, default=0.0)
     if least < 0:
         raise ValueError(
             f"nonnegative=True, but the model to continue from has a weight of {least:g}; set "
             "warm_start=False or nonnegative=False"
         )
-
-
-def _rankers_and_weights(ensemble: Ensemble | None) -> tuple[list[WeakRanker], list[float]]:
-    return ([], []) if ensemble is None else (ensemble.weak_rankers, ensemble.weights)

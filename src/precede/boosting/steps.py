@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from precede.boosting.loop import History
 from precede.engine.arrays import Array, Floats
-from precede.engine.backend import CPU, Backend
 from precede.engine.exact import all_reduce_sum, exact_sum
 from precede.engine.portable import exp_of, expm1_of
 from precede.model import Ensemble
-from precede.risks.base import BoundRisk, State, bound_step, default_smoothing
+from precede.risks.base import BoundRisk, State
+from precede.risks.line_search import (
+    bound_step,
+    has_infinite_minimizer,
+    line_search,
+    smoothed_step,
+)
 from precede.weak_rankers.base import Search, SearchResult, WeakRanker
 
 # `SecantStep` stops where the slope is at most this fraction of the slope at 0, or where the
@@ -50,12 +55,10 @@ class StepRule:
     needs_value: ClassVar[bool] = True
     # Whether the step minimizes the risk along the weak ranker.
     is_line_minimum: ClassVar[bool] = False
+    # Whether `step` accepts scores and values on the backend of the risk, not only on the CPU.
+    on_any_backend: ClassVar[bool] = False
     # Whether the step is `bound_step` of the edge, which select="decrease" then uses as well.
     from_edge: ClassVar[bool] = False
-
-    def backend(self, risk: BoundRisk) -> Backend:  # noqa: ARG002
-        """Return the backend of the scores and values that `step` accepts; by default the CPU."""
-        return CPU
 
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
         """Prepare for a fit, which continues an earlier one if `history` is not empty."""
@@ -69,7 +72,7 @@ class StepRule:
         """Return the step along the values of a weak ranker, which are uint8 if they are 0 or 1."""
         raise NotImplementedError(f"{type(self).__name__} must define step(...)")
 
-    def record(self, risk: BoundRisk, state: State) -> dict[str, Any]:  # noqa: ARG002
+    def record(self, risk: BoundRisk, state: State) -> dict[str, float]:  # noqa: ARG002
         """Return additional columns of the history, computed after the round."""
         return {}
 
@@ -81,18 +84,15 @@ class ExactStep(StepRule):
     eq. 4), where d+ and d- are the weights of the pairs ordered correctly and wrongly. With the
     price ``u^p`` and two classes it is ``log(d+ / d-) / (p + 1)``; with more grades or queries it
     is found from sums by level. If d- is 0 the step would be infinite and is smoothed, see
-    `BoundRisk.smoothed_step`. Other losses and values use a line search.
+    `precede.risks.line_search.smoothed_step`. Other losses and values use a line search.
     """
 
     is_line_minimum = True
-
-    def backend(self, risk: BoundRisk) -> Backend:
-        """Return the backend of the line searches of the risk."""
-        return risk.line_search_backend
+    on_any_backend = True
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
         """Return the step that minimizes the risk."""
-        size, smoothed = risk.exact_step(state, values)
+        size, smoothed = risk.exact_step(state, values) or line_search(risk, state, values)
         return _finite_step(risk, size, values) if smoothed else Step(size)
 
 
@@ -104,10 +104,7 @@ class BoundStep(StepRule):
     """
 
     from_edge = True
-
-    def backend(self, risk: BoundRisk) -> Backend:
-        """Return the backend of the risk."""
-        return risk.backend
+    on_any_backend = True
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Compute the step from the edge."""
@@ -117,28 +114,13 @@ class BoundStep(StepRule):
                 f"values from {float(values.min()):g} to {float(values.max()):g}; use step='exact' "
                 "or weak_rankers='features'"
             )
-        size, infinite = bound_step(risk.edge(state, values), default_smoothing(risk.layout))
+        size, infinite = bound_step(risk.edge(state, values), risk.terms.smoothing)
         return _finite_step(risk, size, values) if infinite else Step(size)
-
-
-class LineSearch(StepRule):
-    """The step that minimizes the risk, by a line search; for any risk and any values."""
-
-    is_line_minimum = True
-
-    def backend(self, risk: BoundRisk) -> Backend:
-        """Return the backend of the line searches of the risk."""
-        return risk.line_search_backend
-
-    def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
-        """Return the result of the line search of the risk."""
-        size, smoothed = risk.line_search(state, values)
-        return _finite_step(risk, size, values) if smoothed else Step(size)
 
 
 def _finite_step(risk: BoundRisk, size: float, values: Array) -> Step:
     """Mark a step that replaces an infinite one as perfect or as smoothed."""
-    perfect = risk.least_margin(np.sign(size) * values) > 0
+    perfect = risk.terms.least_margin(np.sign(size) * values) > 0
     return Step(size, not perfect, perfect)
 
 
@@ -154,9 +136,7 @@ class NormalizedStep(StepRule):
     NormalizedStep(0.1, hessian='bound')
     """
 
-    def backend(self, risk: BoundRisk) -> Backend:
-        """Return the backend of the risk."""
-        return risk.backend
+    on_any_backend = True
 
     def __init__(self, length: float, *, hessian: str = "bound"):
         if not isinstance(length, int | float | np.number) or not 0 < length < np.inf:
@@ -176,7 +156,7 @@ class NormalizedStep(StepRule):
         self._length_taken = 0.0 if rises else self.length
         return Step(0.0 if rises else size, unshrunk=True)
 
-    def record(self, risk: BoundRisk, state: State) -> dict[str, Any]:  # noqa: ARG002
+    def record(self, risk: BoundRisk, state: State) -> dict[str, float]:  # noqa: ARG002
         """Return the length of the step."""
         return {"normalized_step": self._length_taken}
 
@@ -188,10 +168,7 @@ class QuadraticStep(StepRule):
     """The step 1, for weak rankers fitted to a quadratic model of the risk."""
 
     needs_value = False
-
-    def backend(self, risk: BoundRisk) -> Backend:
-        """Return the backend of the risk."""
-        return risk.backend
+    on_any_backend = True
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:  # noqa: ARG002
         """Return the step 1."""
@@ -207,16 +184,13 @@ class SecantStep(StepRule):
     around its minimum, the first minimizer found is returned.
 
     There is no minimum if the weak ranker reverses no pair and the loss decreases for ever; the
-    step is then `BoundRisk.smoothed_step`, as in `LineSearch`, and marked as "smoothed" in the
+    step is then `smoothed_step`, as in `ExactStep`, and marked as "smoothed" in the
     history. The step never raises the risk.
     """
 
     # A tree that reverses no pair does not indicate that a feature leaks the target.
     warns_if_smoothed = False
-
-    def backend(self, risk: BoundRisk) -> Backend:
-        """Return the backend of the risk."""
-        return risk.backend
+    on_any_backend = True
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Iterate cubic interpolation and bisection."""
@@ -227,8 +201,10 @@ class SecantStep(StepRule):
             previous, current = current, _evaluate(risk, state, values, size)
             best = max(best, current, key=lambda probe: probe.decrease)
             if current.decrease >= -noise and abs(current.descent) <= SLOPE_TOLERANCE * found.edge:
-                if current.descent > 0 and high is None and _has_no_minimum(risk, values):
-                    return _smoothed_step(risk, state, found.edge, values)
+                if current.descent > 0 and high is None and has_infinite_minimizer(risk, values):
+                    width = risk.terms.width(values)
+                    size = smoothed_step(risk, state, found.edge / width, 0.0, width=width)
+                    return Step(size, smoothed=True)
                 return Step(current.size if current.decrease >= 0 else best.size)
             if current.descent > 0 and current.decrease >= low.decrease - noise:
                 low = current
@@ -286,14 +262,3 @@ def _next_step(
         return float(min(size, 4.0 * low.size)) if size > low.size else 4.0 * low.size
     inside = low.size < size < high.size and abs(size - current.size) <= 0.5 * earlier_move
     return float(size) if inside else 0.5 * (low.size + high.size)
-
-
-def _has_no_minimum(risk: BoundRisk, values: Array) -> bool:
-    """Whether the risk has no minimum along the values."""
-    return risk.has_infinite_minimizer(risk.backend.get(values))
-
-
-def _smoothed_step(risk: BoundRisk, state: State, edge: float, values: Array) -> Step:
-    """Return the finite step for a weak ranker that reverses no pair."""
-    width = risk.width(values)
-    return Step(risk.smoothed_step(state, edge / width, 0.0, width=width), smoothed=True)

@@ -502,7 +502,9 @@ class PairObjective:
         if state.log_gradient_sum == -np.inf:
             return np.zeros(y.size), np.zeros(y.size)
         mass = np.exp(state.log_gradient_sum)
-        return -mass * bound.to_rows(state.pull), mass * bound.to_rows(bound.curvature(state))
+        return -mass * bound.layout.to_rows(state.pull), mass * bound.layout.to_rows(
+            bound.curvature(state)
+        )
 
 
 def _explicit_pairs(pairs: ArrayLike | None, weight: ArrayLike | None) -> ExplicitPairs | None:

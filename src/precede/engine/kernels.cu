@@ -1133,7 +1133,7 @@ extern "C" __global__ void listed_rows(i64 n, i64 count, const i64* won_start, c
   }
 }
 
-// -- hinges of long lists, see risks/hinge_sweeps.py and risks/device_sweeps.py ----------------
+// -- hinges of long lists, see risks/by_order.py ----------------------------------------------
 //
 // A split has two sides of sorted rows: losers (even numbers), then winners (odd numbers). Moments of
 // losers are suffix sums (over rows of larger scores), moments of winners prefix sums. Every sum is

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -29,16 +28,16 @@ PERFECT_EDGE = 1 - 1e-15
 
 @dataclass(frozen=True)
 class Pull:
-    """The negative gradient of a risk with respect to the scores, normalized, and its Hessian.
+    """The negative gradient of a risk with respect to the scores, and its Hessian.
 
-    Both are divided by the *mass*, the sum of the absolute gradients of all pairs.
+    Both are divided by the gradient sum, see `precede.risks.base`.
 
     Attributes
     ----------
     values : pull on each row; the pulls of the winners of all pairs sum to 1
     item_weight : weight of each row; an item of weight 2 counts as two items
     curvature : function that returns the diagonal Hessian of a kind ("newton", "bound", "terms")
-        divided by the mass, or None if the risk has none
+        over the gradient sum, or None if the risk has none
     pair_counts : function that returns the number of pairs of each row
     query_start : first row of each query, and the end of the last; later rows are in no query
     context : threads and other machines
@@ -56,7 +55,7 @@ class Pull:
     item_total: Callable[[], float] | None = None
 
     def edge(self, values: Array) -> float:
-        """Return the edge of a weak ranker: minus the slope of the risk, divided by the mass."""
+        """Return the edge of a weak ranker: minus the slope of the risk over the gradient sum."""
         return exact_sum(self.values * values, self.context)
 
     @property
@@ -67,7 +66,7 @@ class Pull:
         return exact_sum(self.item_weight, self.context)
 
     def hessian(self, kind: str) -> Floats:
-        """Return the diagonal Hessian of a quadratic model of the risk, divided by the mass.
+        """Return the diagonal Hessian of a quadratic model of the risk, over the gradient sum.
 
         * ``"newton"``: the diagonal of the Hessian.
         * ``"bound"``: a diagonal upper bound of the Hessian. A pair of curvature c adds
@@ -91,7 +90,8 @@ class Pull:
         return np.maximum(weight, minimum, out=minimum)
 
 
-class Factors(Protocol):
+@dataclass(frozen=True)
+class Factors:
     """Input of a search by largest decrease of the risk (RS09 eq. 5).
 
     The gradient of a pair is a product of one factor per row, so sums by level suffice.
@@ -101,8 +101,10 @@ class Factors(Protocol):
     level_start, query_start : see `QueryLayout`
     terms, levels, pair_mass : see `precede.risks.by_level.SeparableCache`
     pairs : winners (row 0) and losers (row 1) of the explicit pairs
-    smoothing : smoothing mass of a step that would be infinite
+    smoothing : smoothing weight of a step that would be infinite
     bound : whether the step minimizes the upper bound instead of the risk
+    decrease : function that returns the edge of a weak ranker, given its values, and the relative
+        decrease of the risk by its step
     """
 
     level_start: Integers
@@ -113,27 +115,24 @@ class Factors(Protocol):
     pair_mass: Floats
     smoothing: float
     bound: bool
-
-    def decrease(self, values: Array) -> tuple[float, float]:
-        """Return the edge of a weak ranker and the relative decrease of the risk by its step."""
-        ...
+    decrease: Callable[[Array], tuple[float, float]]
 
 
 def decreases(
-    right: Floats | float, wrong: Floats | float, smoothing: float, *, bound: bool = False
+    correct: Floats | float, wrong: Floats | float, smoothing: float, *, bound: bool = False
 ) -> Floats:
     """Return the relative decrease of the exponential risk by the step along a two-valued ranker.
 
-    The exact step multiplies the risk by ``d0 + 2 sqrt(d+ d-)``, where d+ = `right`, d- = `wrong`
-    and d0 are the masses of pairs it orders correctly, wrongly and not at all. So the decrease is
-    ``(sqrt(d+) - sqrt(d-))²`` (RS09 eq. 5). If one mass is 0, the step is smoothed by the mass e,
-    and the other mass d decreases by ``d (1 - sqrt(e / (d + e)))``. With `bound` the step is
-    ``log((1 + r) / (1 - r)) / 2`` for the edge r.
+    The exact step multiplies the risk by ``d0 + 2 sqrt(d+ d-)``, where d+ = `correct`,
+    d- = `wrong` and d0 are the weights of the pairs it orders correctly, wrongly and not at all. So
+    the decrease is ``(sqrt(d+) - sqrt(d-))²`` (RS09 eq. 5). If one weight is 0, the step is
+    smoothed by the weight e, and the other weight d decreases by ``d (1 - sqrt(e / (d + e)))``.
+    With `bound` the step is ``log((1 + r) / (1 - r)) / 2`` for the edge r.
 
     >>> float(decreases(0.5, 0.5, 0.01)), round(float(decreases(0.75, 0.0, 0.25)), 9)
     (0.0, 0.375)
     """
-    larger, smaller = np.maximum(right, wrong), np.minimum(right, wrong)
+    larger, smaller = np.maximum(correct, wrong), np.minimum(correct, wrong)
     if bound:
         edge = larger - smaller
         extra = np.where(edge >= PERFECT_EDGE, 2 * smoothing, 0.0)

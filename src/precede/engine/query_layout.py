@@ -98,6 +98,12 @@ class QueryLayout:
         """Number of rows in levels; the remaining rows occur in explicit pairs only."""
         return int(self.level_start[-1])
 
+    def to_rows(self, values: Floats) -> Floats:
+        """Return numbers in the order of the layout in that of the user's rows; 0 if unused."""
+        rows = np.zeros(self.n_rows)
+        rows[self.order] = values
+        return rows
+
     def explicit_pair_margins(self, scores: Floats, *, gap: bool) -> Floats:
         """Return the margins of the explicit pairs; with `gap`, less the required margin (1)."""
         margin = scores[self.winner] - scores[self.loser]

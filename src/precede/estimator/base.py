@@ -70,7 +70,7 @@ from precede.judgments import (
     warn_of_lost_queries,
 )
 from precede.model import Ensemble, check_model_name, write_model
-from precede.risks.base import ADABOOST, Link, fit_intercept, probability
+from precede.risks.links import ADABOOST, Link, fit_intercept, probability
 from precede.weak_rankers.base import Family, WeakRanker, family
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -241,12 +241,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     Coordinate descent on the logistic loss:
 
     >>> from precede import BaseRanker, PairRisk, Stumps
-    >>> from precede.boosting import LineSearch, Plan
+    >>> from precede.boosting import ExactStep, Plan
     >>> class LogisticBoost(BaseRanker):
     ...     n_estimators: int = 10
     ...
     ...     def plan(self, stop):
-    ...         return Plan(PairRisk("logistic"), Stumps(), LineSearch(), stop)
+    ...         return Plan(PairRisk("logistic"), Stumps(), ExactStep(), stop)
     >>> from precede.datasets import search_results
     >>> sample = search_results(20, features=4, informative=2, per_query=20, random_state=0)
     >>> model = LogisticBoost().fit(sample.X, sample.y, qid=sample.qid)

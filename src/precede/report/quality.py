@@ -26,7 +26,7 @@ from precede.metrics import (
 from precede.metrics.registry import with_relevant
 from precede.plots import calibration_info
 from precede.report.subject import Candidate, Subject, plain_value, thinned
-from precede.risks.base import probability
+from precede.risks.links import probability
 from precede.top import strip, top_of_list
 
 IN_ORDER = "pairs_in_order"  # 1 - pair_error: share of the pairs of a query in order, ties half

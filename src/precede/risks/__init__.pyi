@@ -1,13 +1,13 @@
 from .base import BoundLossRisk as BoundLossRisk
 from .base import BoundRisk as BoundRisk
 from .base import EdgeWeights as EdgeWeights
-from .base import Link as Link
 from .base import Risk as Risk
 from .base import State as State
 from .by_level import SeparableRisk as SeparableRisk
 from .lambdarank import RankWeight as RankWeight
 from .lambdarank import RankWeights as RankWeights
 from .lambdarank import rank_weight as rank_weight
+from .links import Link as Link
 from .pair_risk import PairRisk as PairRisk
 from .pair_sums import OnePassRisk as OnePassRisk
 from .pair_sums import TwoPassRisk as TwoPassRisk

@@ -49,13 +49,14 @@ import numpy as np
 from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integers
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
-from precede.engine.exact import all_reduce_max
+from precede.engine.exact import all_reduce_max, exact_sum
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import cosines, exp, log1p
 from precede.engine.portable_kernels import portable_exp
 from precede.engine.query_layout import QueryLayout
 from precede.losses import Smooth
-from precede.risks.base import BoundLossRisk, PairShape, State, cut_into_chunks, find_root
+from precede.risks.base import BoundLossRisk, PairShape, State, cut_into_chunks
+from precede.risks.line_search import find_root, has_infinite_minimizer
 from precede.risks.splits import (
     Kernel,
     SplitSums,
@@ -707,12 +708,12 @@ class ChebyshevLine:
     reproduce the sums over rows to about ten digits.
     """
 
-    def __init__(self, risk: BoundLossRisk, state: State, values: Bytes):
+    def __init__(self, risk: BoundLossRisk, scores: Floats, values: Bytes):
         self._risk, self._values = risk, values
         layout, power, form = risk.layout, risk.price.power, risk.loss.form
         assert power is not None
         assert isinstance(form, Smooth)
-        scores = state.scores - layout.grade if risk.loss.gap else state.scores
+        scores = scores - layout.grade if risk.loss.gap else scores
         form = _halve_cells(form)
         # u^p varies p times as fast as u, so the losers need finer cells.
         self._power, self._refinement = power, max(1, int(np.ceil(power * form.width / 2)))
@@ -736,7 +737,7 @@ class ChebyshevLine:
         self._unshifted = self._shifted_kernels(0.0)[0]
 
     @staticmethod
-    def applies(risk: BoundLossRisk, state: State) -> bool:
+    def applies(risk: BoundLossRisk, scores: Floats) -> bool:
         """Return whether the search on points applies and is faster than on rows."""
         layout, form, power = risk.layout, risk.loss.form, risk.price.power
         if not isinstance(form, Smooth) or power is None or layout.has_explicit_pairs:
@@ -744,7 +745,7 @@ class ChebyshevLine:
         levels = layout.level_start.size - 1
         if risk.n_queries != 1 or layout.n_graded < MIN_ROWS_PER_LEVEL * levels:
             return False
-        span = float(np.ptp(state.scores)) + (float(np.ptp(layout.grade)) if risk.loss.gap else 0.0)
+        span = float(np.ptp(scores)) + (float(np.ptp(layout.grade)) if risk.loss.gap else 0.0)
         form = _halve_cells(form)
         refinement = max(1.0, power * form.width / 2)
         return (span / form.width + 1) * form.nodes * refinement <= MAX_POINTS
@@ -835,12 +836,13 @@ def chebyshev_line_search(risk: BoundLossRisk, state: State, values: Array) -> f
 
     None where the method does not apply or finds no minimum; the rows must then be searched.
     """
-    if values.dtype != np.uint8 or not ChebyshevLine.applies(risk, state):
+    scores, values = risk.backend.get(state.scores), risk.backend.get(values)
+    if values.dtype != np.uint8 or not ChebyshevLine.applies(risk, scores):
         return None
-    sign = 1.0 if risk.edge(state, values) > 0 else -1.0
-    if risk.has_infinite_minimizer(sign * values):
+    sign = 1.0 if exact_sum(risk.backend.get(state.pull) * values, risk.context) > 0 else -1.0
+    if has_infinite_minimizer(risk, sign * values):
         return None
-    return ChebyshevLine(risk, state, values).minimize()
+    return ChebyshevLine(risk, scores, values).minimize()
 
 
 def _halve_cells(form: Smooth) -> Smooth:

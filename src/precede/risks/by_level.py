@@ -8,8 +8,7 @@ thread the levels of a query; sums over levels are taken in the same order as on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from precede.engine.arrays import Array, BackendArray, Bytes, Floats, Integers
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import (
-    HIGH,
     SCALE,
     all_reduce_all,
     all_reduce_max,
@@ -33,10 +31,11 @@ from precede.engine.execution import Context, is_small
 from precede.engine.kernels import exp_array
 from precede.engine.portable import exp, expm1_of, log, log_of
 from precede.engine.portable_kernels import fmax, fmin, portable_exp, portable_log, portable_log1p
-from precede.engine.pull import decreases
+from precede.engine.pull import Factors, decreases
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price, Separable
-from precede.risks.base import BoundLossRisk, EdgeWeights, State, bound_step, cut_into_chunks
+from precede.risks.base import BoundLossRisk, EdgeWeights, LossShape, State, cut_into_chunks
+from precede.risks.line_search import bound_step, line_search, smoothed_step
 
 # Rows whose terms are computed and summed together, so that they stay in the CPU cache.
 ROWS_PER_BATCH = 4096
@@ -95,8 +94,6 @@ class SeparableRisk(BoundLossRisk):
     only: other prices apply to the sum of graded and explicit pairs, see `TwoPassRisk`.
     """
 
-    steps_on_backend = True
-
     def __init__(
         self, layout: QueryLayout, loss: PairLoss, cost: Price, context: Context | None = None,
         *, mean: bool = False,
@@ -106,6 +103,7 @@ class SeparableRisk(BoundLossRisk):
             raise ValueError("SeparableRisk needs a separable loss and a power as price")
         self.rate = loss.form.rate
         self.power = cost.power
+        self.loss_shape = replace(LossShape.of(loss), growth=self.power * self.rate)
         self.sums = LevelSums(layout, self.rate, self.power, self._log_balance(), self.context)
         if self.context.backend.is_gpu and GpuLevelSums.has_kernels(layout, self.context):
             self.backend = self.context.backend
@@ -127,7 +125,7 @@ class SeparableRisk(BoundLossRisk):
         return log_balance
 
     def _sums_at(self, scores: BackendArray) -> LevelSums | GpuLevelSums:
-        return self._gpu_sums if self.backend_of(scores).is_gpu else self.sums
+        return self._gpu_sums if self._backend_of(scores).is_gpu else self.sums
 
     def state(self, scores: BackendArray) -> State:
         """Return risk and pull at these scores, in two passes over the rows."""
@@ -137,10 +135,6 @@ class SeparableRisk(BoundLossRisk):
         log_value = float(sums.backend.get(log_risk))
         log_gradient_sum = log_value + log_of(self.power * self.rate)
         return State(scores, log_value, log_gradient_sum, pull, cache)
-
-    def growth_rate(self, state: State) -> float:  # noqa: ARG002
-        """Return the gradient sum over the risk, a constant: ``p·rate``."""
-        return self.power * self.rate
 
     def log_value(self, scores: BackendArray) -> float:
         """Return the logarithm of the risk, without computing the pull."""
@@ -157,7 +151,7 @@ class SeparableRisk(BoundLossRisk):
         sums = self._sums_at(state.scores)
         return sums.hessian(state.cache, self.power, state.log_value)
 
-    def half_curvature_bound(self, state: State) -> BackendArray:
+    def _half_curvature_bound(self, state: State) -> BackendArray:
         """Return ``p`` times the pair gradients of each row: ``G'' S`` is ``(p - 1) G'``."""
         return self.power * self._sums_at(state.scores).hessian(state.cache, 1.0)
 
@@ -168,41 +162,50 @@ class SeparableRisk(BoundLossRisk):
         correct, wrong = exact_sums(parts, self.sums.query_context, few=True)
         return EdgeWeights(correct, wrong, max(0.0, 1.0 - correct - wrong))
 
-    def factors(self, state: State, *, bound: bool = False) -> SeparableFactors | None:
+    def factors(self, state: State, *, bound: bool = False) -> Factors | None:
         """Return the sums for a search by largest decrease; None for p other than 1."""
-        return SeparableFactors(self, state, bound=bound) if self.power == 1 else None
+        if self.power != 1:
+            return None
+        layout, cache = self.layout, state.cache
+        return Factors(
+            layout.level_start, layout.query_start, cache.terms, cache.levels,
+            np.stack([layout.winner, layout.loser]), cache.pair_mass, self.terms.smoothing, bound,
+            lambda values: self._decrease(state, values, bound),
+        )  # fmt: skip
 
-    def exact_step(self, state: State, values: BackendArray) -> tuple[float, bool]:
-        """Return the exact step, for values 0 and 1 by a closed form or from sums by level."""
+    def _decrease(self, state: State, values: Array, bound: bool) -> tuple[float, float]:
+        """Return the edge of a weak ranker and the relative decrease of the risk by its step."""
+        smoothing = self.terms.smoothing
+        if values.dtype == np.uint8:
+            weights = self.edge_weights(state, values)
+            share = decreases(weights.correct, weights.wrong, smoothing, bound=bound)
+            return weights.edge, float(share)
+        edge = self.edge(state, values)
+        if edge == 0:
+            return 0.0, 0.0
+        if bound:  # values are from 0 to 1, so edges beyond 1 are rounding
+            step, _ = bound_step(min(max(edge, -1.0), 1.0), smoothing)
+        else:
+            step, _ = line_search(self, state, values)
+        log_value = self.log_value(state.scores + step * values)
+        return edge, -expm1_of(log_value - state.log_value)
+
+    def exact_step(self, state: State, values: BackendArray) -> tuple[float, bool] | None:
+        """Return the exact step for values 0 and 1, by a closed form or from sums by level."""
         if values.dtype != np.uint8:
-            return self.line_search(state, values)
+            return None
         edge_weights = self.edge_weights(state, values)
         correct, wrong = edge_weights.correct, edge_weights.wrong
         if self.power > 1:
-            line = self._line(state, values, edge_weights)
-            if line.has_minimum:
-                return line.argmin(), False
-            correct, wrong = (correct, 0.0) if correct > wrong else (0.0, wrong)
+            if min(correct, wrong) < MIN_WEIGHT:
+                return None
+            sums, cache = self._sums_at(state.scores), state.cache
+            given = cache.words, cache.extremes, sums.where_one(cache, values)
+            log_sums = log_sums_by_value(self.sums, *map(self.backend.get, given))
+            return PushLine(self.sums, log_sums, self.n_queries).argmin(), False
         if min(correct, wrong) > 0:
             return log_of(correct / wrong) / (1 + self.power) / self.rate, False
-        return self.smoothed_step(state, correct, wrong), True
-
-    def line_search(self, state: State, values: BackendArray) -> tuple[float, bool]:
-        """Return the result of `brent_line_search`, on the CPU."""
-        get = self.backend.get
-        if self.backend_of(state.scores).is_gpu:
-            state = self.state(get(state.scores))
-        return self.brent_line_search(state, get(values))
-
-    def _line(self, state: State, values: BackendArray, edge_weights: EdgeWeights) -> PushLine:
-        """Return the line for a search on the CPU, from sums by level on the backend."""
-        sums, cache, get = self._sums_at(state.scores), state.cache, self.backend.get
-        if min(edge_weights.correct, edge_weights.wrong) < MIN_WEIGHT_AT_LEVEL_SCALE:
-            log_sums = log_sums_at_own_scale(self.sums, get(state.scores), get(values))
-        else:
-            given = cache.words, cache.extremes, sums.where_one(cache, values)
-            log_sums = log_sums_at_level_scale(self.sums, *map(get, given))
-        return PushLine(self.sums, log_sums, self.n_queries)
+        return smoothed_step(self, state, correct, wrong), True
 
 
 class LevelSums:
@@ -235,13 +238,9 @@ class LevelSums:
         scores = scores if self.rate == 1 else self.rate * scores
         chunks, run, power = self.chunks, self.context.run, self.power
         chunk_extremes = np.zeros((chunks.count, 2))
-        kernel, log_weight = (
-            (_weighted_chunk_extremes, [self.log_weight])
-            if self.log_weight.size
-            else (_chunk_extremes, [])
-        )
+        log_weight = self.log_weight if self.log_weight.size else None
         run(
-            kernel, chunks.count, chunks.start, scores, power, chunk_extremes, *log_weight,
+            _chunk_extremes, chunks.count, chunks.start, scores, power, chunk_extremes, log_weight,
             small=self.small,
         )  # fmt: skip
         extremes = self.max_over_chunks(chunk_extremes)
@@ -316,7 +315,7 @@ class LevelSums:
         chunks = self.chunks
         words = np.zeros((chunks.count, 4), np.int64)
         self.context.run(
-            _sum_chunk_terms_where_one, chunks.count, chunks.start, cache.terms, values, words,
+            _sum_chunk_terms, chunks.count, chunks.start, cache.terms, values, words,
             small=self.small,
         )  # fmt: skip
         return self.sum_over_chunks(words)
@@ -379,11 +378,11 @@ class GpuLevelSums:
         split = context.is_distributed or layout.queries_span_machines
         return not split and not layout.has_explicit_pairs and levels <= MAX_LEVELS_PER_QUERY
 
-    def _over_chunks(self, kernel: str, *arguments: Any) -> None:
+    def _over_chunks(self, kernel: str, *arguments: object) -> None:
         blocks = -(-self._chunks[0] // WARPS_PER_BLOCK)
         self.backend.launch(kernel, blocks, 32 * WARPS_PER_BLOCK, *self._chunks, *arguments)
 
-    def _over_queries(self, kernel: str, *arguments: Any) -> None:
+    def _over_queries(self, kernel: str, *arguments: object) -> None:
         given = self._queries, self._query_start, *arguments
         self.backend.launch(kernel, -(-self._queries // 64), 64, *given)
 
@@ -487,48 +486,6 @@ def exponent(form: Separable, name: str) -> tuple[float, float]:
     return form.rate, order * np.log(form.rate)
 
 
-class SeparableFactors:
-    """Sums for a search by largest decrease of the risk (Rudin & Schapire 2009, eq. 5).
-
-    Attributes
-    ----------
-    level_start, query_start : boundaries of levels and queries, of the layout
-    terms, levels, pair_mass : see `SeparableCache`
-    pairs : rows of the winners (row 0) and losers (row 1) of the explicit pairs
-    smoothing : smoothing weight of a step that would be infinite
-    bound : whether the step will be `bound_step` instead of the exact one
-    """
-
-    def __init__(self, risk: SeparableRisk, state: State, *, bound: bool = False):
-        self.bound = bound
-        self._risk, self._state = risk, state
-        self.level_start = risk.layout.level_start
-        self.query_start = risk.layout.query_start
-        self.pairs = np.stack([risk.layout.winner, risk.layout.loser])
-        self.terms = state.cache.terms
-        self.levels = state.cache.levels
-        self.pair_mass = state.cache.pair_mass
-        self.smoothing = risk.smoothing
-
-    def decrease(self, values: Array) -> tuple[float, float]:
-        """Return the edge of a weak ranker and the relative decrease of the risk by its step."""
-        if values.dtype == np.uint8:
-            edge_weights = self._risk.edge_weights(self._state, values)
-            share = decreases(
-                edge_weights.correct, edge_weights.wrong, self.smoothing, bound=self.bound
-            )
-            return edge_weights.edge, float(share)
-        edge = self._risk.edge(self._state, values)
-        if edge == 0:
-            return 0.0, 0.0
-        if self.bound:  # values are from 0 to 1, so edges beyond 1 are rounding
-            step, _ = bound_step(min(max(edge, -1.0), 1.0), self.smoothing)
-        else:
-            step, _ = self._risk.brent_line_search(self._state, values)
-        log_value = self._risk.log_value(self._state.scores + step * values)
-        return edge, -expm1_of(log_value - self._state.log_value)
-
-
 # -- kernels ---------------------------------------------------------------------------------
 #
 # Sums of numbers in [-1, 1] are stored as a high and a low word, in multiples of 2^-31 and of
@@ -537,29 +494,19 @@ class SeparableFactors:
 
 @njit(cache=True, nogil=True)
 def _chunk_extremes(
-    low: int, high: int, start: Integers, scores: Floats, power: float, extremes: Floats
-) -> None:
-    """Compute the greatest -s and the greatest p·s of each chunk."""
-    for chunk in range(low, high):
-        least, most = np.inf, -np.inf
-        for row in range(start[chunk], start[chunk + 1]):
-            least = fmin(least, scores[row])
-            most = fmax(most, scores[row])
-        extremes[chunk, 0] = -least
-        extremes[chunk, 1] = most * power
-
-
-@njit(cache=True, nogil=True)
-def _weighted_chunk_extremes(
     low: int, high: int, start: Integers, scores: Floats, power: float, extremes: Floats,
-    log_weight: Floats,
+    log_weight: Floats | None,
 ) -> None:  # fmt: skip
     """Compute the greatest log(weight·exp(-s)) and log(weight·exp(p·s)) of each chunk."""
     for chunk in range(low, high):
         least, most = np.inf, -np.inf
         for row in range(start[chunk], start[chunk + 1]):
-            least = fmin(least, scores[row] - log_weight[row])
-            most = fmax(most, power * scores[row] + log_weight[row])
+            if log_weight is None:
+                least = fmin(least, scores[row])
+                most = fmax(most, power * scores[row])
+            else:
+                least = fmin(least, scores[row] - log_weight[row])
+                most = fmax(most, power * scores[row] + log_weight[row])
         extremes[chunk, 0] = -least
         extremes[chunk, 1] = most
 
@@ -590,7 +537,7 @@ def _chunk_terms(
             _divide_for_loser_terms(first, stop, start, level, low, high, terms)
         else:
             exp_array(terms[1, begin:end])
-        _sum_chunk_terms(first, stop, start, terms, words)
+        _sum_chunk_terms(first, stop, start, terms, None, words)
         first = stop
 
 
@@ -614,11 +561,11 @@ def _divide_for_loser_terms(
             exp_array(terms[1, begin:end])
 
 
-@njit(**INNER)
+@njit(cache=True, nogil=True)
 def _sum_chunk_terms(
-    first: int, last: int, start: Integers, terms: Floats, words: Integers
+    first: int, last: int, start: Integers, terms: Floats, values: Bytes | None, words: Integers
 ) -> None:
-    """Sum winner and loser terms into integer words.
+    """Sum winner and loser terms, of rows with value 1 if there are values, into integer words.
 
     Adding and subtracting 1.5·2^21 rounds a term to a multiple of 2^-31; adding and subtracting
     1.5·2^-10 rounds the remainder to a multiple of 2^-62. Sums of up to 2^21 such multiples are
@@ -628,6 +575,8 @@ def _sum_chunk_terms(
         winner_sum, winner_rest, loser_sum, loser_rest = 0.0, 0.0, 0.0, 0.0
         for row in range(start[chunk], start[chunk + 1]):
             win, lose = terms[0, row], terms[1, row]
+            if values is not None:
+                win, lose = win * values[row], lose * values[row]
             win_coarse, lose_coarse = (win + 3145728.0) - 3145728.0, (lose + 3145728.0) - 3145728.0
             winner_sum += win_coarse
             winner_rest += ((win - win_coarse) + 0.00146484375) - 0.00146484375
@@ -792,30 +741,6 @@ def _chunk_hessians(
             )
 
 
-@njit(cache=True, nogil=True)
-def _sum_chunk_terms_where_one(
-    first: int, last: int, start: Integers, terms: Floats, values: Bytes, words: Integers
-) -> None:
-    """Sum the terms of the rows with value 1; see `_sum_chunk_terms`."""
-    for chunk in range(first, last):
-        winner_sum, winner_rest, loser_sum, loser_rest = 0.0, 0.0, 0.0, 0.0
-        for row in range(start[chunk], start[chunk + 1]):
-            win, lose = terms[0, row] * values[row], terms[1, row] * values[row]
-            win_coarse, lose_coarse = (win + 3145728.0) - 3145728.0, (lose + 3145728.0) - 3145728.0
-            winner_sum += win_coarse
-            winner_rest += ((win - win_coarse) + 0.00146484375) - 0.00146484375
-            loser_sum += lose_coarse
-            loser_rest += ((lose - lose_coarse) + 0.00146484375) - 0.00146484375
-        words[chunk, 0], words[chunk, 1] = (
-            np.int64(winner_sum * 2.0**31),
-            np.int64(winner_rest * 2.0**62),
-        )
-        words[chunk, 2], words[chunk, 3] = (
-            np.int64(loser_sum * 2.0**31),
-            np.int64(loser_rest * 2.0**62),
-        )
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _ordered_weights_of_queries(
     begin: int, end: int, query_start: Integers, ones: Integers, zeros: Integers, levels: Floats,
@@ -932,8 +857,8 @@ class LevelChunks:
 
 
 # Sums are stored in multiples of 2^-62 of the largest term of a level. If the correct or the wrong
-# pairs weigh less than this, the sums are computed again relative to their own largest terms.
-MIN_WEIGHT_AT_LEVEL_SCALE = 2.0**-20
+# pairs weigh less than this, few digits are left and the line search evaluates the rows.
+MIN_WEIGHT = 2.0**-20
 MAX_ITERATIONS = 200
 
 
@@ -970,15 +895,6 @@ class PushLine:
             _sums_above, self._query_start.size - 1, self._query_start, self._log_sums, self._above,
             small=sums.small,
         )  # fmt: skip
-
-    @property
-    def has_minimum(self) -> bool:
-        """Whether the minimum is finite: one pair is ordered correctly, another one wrongly."""
-        sides = all_reduce_max(
-            lambda: np.array(_has_correct_and_wrong(self._log_sums, self._query_start)),
-            self._sums.query_context,
-        )
-        return bool(sides.all())
 
     def argmin(self) -> float:
         """Return the step that minimizes the risk."""
@@ -1030,9 +946,7 @@ class PushLine:
         return mean, total_curvature / total
 
 
-def log_sums_at_level_scale(
-    sums: LevelSums, words: Integers, extremes: Floats, ones: Integers
-) -> Floats:
+def log_sums_by_value(sums: LevelSums, words: Integers, extremes: Floats, ones: Integers) -> Floats:
     """Return the logarithms of A0, A1, B0, B1 (rows) by level, from the sums of a state.
 
     `ones` are the sums over the rows where h is 1, as integer words.
@@ -1040,71 +954,12 @@ def log_sums_at_level_scale(
     logs = np.empty((4, extremes.shape[1]))
     for row, part in enumerate((words - ones, ones)):
         logs[[row, row + 2]] = log(from_fixed_point((part[:, 0::2], part[:, 1::2])).T)
-    return _add_scales(sums, logs, extremes[[0, 0, 1, 1]])
-
-
-def log_sums_at_own_scale(sums: LevelSums, scores: Floats, values: Bytes) -> Floats:
-    """Return the same from the rows, with each sum relative to its own largest term."""
-    chunks, scores = sums.chunks, sums.rate * scores
-    extremes = np.empty((chunks.count, 4))
-    common = (chunks.start, scores, sums.log_weight, values, sums.power)
-    sums.context.run(_extremes_by_value, chunks.count, *common, extremes, small=sums.small)
-    level_extremes = sums.max_over_chunks(extremes)
-    words = np.zeros((chunks.count, 8), np.int64)
-    sums.context.run(
-        _sums_by_value, chunks.count, *common, chunks.level, level_extremes, words, small=sums.small
-    )
-    level_words = sums.sum_over_chunks(words)
-    logs = log(from_fixed_point((level_words[:, 0::2], level_words[:, 1::2]))).T
-    extremes = np.where(np.isfinite(level_extremes), level_extremes, 0.0).T
-    return _add_scales(sums, logs, extremes * np.array([[-1.0], [-1.0], [1.0], [1.0]]))
-
-
-def _add_scales(sums: LevelSums, logs: Floats, extremes: Floats) -> Floats:
-    """Add the exponents that the sums are relative to, and the balance of each level."""
-    logs[:2] -= extremes[:2]
-    logs[2:] += extremes[2:] + sums.log_balance
+    logs[:2] -= extremes[0]
+    logs[2:] += extremes[1] + sums.log_balance
     return logs
 
 
 # -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _extremes_by_value(
-    begin: int, end: int, start: Integers, scores: Floats, log_weight: Floats, values: Bytes,
-    power: float, extremes: Floats,
-) -> None:  # fmt: skip
-    """Compute the largest exponents of each chunk: -s where h is 0, 1; p·s where h is 0, 1."""
-    weighted = log_weight.size > 0
-    for chunk in range(begin, end):
-        for index in range(4):
-            extremes[chunk, index] = -np.inf
-        for row in range(start[chunk], start[chunk + 1]):
-            log_w = log_weight[row] if weighted else 0.0
-            side = np.int64(values[row])
-            extremes[chunk, side] = max(extremes[chunk, side], log_w - scores[row])
-            extremes[chunk, 2 + side] = max(extremes[chunk, 2 + side], log_w + power * scores[row])
-
-
-@njit(cache=True, nogil=True)
-def _sums_by_value(
-    begin: int, end: int, start: Integers, scores: Floats, log_weight: Floats, values: Bytes,
-    power: float, level: Integers, extremes: Floats, words: Integers,
-) -> None:  # fmt: skip
-    """Sum the four kinds of terms as integers, in multiples of 2^-31 and 2^-62."""
-    weighted = log_weight.size > 0
-    for chunk in range(begin, end):
-        level_extremes = extremes[level[chunk]]
-        for row in range(start[chunk], start[chunk + 1]):
-            log_w = log_weight[row] if weighted else 0.0
-            side = np.int64(values[row])
-            winner_term = portable_exp(log_w - scores[row] - level_extremes[side])
-            loser_term = portable_exp(log_w + power * scores[row] - level_extremes[2 + side])
-            for index, term in ((side, winner_term), (2 + side, loser_term)):
-                high = np.int64(term * HIGH)
-                words[chunk, 2 * index] += high
-                words[chunk, 2 * index + 1] += np.int64((term * HIGH - high) * HIGH)
 
 
 @njit(cache=True, nogil=True)
@@ -1134,17 +989,3 @@ def _log_terms_and_derivatives(
         curvature[level] = power * loser_ones * (1.0 - loser_ones) + winner_ones * (
             1.0 - winner_ones
         )
-
-
-@njit(cache=True, nogil=True)
-def _has_correct_and_wrong(logs: Floats, query_start: Integers) -> tuple[bool, bool]:
-    """Return whether any pair is ordered correctly (h 1 above 0), and whether any wrongly."""
-    correct, wrong = False, False
-    for query in range(query_start.size - 1):
-        above0, above1 = False, False
-        for level in range(query_start[query + 1] - 1, query_start[query] - 1, -1):
-            correct |= above1 and logs[2, level] > -np.inf
-            wrong |= above0 and logs[3, level] > -np.inf
-            above0 |= logs[0, level] > -np.inf
-            above1 |= logs[1, level] > -np.inf
-    return correct, wrong

@@ -23,7 +23,7 @@ from precede.engine.kernels import shared_ranks
 from precede.engine.parameters import check_integer
 from precede.engine.portable import exp2, log, log_of
 from precede.engine.query_layout import QueryLayout
-from precede.risks.base import pair_totals
+from precede.risks.terms import pair_totals
 
 # The first ranks of a list are found by insertion if there are at most this many, else by sorting.
 MAX_INSERTED_RANKS = 64

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from precede.engine.arrays import Bytes, Floats, Integers
+from precede.engine.arrays import Floats, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.execution import Context, is_small
 from precede.engine.kernels import exp_array
-from precede.engine.portable import exp, exp2, log, log_of
+from precede.engine.portable import exp, exp2, log
 from precede.engine.portable_kernels import portable_log, portable_log1p
 from precede.engine.query_layout import QueryLayout
-from precede.risks.base import BoundRisk, EdgeWeights, Link, Risk, State, pair_totals
+from precede.risks.base import BoundRisk, Risk, State
+from precede.risks.links import Link
+from precede.risks.terms import pair_totals
 
 LISTWISE = ("softmax", "xendcg", "query_rmse", "query_cross_entropy")
 
@@ -100,8 +102,6 @@ class BoundListRisk(BoundRisk):
     `State.cache` holds the curvature, divided by the gradient sum.
     """
 
-    slope_tolerance = 1e-12
-
     def __init__(self, kind: str, layout: QueryLayout, context: Context | None = None):
         super().__init__(layout, context)
         if layout.winner.size:
@@ -118,7 +118,7 @@ class BoundListRisk(BoundRisk):
         self._query_weight = (
             np.add.reduceat(totals, self._query_start[:-1]) if sizes.size else totals
         )
-        self._log_query_weight_sum = float(np.log(exact_sum(self._query_weight, self.context)))
+        self._log_total_weight = float(np.log(exact_sum(self._query_weight, self.context)))
         self._log_weight = log(layout.weight[:graded])
         self._target = layout.grade[:graded].copy()
         if kind == "query_cross_entropy":
@@ -169,34 +169,16 @@ class BoundListRisk(BoundRisk):
             self._query_weight, values, pull, hessian, *extra, small=self._small,
         )  # fmt: skip
         value, abs_pull_sum = exact_sums([values, np.abs(pull)], self.context)
-        gradient_sum = 0.5 * abs_pull_sum
-        log_value, log_gradient_sum = (
-            -np.inf if x <= 0 else log_of(x) for x in (value, gradient_sum)
-        )
-        if gradient_sum <= 0:
-            return State(
-                scores, log_value, log_gradient_sum, np.zeros_like(pull), np.zeros_like(hessian)
-            )
-        return State(
-            scores, log_value, log_gradient_sum, pull / gradient_sum, hessian / gradient_sum
-        )
+        return self._normalized_state(scores, value, 0.5 * abs_pull_sum, pull, hessian)
 
     def curvature(self, state: State) -> Floats:
         """Return the diagonal of the Hessian over the gradient sum, stored in the state."""
         hessian: Floats = state.cache
         return hessian
 
-    def pair_counts(self) -> Floats:
+    def _pair_counts(self) -> Floats:
         """Return 1 for each row: a listwise loss has no pairs."""
         return np.ones(self.layout.n_used_rows)
-
-    def log_mean_loss(self, log_value: float) -> float:
-        """Return the logarithm of the weighted mean loss of a query."""
-        return log_value - self._log_query_weight_sum
-
-    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:  # noqa: ARG002
-        """Raise ValueError: a listwise loss is not a sum over pairs."""
-        raise ValueError(f"loss={self.kind!r} has no edge weights; use weak_rankers='trees'")
 
 
 # -- kernels ---------------------------------------------------------------------------------

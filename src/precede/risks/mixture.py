@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from precede.engine.arrays import BackendArray, Bytes, Floats
-from precede.engine.exact import exact_sum, exact_sums
+from precede.engine.arrays import BackendArray, Floats
+from precede.engine.exact import all_reduce_all, exact_sum, exact_sums
 from precede.engine.execution import Context
 from precede.engine.portable import exp_of, log_of
 from precede.engine.query_layout import QueryLayout
 from precede.losses import SquaredHinge
-from precede.risks.base import BoundLossRisk, EdgeWeights, Risk, State, pair_totals
+from precede.risks.base import BoundLossRisk, Risk, State
 from precede.risks.pair_risk import PairRisk
+from precede.risks.terms import pair_totals
 
 if TYPE_CHECKING:
     from precede.risks.lambdarank import Weighting
@@ -86,15 +87,20 @@ class MixtureRisk(BoundLossRisk):
 
     def _labels_for(self, scores: BackendArray) -> Labels:
         """Return the labels, on the backend of the scores."""
-        return self._labels_on_gpu if self.backend_of(scores).is_gpu else self._labels
+        return self._labels_on_gpu if self._backend_of(scores).is_gpu else self._labels
 
-    def begin_round(self, scores: Floats) -> bool:
+    def begin_round(self, scores: Floats, *, value: bool = True) -> State | None:  # noqa: ARG002
         """Fix the rank weights of the pairs."""
-        return self._pairs.begin_round(scores)
+        pairs = self._pairs.begin_round(scores)
+        return None if pairs is None else self._add_labels(scores, pairs)
 
     def state(self, scores: Floats) -> State:
         """Return risk and pull at these scores."""
-        pairs, (label, known, weight) = self._pairs.state(scores), self._labels_for(scores)
+        return self._add_labels(scores, self._pairs.state(scores))
+
+    def _add_labels(self, scores: Floats, pairs: State) -> State:
+        """Return the state of the mixture for that of the pairs."""
+        label, known, weight = self._labels_for(scores)
         residual = known * (label - scores)
         pair_mass = 0.5 * self._pair_share * exp_of(pairs.log_gradient_sum)
         pull = pair_mass * pairs.pull + weight * residual
@@ -113,10 +119,6 @@ class MixtureRisk(BoundLossRisk):
             pairs,
         )
 
-    def log_mean_loss(self, log_value: float) -> float:
-        """Return the logarithm of the risk over the total weight of its terms."""
-        return log_value - self._log_total_weight
-
     def curvature(self, state: State) -> Floats:
         """Return the diagonal of the Hessian over the gradient sum."""
         pairs, hessian = state.cache, self._labels_for(state.scores).weight.copy()
@@ -129,7 +131,7 @@ class MixtureRisk(BoundLossRisk):
             )
         return hessian * exp_of(-state.log_gradient_sum)
 
-    def curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
+    def _curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
         """Return ``factor·w`` for each pair, within its margin or not, and ``1 - w`` for a label.
 
         With 2 it is the paper's ``diag(2, 2)``, which bounds the Hessian; with 1, the weights of
@@ -140,17 +142,15 @@ class MixtureRisk(BoundLossRisk):
             -state.log_gradient_sum
         )
 
-    def pair_counts(self) -> Floats:
+    def _pair_counts(self) -> Floats:
         """Return the number of pairs of each row, plus 1 for its label."""
         return np.maximum(self._pair_totals / self.layout.weight + self._labels.known, MIN_TERMS)
 
     def offset(self, state: State) -> float:
-        """Return the initial constant score: the weighted mean error of the labels."""
+        """Return the weighted mean error of the labels; 0 once any score is nonzero."""
         if self._label_weight <= 0:
+            return 0.0
+        if not all_reduce_all(lambda: not state.scores.any(), self.context):
             return 0.0
         label, _, weight = self._labels_for(state.scores)
         return exact_sum(weight * (label - state.scores), self.context) / self._label_weight
-
-    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:  # noqa: ARG002
-        """Raise ValueError: the risk is not a sum over pairs."""
-        raise ValueError("QBRank has no edge weights; use weak_rankers='trees'")

@@ -18,7 +18,8 @@ from precede.engine.execution import Context
 from precede.engine.query_layout import QueryLayout
 from precede.judgments import Judgments, check_column
 from precede.losses import PairLoss, Price, Separable, pair_loss, price
-from precede.risks.base import BoundLossRisk, EdgeWeights, Link, Risk, pair_shape
+from precede.risks.base import BoundLossRisk, EdgeWeights, Risk, pair_shape
+from precede.risks.links import Link
 
 if TYPE_CHECKING:
     from precede.risks.lambdarank import Weighting
@@ -129,13 +130,13 @@ class PairRisk(Risk):
         """Return ``-dR/ds``, in the order of the rows."""
         bound, sorted_scores = self._bind_at(judgments, scores)
         state = bound.state(sorted_scores)
-        return bound.to_rows(_unnormalize(state.pull, state.log_gradient_sum))
+        return bound.layout.to_rows(_unnormalize(state.pull, state.log_gradient_sum))
 
     def curvature(self, judgments: Judgments, scores: ArrayLike) -> Floats:
         """Return ``d²R/ds²``, the diagonal of the Hessian, in the order of the rows."""
         bound, sorted_scores = self._bind_at(judgments, scores)
         state = bound.state(sorted_scores)
-        return bound.to_rows(_unnormalize(bound.curvature(state), state.log_gradient_sum))
+        return bound.layout.to_rows(_unnormalize(bound.curvature(state), state.log_gradient_sum))
 
     def edge_weights(
         self, judgments: Judgments, scores: ArrayLike, weak_ranker: ArrayLike

@@ -52,19 +52,19 @@ class OnePassRisk(BoundLossRisk):
 
     def state(self, scores: BackendArray) -> State:
         """Compute risk, pull and Hessian diagonal at these scores in one pass."""
-        layout, backend = self.layout, self.backend_of(scores)
+        layout, backend = self.layout, self._backend_of(scores)
         ranges = self._gpu_ranges if backend.is_gpu else self._ranges
         pull, hessian = backend.zeros(layout.n_used_rows), backend.zeros(layout.n_used_rows)
         at = scores[: layout.n_graded]
         if self.loss.gap:
-            at = at - self.copy_on(backend, "grade", lambda: layout.grade[: layout.n_graded])
+            at = at - self._copy_on(backend, "grade", lambda: layout.grade[: layout.n_graded])
         sums = [ranges.add_level_ranges(at, pull, hessian)]
         sums += self._long_lists.add_gradients(backend, at, pull, hessian)
         if layout.winner.size:
             sums.append(ranges.add_explicit_pairs(scores, pull, hessian))
         totals = backend.xp.concatenate(sums, axis=1) if len(sums) > 1 else sums[0]
         value, gradient_sum = exact_sums([*totals], self.context)
-        return self.normalized_state(scores, value, gradient_sum, pull, hessian)
+        return self._normalized_state(scores, value, gradient_sum, pull, hessian)
 
     def curvature(self, state: State) -> BackendArray:
         """Return the Hessian diagonal over the gradient sum, computed with the state."""
@@ -76,10 +76,10 @@ class OnePassRisk(BoundLossRisk):
             self._two_passes = TwoPassRisk(self.layout, self.loss, self.price, self.context)
         return self._two_passes.edge_weights(state, values)
 
-    def line_search(self, state: State, values: Array) -> tuple[float, bool]:
-        """Return the step and whether it was smoothed, on Chebyshev points if that is faster."""
+    def exact_step(self, state: State, values: Array) -> tuple[float, bool] | None:
+        """Return the step from a search on Chebyshev points, where it applies and is faster."""
         least = chebyshev_line_search(self, state, values)
-        return self.brent_line_search(state, values) if least is None else (least, False)
+        return None if least is None else (least, False)
 
 
 class TwoPassRisk(BoundLossRisk):
@@ -222,10 +222,10 @@ class TwoPassRisk(BoundLossRisk):
         self.context.run(chunk, values.size, small=self._small)
         return result
 
-    def line_search(self, state: State, values: Array) -> tuple[float, bool]:
-        """Return the step and whether it was smoothed, on Chebyshev points if that is faster."""
+    def exact_step(self, state: State, values: Array) -> tuple[float, bool] | None:
+        """Return the step from a search on Chebyshev points, where it applies and is faster."""
         least = chebyshev_line_search(self, state, values)
-        return self.brent_line_search(state, values) if least is None else (least, False)
+        return None if least is None else (least, False)
 
     def curvature(self, state: State) -> Floats:
         """Return the diagonal of the Hessian over the gradient sum.
@@ -240,8 +240,8 @@ class TwoPassRisk(BoundLossRisk):
             return self._curvature_without_explicit_pairs(state)
         return self._second_derivatives(state, bound=False)
 
-    def half_curvature_bound(self, state: State) -> Floats:
-        """Return `curvature` with ``g''(u_k) w |l'| S_k`` for a winner; see `curvature_bound`."""
+    def _half_curvature_bound(self, state: State) -> Floats:
+        """Return `curvature` with ``g''(u_k) w |l'| S_k`` for a winner; see `_curvature_bound`."""
         if state.log_gradient_sum == -np.inf:
             return np.zeros(state.scores.size)
         return self._second_derivatives(state, bound=True)

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precede.engine.arrays import Array, Bytes, Floats
+from precede.engine.arrays import Array, Bytes, Floats, Integers
 from precede.engine.exact import exact_sum, log_sum_exp
 from precede.engine.execution import Context
 from precede.engine.portable import exp, log
@@ -21,6 +21,7 @@ from precede.judgments import Judgments, check_column
 from precede.losses import Exponential, Power
 from precede.risks.base import BoundLossRisk, EdgeWeights, State
 from precede.risks.pair_risk import PairRisk
+from precede.risks.terms import PairTerms
 
 
 class PointRisk(PairRisk):
@@ -89,6 +90,7 @@ class BoundPointRisk(BoundLossRisk):
                 "grades, queries and pairs"
             )
         self._sign = np.where(np.arange(layout.n_used_rows) < layout.level_start[1], -1, 1)
+        self.terms = RowTerms(layout, self.context, self._sign)
         self._log_weight = log(layout.weight)
         self._log_total_weight = math.log(math.fsum(np.sort(layout.weight)))
 
@@ -108,29 +110,6 @@ class BoundPointRisk(BoundLossRisk):
         correct, wrong = exact_sum(covered[covered > 0]), -exact_sum(covered[covered < 0])
         return EdgeWeights(correct, wrong, max(0.0, 1.0 - correct - wrong))
 
-    @property
-    def smoothing(self) -> float:
-        """Smoothing weight, half a row; a row of weight 2 counts as two rows."""
-        weight = self.layout.weight
-        return 0.5 / max(exact_sum(weight), weight.size)
-
-    @property
-    def final_margin(self) -> float:
-        """Half of that for pairs, whose margin is the sum of the margins of two rows."""
-        return 0.5 * super().final_margin
-
-    def least_margin(self, values: Array) -> float:
-        """Return the least margin ``y_i h(x_i)`` of a row. O(n)."""
-        return float((self._sign * values).min())
-
-    def width(self, values: Array) -> float:
-        """Return the greatest absolute value, the largest change of a margin by a step of 1."""
-        return float(np.abs(values).max())
-
-    def log_mean_loss(self, log_value: float) -> float:
-        """Return the logarithm of the mean loss of a row."""
-        return log_value - self._log_total_weight
-
     def extra_history(self, state: State) -> dict[str, float]:
         """Return the F-skew and the weighted classification error."""
         return {"f_skew": self.skew(state), "error": self.error(state)}
@@ -144,3 +123,29 @@ class BoundPointRisk(BoundLossRisk):
         weight = self.layout.weight
         wrong = self._sign * state.scores <= 0
         return exact_sum(weight[wrong]) / exact_sum(weight)
+
+
+class RowTerms(PairTerms):
+    """The rows of two classes as the terms of a risk, with margins ``y_i h(x_i)``."""
+
+    def __init__(self, layout: QueryLayout, context: Context, sign: Integers):
+        super().__init__(layout, context)
+        self._weight, self._sign = layout.weight, sign
+
+    @property
+    def smoothing(self) -> float:
+        """Half a row; a row of weight 2 counts as two rows."""
+        return 0.5 / max(exact_sum(self._weight), self._weight.size)
+
+    @property
+    def final_margin(self) -> float:
+        """Half of that for pairs, whose margin is the sum of the margins of two rows."""
+        return 0.5 * super().final_margin
+
+    def least_margin(self, values: Array) -> float:
+        """Return the least margin of a row. O(n)."""
+        return float((self._sign * values).min())
+
+    def width(self, values: Array) -> float:
+        """Return the greatest absolute value, the largest change of a margin by a step of 1."""
+        return float(np.abs(values).max())

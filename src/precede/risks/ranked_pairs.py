@@ -35,6 +35,7 @@ from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price, Separable
 from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_shape
 from precede.risks.lambdarank import RankWeight, RankWeights, RoundWeights
+from precede.risks.line_search import smoothed_step
 
 # Degree of losses ``exp(-rate m)``, beside those of `PairShape`.
 EXPONENTIAL = 3
@@ -108,10 +109,10 @@ class RankedPairsRisk(BoundLossRisk):
 
     # -- weights of a round ----------------------------------------------------------------
 
-    def begin_round(self, scores: BackendArray) -> bool:
+    def begin_round(self, scores: BackendArray, *, value: bool = True) -> State:
         """Rank the items by these scores and fix the weights until the next round."""
         self._round = self._rank(scores)
-        return True
+        return self._compute_state(scores, value=value)
 
     def _weights_at(self, scores: BackendArray) -> RoundWeights:
         """Return the weights of this round, or outside of rounds those of the scores."""
@@ -119,7 +120,7 @@ class RankedPairsRisk(BoundLossRisk):
 
     def _rank(self, scores: BackendArray) -> RoundWeights:
         """Return the weights of a round, on the backend that will sum its pairs."""
-        backend = self.backend_of(scores)
+        backend = self._backend_of(scores)
         weights = self.weights.rank(scores, backend)
         if backend.is_gpu and self._may_have_tied_groups(weights):
             cpu_weights = self.weights.rank(backend.get(scores), CPU)
@@ -141,14 +142,14 @@ class RankedPairsRisk(BoundLossRisk):
 
     def _sums_of_weights(self, weights: RoundWeights, degree: int) -> _PairSums:
         """Return sums over pairs whose loss is 1: hinges of degree 1 or 2 at equal scores."""
-        backend = self.backend_of(weights.scores)
+        backend = self._backend_of(weights.scores)
         equal_scores = backend.zeros(weights.scores.size)
         return self._sum_pairs(weights, equal_scores, slopes=degree == 2, shape=(degree, 1.0))
 
     def pair_totals(self, state: State) -> BackendArray:
         """Return the total weight of the pairs of every row in this round."""
         sums = self._sums_of_weights(self._weights_at(state.scores), degree=2)
-        return self._move(0.5 * sums.hessian, self.backend_of(state.scores))
+        return self._move(0.5 * sums.hessian, self._backend_of(state.scores))
 
     # -- the risk --------------------------------------------------------------------------
 
@@ -161,26 +162,22 @@ class RankedPairsRisk(BoundLossRisk):
 
     def state(self, scores: BackendArray) -> State:
         """Compute risk, pull and Hessian diagonal at these scores in one pass."""
-        return self.first_state(scores, value=True)
+        return self._compute_state(scores, value=True)
 
-    def first_state(self, scores: BackendArray, *, value: bool) -> State:
+    def _compute_state(self, scores: BackendArray, *, value: bool) -> State:
         """Compute the state; without `value` skip the logarithms, which take most of the time."""
-        backend = self.backend_of(scores)
+        backend = self._backend_of(scores)
         sums = self._sums_at(scores, slopes=True, value=value)
         log_scale = self._rescale(sums)
         total, gradient_sum = exact_sums([*sums.by_query], self.context)
         pull, hessian = self._move(sums.pull, backend), self._move(sums.hessian, backend)
-        state = self.normalized_state(scores, total, gradient_sum, pull, hessian)
+        state = self._normalized_state(scores, total, gradient_sum, pull, hessian)
         known = value or gradient_sum <= 0
         return replace(
             state,
             log_value=state.log_value + log_scale if known else np.nan,
             log_gradient_sum=state.log_gradient_sum + log_scale,
         )
-
-    def end_round(self, scores: BackendArray) -> State:
-        """Return only the value, because the next round begins with other weights."""
-        return State(scores, self.log_value(scores), np.nan, np.zeros(0))
 
     def curvature(self, state: State) -> BackendArray:
         """Return the Hessian diagonal over the gradient sum, computed with the state."""
@@ -190,7 +187,7 @@ class RankedPairsRisk(BoundLossRisk):
         """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
         if state.log_gradient_sum == -np.inf:
             return EdgeWeights(0.0, 0.0, 0.0)
-        backend = self.backend_of(state.scores)
+        backend = self._backend_of(state.scores)
         scores, ones = backend.get(state.scores), backend.get(values) == 1
         shares = []
         for winners in (ones, ~ones):
@@ -206,15 +203,15 @@ class RankedPairsRisk(BoundLossRisk):
         correct, wrong = exact_sums(shares, self.context)
         return EdgeWeights(correct, wrong, max(0.0, 1.0 - correct - wrong))
 
-    def exact_step(self, state: State, values: Array) -> tuple[float, bool]:
+    def exact_step(self, state: State, values: Array) -> tuple[float, bool] | None:
         """Return ``log(d+ / d-) / (2 rate)`` for the exponential loss and values 0 and 1."""
         degree, rate = self._shape
         if degree != EXPONENTIAL or values.dtype != np.uint8:
-            return self.line_search(state, values)
+            return None
         edge_weights = self.edge_weights(state, values)
         if min(edge_weights.correct, edge_weights.wrong) > 0:
             return 0.5 * log_of(edge_weights.correct / edge_weights.wrong) / rate, False
-        return self.smoothed_step(state, edge_weights.correct, edge_weights.wrong), True
+        return smoothed_step(self, state, edge_weights.correct, edge_weights.wrong), True
 
     # -- sums over pairs -------------------------------------------------------------------
 
@@ -224,10 +221,10 @@ class RankedPairsRisk(BoundLossRisk):
     ) -> _PairSums:  # fmt: skip
         """Return the sums at these scores, on the backend that ranked the rows of this round."""
         weights = self._weights_at(scores)
-        backend, n_graded = self.backend_of(weights.scores), self.layout.n_graded
+        backend, n_graded = self._backend_of(weights.scores), self.layout.n_graded
         graded_scores = self._move(scores[:n_graded], backend)
         if self.loss.gap:
-            graded_scores = graded_scores - self.copy_on(
+            graded_scores = graded_scores - self._copy_on(
                 backend, "grade", lambda: self.layout.grade[:n_graded]
             )
         return self._sum_pairs(
@@ -242,7 +239,7 @@ class RankedPairsRisk(BoundLossRisk):
         """Divide all sums by one exponential, ``exp(c)`` with the largest scale; return c."""
         if self._shape[0] != EXPONENTIAL:
             return 0.0
-        backend = self.backend_of(sums.by_query)
+        backend = self._backend_of(sums.by_query)
         log_scale = backend.get(sums.log_scale)
         has_pairs = backend.get(sums.by_query).max(axis=0) > 0
         largest = float(
@@ -267,7 +264,7 @@ class RankedPairsRisk(BoundLossRisk):
 
         `row_weights` are the weights of the rows as winners and as losers.
         """
-        backend, n_queries = self.backend_of(weights.scores), self.weights.first.size - 1
+        backend, n_queries = self._backend_of(weights.scores), self.weights.first.size - 1
         n_rows = self.layout.n_used_rows if slopes else 0
         sums = _PairSums(
             backend.zeros(2, n_queries), backend.zeros(n_rows), backend.zeros(n_rows),

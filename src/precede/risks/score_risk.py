@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precede.engine.arrays import Bytes, Floats
+from precede.engine.arrays import Floats
 from precede.engine.exact import exact_sum
 from precede.engine.execution import Context
 from precede.engine.portable import exp_of, log_of
@@ -14,7 +14,7 @@ from precede.engine.query_layout import QueryLayout
 from precede.judgments import Judgments
 from precede.losses import PAIR_LOSSES, PairLoss, Price
 from precede.losses import price as cost
-from precede.risks.base import BoundRisk, EdgeWeights, Risk, State
+from precede.risks.base import BoundRisk, Risk, State
 from precede.risks.listwise import LISTWISE, ListRisk
 from precede.risks.pair_risk import PairRisk
 
@@ -67,9 +67,6 @@ class ScoreRisk(Risk):
 class BoundScoreRisk(BoundRisk):
     """`ScoreRisk` bound to a layout; its gradient sum is half the sum of absolute pulls."""
 
-    # User-defined risks may be undefined for large scores.
-    slope_tolerance = 1e-12
-
     def __init__(self, risk: ScoreRisk, layout: QueryLayout, context: Context | None = None):
         super().__init__(layout, context)
         self.risk = risk
@@ -97,12 +94,6 @@ class BoundScoreRisk(BoundRisk):
         """Return the user's curvature over the gradient sum."""
         hessian = np.asarray(self.risk.curvature(self._judgments, state.scores), np.float64)
         return hessian * exp_of(-state.log_gradient_sum)
-
-    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:  # noqa: ARG002
-        """Raise ValueError: the risk is not a sum over pairs."""
-        raise ValueError(
-            f"{type(self.risk).__name__} has no edge weights; use weak_rankers='trees'"
-        )
 
 
 def judgments_of_layout(layout: QueryLayout) -> Judgments:

@@ -314,6 +314,11 @@ def draw_strips(
     >>> ax.get_xlabel()
     'rank in the list'
     """
+    return strip_chart(strips, "lists", ranks).onto(ax)
+
+
+def strip_chart(strips: Mapping[str, Integers], title: str, ranks: int | None) -> Chart:
+    """Return the chart of `draw_strips`, of which `title` is the text alternative."""
     layers = [
         Segments(where, [row - 0.4] * len(where), [row + 0.4] * len(where), depth=depth)
         for row, (depth, where) in enumerate(
@@ -321,10 +326,10 @@ def draw_strips(
         )
     ]
     limits = None if ranks is None else (0.5, ranks + 0.5)
-    chart = Chart("lists", ("rank in the list", ""), layers, limits, rows=list(strips))
-    return chart.onto(ax)
+    labels = ("rank in the list", "")
+    return Chart(title, labels, layers, limits if layers else None, rows=list(strips))
 
 
-def _depths(count: int) -> list[float]:
+def _depths(count: int) -> list[float] | list[None]:
     """Return shades from light to dark: a steeper push is darker."""
-    return np.linspace(0.0, 1.0, max(count, 1)).tolist()
+    return np.linspace(0.0, 1.0, count).tolist() if count > 1 else [None] * count

@@ -15,7 +15,6 @@ from precede.plots.drawing import (
     Dots,
     Foot,
     Line,
-    Note,
     Ranges,
     Rule,
     Segments,
@@ -85,14 +84,6 @@ CHARTS = [
         [Line([1, 2, 3], [1, 3, 3], f"p = {k}", stepped=True, depth=k / 2) for k in range(3)],
     ),
     Chart("strips", ("rank", ""), [Segments([1, 5], [-0.4] * 2, [0.4] * 2, depth=0.5)], rows=["a"]),
-    Chart(
-        "bare", ("", ""),
-        [Segments([0.0], [1], [4], upright=False, width=4),
-         *(Note(at, -1.0, "a name that is longer than the room beside it", anchor)
-           for at, anchor in ((0.9, "end"), (4.1, "start"))),
-         Note(2.5, 0.5, "2", "middle", above=True)],
-        (0, 5), (-2, 1), framed=False,
-    ),
 ]  # fmt: skip
 
 
@@ -156,20 +147,6 @@ def test_steps_and_depths_are_the_same_on_paper_and_on_axes():
     assert [line.get_drawstyle() for line in ax.lines] == ["steps-post"] * 3
     brightness = [sum(line.get_color()[:3]) for line in ax.lines]
     assert brightness == sorted(brightness, reverse=True)
-    plt.close(ax.figure)
-
-
-def test_a_chart_without_frame_has_its_layers_alone():
-    plt = pytest.importorskip("matplotlib.pyplot")
-    bare = Chart(
-        "bare", ("", ""), [Note(0.5, 0.5, "text", gid="name")], (0, 1), (0, 1), framed=False
-    )
-    texts = [text.text for text in ElementTree.fromstring(bare.svg()).iter("text")]
-    assert texts == ["text"]
-    ax = bare.onto(height=2.0)
-    assert not ax.axison
-    assert ax.figure.get_size_inches().tolist() == [7.0, 2.0]
-    assert [(text.get_text(), text.get_gid()) for text in ax.texts] == [("text", "name")]
     plt.close(ax.figure)
 
 

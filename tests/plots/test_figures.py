@@ -324,7 +324,8 @@ def test_a_pair_of_a_glass_box_is_drawn_with_the_rows_behind_it():
     colors = [text.get_color() for text in draw_pair(small).texts]
     assert colors == ["white", "0.2", "0.2", "white"]
     band = shape_info(model, 0, X)
-    assert band.error.shape == band.x.shape
+    assert band.low.shape == band.high.shape == band.x.shape
+    assert (band.low <= band.y).all()
     assert [c.get_gid() for c in draw_shape(band).collections] == ["error"]
 
 

@@ -11,6 +11,9 @@ from precede.report.model import local_effect, pair_effect
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
 
+NAMES = ["x0", "x1", "x2"]
+
+
 def naive_effect(predict, X, feature, edges):
     """Bin by bin, row by row."""
     sums = [0.0]
@@ -44,9 +47,9 @@ def test_effects_are_those_of_the_loop(trees):
         found = local_effect(model.ensemble_, X, feature, np.arange(600))
         low, high = np.quantile(X[:, feature], [0.01, 0.99], method="inverted_cdf")
         inside = X[(X[:, feature] >= low) & (X[:, feature] <= high)]
-        naive = naive_effect(model.predict, inside, feature, np.array(found["x"]))
-        np.testing.assert_allclose(found["y"], naive, atol=1e-10)
-        assert found["rows"] == len(inside)
+        naive = naive_effect(model.predict, inside, feature, found.x)
+        np.testing.assert_allclose(found.y, naive, atol=1e-10)
+        assert found.counts.sum() == len(inside)
 
 
 def test_the_effects_of_a_sum_are_its_terms():
@@ -57,18 +60,18 @@ def test_the_effects_of_a_sum_are_its_terms():
     model = RankBoost(n_estimators=10, step="bound").fit(X, (X.sum(axis=1) > 0).astype(int))
     for feature in range(2):
         found = local_effect(model.ensemble_, X, feature, np.arange(500))
-        shape = model.shape_function(feature)(found["x"])
-        np.testing.assert_allclose(np.diff(found["y"]), np.diff(shape), atol=1e-10)
+        shape = model.shape_function(feature)(found.x)
+        np.testing.assert_allclose(np.diff(found.y), np.diff(shape), atol=1e-10)
         # Nothing but the rows that are there decides, so that the interval is a point.
-        np.testing.assert_allclose(found["low"], found["high"], atol=1e-10)
+        np.testing.assert_allclose(found.low, found.high, atol=1e-10)
 
 
 def test_intervals_are_as_wide_as_resampling_says(trees):
     model, X, _ = trees
     cluster = np.arange(600) // 3
     found = local_effect(model.ensemble_, X, 0, cluster)
-    width = np.array(found["high"]) - np.array(found["low"])
-    edges, ensemble = np.array(found["x"]), model.ensemble_
+    width = found.high - found.low
+    edges, ensemble = found.x, model.ensemble_
     inside = np.flatnonzero((X[:, 0] >= edges[0]) & (X[:, 0] <= edges[-1]))
     bins = np.clip(np.searchsorted(edges, X[inside, 0], side="left") - 1, 0, edges.size - 2)
     ends = []
@@ -95,8 +98,8 @@ def test_a_product_is_the_strongest_pair(trees):
     features = report.facts["features"]
     assert features["kind"] == "effects"
     assert set(features["pairs"][0]["features"]) == {"x0", "x1"}
-    together = pair_effect(model.ensemble_, X, (0, 1))
-    values, counts = np.array(together["values"]), np.array(together["counts"])
+    together = pair_effect(model.ensemble_, X, (0, 1), NAMES)
+    values, counts = together.values, together.counts
     # x0 * x1: positive where both have the same sign.
     assert values[0, 0] > 0 < values[-1, -1]
     assert values[0, -1] < 0 > values[-1, 0]
@@ -112,7 +115,7 @@ def test_a_sum_has_no_pair():
     generator = np.random.default_rng(1)
     X = generator.normal(size=(300, 2))
     model = RankBoost(n_estimators=10, step="bound").fit(X, (X.sum(axis=1) > 0).astype(int))
-    assert np.abs(pair_effect(model.ensemble_, X, (0, 1))["values"]).max() < 1e-12
+    assert np.abs(pair_effect(model.ensemble_, X, (0, 1), NAMES).values).max() < 1e-12
 
 
 def test_the_swarm_shows_exact_values(trees):
@@ -136,7 +139,7 @@ def test_missing_and_constant_columns():
     y = (np.nan_to_num(X[:, 0]) > 0).astype(int)
     model = BoostedRanker(n_estimators=5, num_leaves=4, min_child_samples=5).fit(X, y)
     found = local_effect(model.ensemble_, X, 0, np.arange(200))
-    assert found["missing_share"] == pytest.approx(67 / 200)
+    assert found.missing_share == pytest.approx(67 / 200)
     assert local_effect(model.ensemble_, X, 1, np.arange(200)) is None
-    assert pair_effect(model.ensemble_, X, (0, 1)) is None
+    assert pair_effect(model.ensemble_, X, (0, 1), NAMES) is None
     assert "which are left out" in Report(model, X, y).to_html()

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from precede.report.wording import metric_name, number, shown_interval, shown_value
+from precede.report.wording import in_units, metric_name, number
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 
@@ -17,11 +17,12 @@ def test_json_and_markdown_and_the_page_agree(ranked):
     assert facts == report.facts
     text, page = report.to_markdown(), report.to_html()
     for row in facts["quality"]["metrics"]:
-        ends = shown_interval(row)
+        shown, low, high = (in_units(row[key], row["metric"]) for key in ("value", "low", "high"))
+        ends = f"{low} to {high}"
         over = ", mean over queries" if row["metric"] == "pairs_in_order" else ""
-        line = f"| {metric_name(row['metric'])}{over} | {shown_value(row)} ({ends}) |"
+        line = f"| {metric_name(row['metric'])}{over} | {shown} ({ends}) |"
         assert line.replace("\u00a0", " ") in text
-        assert f"<strong>{shown_value(row)}</strong> <small>{ends}</small>" in page
+        assert f"<strong>{shown}</strong> <small>{ends}</small>" in page
     for sentence in facts["summary"]["sentences"] + facts["summary"]["warnings"]:
         assert sentence.replace("\u00a0", " ") in text
         assert html.escape(sentence) in page

@@ -9,7 +9,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 
 from precede import AdaBoostRanker, Report
 from precede.plots import calibration_info
-from precede.report.quality import Thresholds
+from precede.report.one_list import Thresholds
 
 lists = st.lists(st.tuples(st.booleans(), st.integers(-3, 3)), min_size=2, max_size=40).filter(
     lambda rows: len({positive for positive, _ in rows}) == 2

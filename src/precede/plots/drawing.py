@@ -39,7 +39,7 @@ _MAX_LETTERS = int((0.45 * _WIDTH - 10.0) / _LETTER)  # of the name of a row, on
 _TICK_LETTERS = 24  # of a category or bin on an axis of matplotlib
 _ROW_LETTERS = 40  # of the name of a row, on one line beside axes of matplotlib
 _PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_\-./,;:])")  # where a part of a word begins
-_REFERENCE = -1  # series of reference lines: chance; -2: the best possible; -3: an axis
+_REFERENCE = -1  # series of reference lines: chance; -2: the best possible
 
 
 # -- ticks -----------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Layer(Protocol):
 
     @property
     def series(self) -> int:
-        """Index of the color; -1 is gray, -3 the color of text."""
+        """Index of the color; negative ones are gray."""
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Return the values of x and of y that the axes must include."""
@@ -153,7 +153,9 @@ class Layer(Protocol):
 
 @dataclass(frozen=True)
 class Line:
-    """A line through points; if `stepped`, y keeps its value up to the next x.
+    """A line through points, without those that are not finite.
+
+    If `stepped`, y keeps its value up to the next x.
 
     `depth` is for series with an order, from light (0) to dark (1), instead of a color each.
     """
@@ -173,7 +175,8 @@ class Line:
 
     def svg(self, x: Scale, y: Scale) -> str:
         """Return SVG elements."""
-        at = [(f"{x(a):.1f}", f"{y(b):.1f}") for a, b in zip(self.x, self.y, strict=True)]
+        known = [(a, b) for a, b in zip(self.x, self.y, strict=True) if math.isfinite(b)]
+        at = [(f"{x(a):.1f}", f"{y(b):.1f}") for a, b in known]
         points = [f"{a} {b}" for a, b in at]
         marks = "".join(f"M{point}h0" for point in points) if self.marked else ""
         dots = f'<path {_stroke("dots", self)} d="{marks}"/>' if marks else ""
@@ -224,39 +227,6 @@ class Segments:
         draw = ax.vlines if self.upright else ax.hlines
         style: dict[str, Any] = {"color": _tint(self), "lw": self.width, "label": self.name or None}
         draw(self.at, self.low, self.high, **style)
-
-
-@dataclass(frozen=True)
-class Note:
-    """A text at a point, which is its "start", "middle" or "end"; half a line up if `above`."""
-
-    x: float
-    y: float
-    text: str
-    anchor: str = "start"
-    above: bool = False
-    gid: str = ""
-    name: str = ""
-    series: int = -3
-
-    def covers(self) -> tuple[Numbers, Numbers]:
-        """Return the values that the axes must include."""
-        return (self.x,), (self.y,)
-
-    def svg(self, x: Scale, y: Scale) -> str:
-        """Return SVG elements."""
-        at = x(self.x)
-        room = {"start": _WIDTH - at, "middle": 2 * min(at, _WIDTH - at), "end": at}[self.anchor]
-        down = -2 if self.above else 4
-        return _text(at, y(self.y) + down, self.text, self.anchor, max(int(room / _LETTER), 1))
-
-    def onto(self, ax: Axes) -> None:
-        """Draw onto axes."""
-        side = {"start": "left", "middle": "center", "end": "right"}[self.anchor]
-        style: dict[str, Any] = {"color": _color(self.series), "gid": self.gid or None}
-        ax.text(
-            self.x, self.y, self.text, ha=side, va="bottom" if self.above else "center", **style
-        )
 
 
 @dataclass(frozen=True)
@@ -360,7 +330,7 @@ class Ranges:
     """A point with an interval on each row of a chart with named rows."""
 
     at: Numbers
-    middle: Numbers
+    middle: Sequence[float | None]
     low: Sequence[float | None]
     high: Sequence[float | None]
     name: str = ""
@@ -368,13 +338,14 @@ class Ranges:
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Return the values that the axes must include."""
-        ends = [each for each in (*self.low, *self.high) if each is not None]
-        return [*self.middle, *ends], ()
+        return [each for each in (*self.middle, *self.low, *self.high) if each is not None], ()
 
     def svg(self, x: Scale, y: Scale) -> str:
         """Return SVG elements."""
         bars, dots = [], []
         for row, middle, low, high in zip(self.at, self.middle, self.low, self.high, strict=True):
+            if middle is None:
+                continue
             dots.append(f"M{x(middle):.1f} {y(row):.1f}h0")
             if low is not None and high is not None:
                 bars.append(f"M{x(low):.1f} {y(row):.1f}H{x(high):.1f}")
@@ -384,10 +355,9 @@ class Ranges:
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
-        ends = zip(self.middle, self.low, self.high, strict=True)
-        known = [(m, m if a is None else a, m if b is None else b) for m, a, b in ends]
-        reach = [[m - a for m, a, _ in known], [b - m for m, _, b in known]]
-        ax.errorbar(self.middle, self.at, xerr=reach, fmt="o", ms=4, label=self.name or None,
+        middle, low, high = (np.array(each, float) for each in (self.middle, self.low, self.high))
+        reach = [np.nan_to_num(middle - low), np.nan_to_num(high - middle)]
+        ax.errorbar(middle, self.at, xerr=reach, fmt="o", ms=4, label=self.name or None,
                     color=_color(self.series))  # fmt: skip
 
 
@@ -441,8 +411,8 @@ class Cells:
     """A function of two features: red cells raise, blue ones lower the score; empty ones are blank.
 
     ``values[a][b]`` and the number of rows ``counts[a][b]`` belong to the bins a and b, whose names
-    are `labels`, shown by tooltips in pages. On axes of matplotlib they are the ticks, and the
-    number of rows is written into few cells; if there are many, cells of few rows are paler.
+    are `labels`, shown by tooltips in pages. On axes of matplotlib the number of rows is written
+    into few cells; if there are many, cells of few rows are paler.
     """
 
     values: Array
@@ -451,7 +421,6 @@ class Cells:
     name: str = ""
     series: int = 0
     most_written = 10
-    most_ticks = 12
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Return the values that the axes must include."""
@@ -478,18 +447,13 @@ class Cells:
         alpha = np.where(rows, 1.0 if few else np.clip(self.counts / usual, 0.25, 1.0), 0.0)
         drawn = ax.imshow(
             self.values.T, cmap="RdBu_r", vmin=-most, vmax=most, origin="lower", aspect="auto",
-            alpha=alpha.T, gid="pair",
+            alpha=alpha.T, gid="pair", extent=(0, len(self.labels[0]), 0, len(self.labels[1])),
         )  # fmt: skip
         for (a, b), count in np.ndenumerate(self.counts) if few else ():
             dark = abs(self.values[a, b]) > 0.6 * most and count > 0
             style: dict[str, Any] = {"fontsize": 7, "color": "white" if dark else "0.2"}
-            ax.text(a, b, f"{count}", ha="center", va="center", **style)
+            ax.text(a + 0.5, b + 0.5, f"{count}", ha="center", va="center", **style)
         ax.figure.colorbar(drawn, ax=ax, label="added to the score")
-        for names, set_ticks in zip(self.labels, (ax.set_xticks, ax.set_yticks), strict=True):
-            positions = range(0, len(names), max(1, -(-len(names) // self.most_ticks)))
-            texts = _abridged([names[p] for p in positions], _TICK_LETTERS)
-            set_ticks(list(positions), texts, fontsize=7)
-        ax.tick_params(axis="x", labelrotation=60)
 
 
 @dataclass(frozen=True)
@@ -565,7 +529,6 @@ class Chart:
     percent : whether the ticks of x and of y are shares
     x_ticks : values to label, if not round ones
     heading : above the axes of matplotlib; pages have it in their text
-    framed : whether there are axes; without, the layers are all that is drawn
     """
 
     title: str
@@ -580,7 +543,6 @@ class Chart:
     y_ticks: Sequence[tuple[float, str]] = ()
     keys: Sequence[tuple[str, str]] = field(default=())  # more for the legend: class and name
     heading: str = ""
-    framed: bool = True
 
     def svg(self) -> Markup:
         """Return the chart as an SVG element; empty where there is nothing to draw."""
@@ -594,11 +556,10 @@ class Chart:
         y: Scale = Scale(y_low, y_high, foot, head, log=self.log)
         if self.rows:
             y = _Rows(len(self.rows), foot, head)
-        marks = self._y_marks(y) if self.framed else []
+        marks = self._y_marks(y)
         left = min(12.0 + _LETTER * max((len(text) for _, text in marks), default=0), 0.45 * _WIDTH)
         x = Scale(x_low, x_high, left, _WIDTH - 16.0)
-        body = [legend, self._frame(x, y, marks, high) if self.framed else ""]
-        body += [layer.svg(x, y) for layer in self.layers]
+        body = [legend, self._frame(x, y, marks, high), *(each.svg(x, y) for each in self.layers)]
         return Markup(
             f'<svg viewBox="0 0 {_WIDTH:.0f} {height + high:.0f}" role="img" '
             f'aria-label="{escape(self.title)}">{"".join(body)}</svg>'
@@ -621,8 +582,6 @@ class Chart:
         if self.log:
             ax.set_yscale("log")
         self._write(ax)
-        if not self.framed:
-            ax.axis("off")
         return ax
 
     def rows_height(self) -> float:
@@ -632,10 +591,8 @@ class Chart:
 
     def ticks_height(self) -> float:
         """Return the height in inches of the names of categories below the axes."""
-        names = [text for _, text in self.x_ticks]
-        names += [text for layer in self.layers if isinstance(layer, Cells)
-                  for text in layer.labels[0]]  # fmt: skip
-        return 0.05 * min(max(map(len, names), default=0), _TICK_LETTERS)
+        longest = max((len(text) for _, text in self.x_ticks), default=0)
+        return 0.05 * min(longest, _TICK_LETTERS)
 
     def _name_rows(self, ax: Axes) -> None:
         """Name the rows on as many lines as fit, or else without the middle of the name."""
@@ -672,8 +629,8 @@ class Chart:
 
     def _limits(self) -> tuple[Span, Span]:
         covered = [layer.covers() for layer in self.layers]
-        xs = [float(v) for x, _ in covered for v in x]
-        ys = [float(v) for _, y in covered for v in y]
+        xs, ys = ([float(v) for each in covered for v in each[axis] if math.isfinite(v)]
+                  for axis in (0, 1))  # fmt: skip
         x = self.x_limits or (min(xs, default=1.0), max(xs, default=0.0))
         if self.rows:
             return _padded(x, 0.04) if not self.x_limits else x, (0.0, 1.0)
@@ -800,7 +757,7 @@ def _draw_layers(charts: Sequence[Chart], axes: Sequence[Axes]) -> None:
 
 
 def new_axes(height: float = 4.0) -> Axes:
-    """Return the given axes, or those of a new figure."""
+    """Return the axes of a new figure."""
     return _pyplot().subplots(figsize=(7, height), layout="constrained")[1]
 
 
@@ -840,7 +797,7 @@ def _stroke(kind: str, layer: Layer) -> str:
 
 
 def _color(series: int) -> str:
-    return f"C{series}" if series >= 0 else "0.2" if series == -3 else "0.6"
+    return f"C{series}" if series >= 0 else "0.6"
 
 
 def _tint(layer: Line | Segments) -> Any:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.arrays import Array, Floats, Integers, Json, MatrixLike, VectorLike
 from precede.engine.frames import take_rows
 from precede.judgments import feature_names, grades_of, to_numbers
 from precede.metrics import evaluate, metric
@@ -28,9 +28,8 @@ from precede.plots.drawing import (
     Foot,
     Layer,
     Line,
-    Note,
     Rule,
-    Segments,
+    new_axes,
     side_by_side,
 )  # fmt: skip
 from precede.results import plain
@@ -48,12 +47,13 @@ if TYPE_CHECKING:
 # Differences of numbers up to LARGE do not overflow, nor do means of the ends of bars.
 LARGEST = float(np.finfo(np.float64).max)
 LARGE = LARGEST / 4
+_MAX_TICKS = 12  # names of categories or bins on an axis
 
 
 class _Info:
     """A result to be drawn: a frozen dataclass that turns into plain data."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return plain lists and numbers."""
         return plain({each.name: getattr(self, each.name) for each in fields(self)})  # type: ignore[arg-type]
 
@@ -68,9 +68,9 @@ class ShapeInfo(_Info):
     `x` and `y` are the corners of the line, jumps being two corners of the same x; `y` counts
     from the mean over the data, if there are any (`offset` was taken off). `edges` and
     `counts` are a histogram of the values inside the range, `beyond` how many lie outside,
-    `missing` the value for missing ones and `missing_share` how many these are. `error` are the
-    standard errors of `y`, where the model has some. `ticks` are positions and names of
-    categories that were text.
+    `missing` the value for missing ones and `missing_share` how many these are. `low` and `high`
+    are the ends of a band around `y`, where the model has standard errors. `ticks` are positions
+    and names of categories that were text.
     """
 
     name: str
@@ -82,13 +82,15 @@ class ShapeInfo(_Info):
     edges: Floats
     counts: Integers
     beyond: int
-    error: Floats | None = None
+    low: Floats | None = None
+    high: Floats | None = None
     ticks: Sequence[tuple[float, str]] = ()
 
 
 def shape_info(
-    model: BaseRanker, feature: int | str, X: Any = None, *, within: float = 0.98, bins: int = 40
-) -> ShapeInfo:
+    model: BaseRanker, feature: int | str, X: MatrixLike = None, *, within: float = 0.98,
+    bins: int = 40, reach: float = 1.0,
+) -> ShapeInfo:  # fmt: skip
     """Compute the shape function of a feature of a fitted model, to be drawn over data.
 
     Parameters
@@ -98,6 +100,7 @@ def shape_info(
     X : the data to show, optional; the line then covers the middle `within` of the values
     within : share of the values to show, in (0, 1]; long tails make the rest unreadable
     bins : of the histogram
+    reach : of the band, in standard errors
 
     Examples
     --------
@@ -131,14 +134,16 @@ def shape_info(
     share = 1 - present.size / column.size if column.size else 0.0
     missing = shape.missing - offset
     beyond = present.size - inside.size
-    error = None
+    low_end = high_end = None
     if shape.errors is not None:
         middle = x[::2] / 2 + x[1::2] / 2
         error = np.repeat(shape.errors[np.searchsorted(shape.breakpoints, middle)], 2)
+        low_end, high_end = (y - offset - reach * error, y - offset + reach * error)
     ticks = [(float(number), str(text)) for number, text in enumerate(named)]
     return ShapeInfo(
-        shape.name, x, y - offset, offset, missing, share, edges, counts, beyond, error, ticks
-    )
+        shape.name, x, y - offset, offset, missing, share, edges, counts, beyond,
+        low_end, high_end, ticks,
+    )  # fmt: skip
 
 
 def _shown(present: Floats, breakpoints: Floats, within: float, most: float) -> tuple[float, float]:
@@ -162,7 +167,7 @@ def _mean(values: Floats) -> float:
     return scale * float(np.mean(values / scale))
 
 
-def _column(X: Any, feature: int) -> Floats:
+def _column(X: MatrixLike, feature: int) -> Floats:
     """Return one column of an array, a sparse matrix or a data frame; empty without data."""
     if X is None:
         return np.zeros(0)
@@ -187,7 +192,7 @@ def _corners(shape: ShapeFunction, low: float, high: float) -> tuple[Floats, Flo
 def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
     """Draw a shape function as a line, the data as bars below it, missing values as a cross.
 
-    Where there are standard errors, a band reaches one of them to either side.
+    The band reaches one standard error to either side, where there are some.
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
@@ -196,28 +201,34 @@ def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
     >>> draw_shape(shape_info(model, 0)).get_xlabel()
     'x0'
     """
-    return _shape_chart(info).onto(ax)
+    return shape_chart(info).onto(ax)
 
 
-def _shape_chart(info: ShapeInfo) -> Chart:
-    layers: list[Layer] = [Line(info.x, info.y, gid="shape"), Rule(0.0, upright=False)]
-    if info.error is not None:
-        layers.append(Band(info.x, info.y - info.error, info.y + info.error, gid="error"))
+def shape_chart(info: ShapeInfo) -> Chart:
+    """Return the chart of a shape function or of another effect of a feature."""
+    layers: list[Layer] = [Foot(info.edges, info.counts)] if info.counts.sum() else []
+    layers.append(Rule(0.0, upright=False))
+    if info.low is not None and info.high is not None:
+        layers.append(Band(info.x, info.low, info.high, gid="error"))
+    layers.append(Line(info.x, info.y, marked=len(info.x) <= 4, gid="shape"))
     if info.missing_share > 0 and math.isfinite(info.missing):
         label = f"missing ({100 * info.missing_share:.0f} %)"
         layers.append(Cross(float(info.x[-1]), info.missing, label))
-    if info.counts.sum() > 0:
-        layers.append(Foot(info.edges, info.counts))
     labels = (info.name, "contribution to the score")
-    every = max(1, -(-len(info.ticks) // Cells.most_ticks))
-    return Chart(f"what {info.name} adds", labels, layers, x_ticks=info.ticks[::every])
+    title = f"what {info.name} adds to the score"
+    return Chart(title, labels, layers, x_ticks=_few(info.ticks))
+
+
+def _few(ticks: Sequence[tuple[float, str]]) -> Sequence[tuple[float, str]]:
+    """Return evenly spaced ticks, at most `_MAX_TICKS`."""
+    return ticks[:: max(1, -(-len(ticks) // _MAX_TICKS))]
 
 
 def draw_shapes(infos: Sequence[ShapeInfo], columns: int = 3) -> Figure:
     """Draw several shape functions in one figure, with one scale for all of them."""
     if not infos:
         raise ValueError("there is no shape function to draw: the model uses no feature")
-    return side_by_side([_shape_chart(info) for info in infos], columns)
+    return side_by_side([shape_chart(info) for info in infos], columns)
 
 
 # -- functions of two features ---------------------------------------------------------------
@@ -275,8 +286,15 @@ def draw_pair(info: PairInfo, ax: Axes | None = None) -> Axes:
     >>> draw_pair(info).get_ylabel()
     'b'
     """
-    chart = Chart("pair", info.names, [Cells(info.values, info.counts, info.labels)])
-    return chart.onto(ax)
+    return pair_chart(info).onto(ax)
+
+
+def pair_chart(info: PairInfo) -> Chart:
+    """Return the chart of a function of two features."""
+    across, up = (_few([(k + 0.5, name) for k, name in enumerate(names)]) for names in info.labels)
+    title = f"what {info.names[0]} and {info.names[1]} add to the score together"
+    cells = Cells(info.values, info.counts, info.labels)
+    return Chart(title, info.names, [cells], x_ticks=across, y_ticks=up)
 
 
 # -- importances -----------------------------------------------------------------------------
@@ -291,7 +309,7 @@ class ImportanceInfo(_Info):
     measure: str
 
 
-def importance_info(model: BaseRanker, X: Any = None, *, top: int = 15) -> ImportanceInfo:
+def importance_info(model: BaseRanker, X: MatrixLike = None, *, top: int = 15) -> ImportanceInfo:
     """Compute which features matter most.
 
     Without X the share of the rankers' weight, as in `feature_importances_`. With X the mean
@@ -317,7 +335,7 @@ def importance_info(model: BaseRanker, X: Any = None, *, top: int = 15) -> Impor
     return ImportanceInfo(tuple(str(names[j]) for j in order), values[order], measure)
 
 
-def _n_rows(X: Any) -> int:
+def _n_rows(X: MatrixLike) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
@@ -364,13 +382,25 @@ def learning_info(model: BaseRanker, columns: Sequence[str] | None = None) -> Le
 
 def draw_learning(info: LearningInfo, ax: Axes | None = None) -> Axes:
     """Draw learning curves over the rounds, and where the best round was."""
+    label = next(iter(info.curves)) if len(info.curves) == 1 else ""
+    return learning_chart(label, info.rounds, info.curves, info.best).onto(ax)
+
+
+def learning_chart(
+    label: str, rounds: Integers, curves: Mapping[str, Floats], best: int | None,
+    best_name: str = "best",
+) -> Chart:  # fmt: skip
+    """Return the chart of columns of a history; the axis is logarithmic for a wide range."""
     layers: list[Layer] = [
-        Line(info.rounds, values, name, k) for k, (name, values) in enumerate(info.curves.items())
+        Line(rounds, values, name, k) for k, (name, values) in enumerate(curves.items())
     ]
-    if info.best is not None:
-        layers.append(Rule(info.best, f"best: {info.best}"))
-    labels = ("round", next(iter(info.curves)) if len(info.curves) == 1 else "")
-    return Chart("learning", labels, layers).onto(ax)
+    if best is not None:
+        layers.append(Rule(best, f"{best_name}: {best}"))
+    values = np.concatenate([*curves.values()])
+    values = values[np.isfinite(values)]
+    log = values.size > 0 and values.min() > 0 and values.max() > 100 * values.min()
+    title = f"{label or 'columns'} round by round"
+    return Chart(title, ("round", label), layers, log=bool(log))
 
 
 # -- margins ---------------------------------------------------------------------------------
@@ -425,13 +455,18 @@ def _largest(distribution: MarginDistribution) -> float:
 
 def draw_margins(info: MarginInfo, ax: Axes | None = None) -> Axes:
     """Draw the cumulative distribution of the margins; left of 0 are the pairs out of order."""
-    layers: list[Layer] = [
+    return margin_chart(info).onto(ax)
+
+
+def margin_chart(info: MarginInfo) -> Chart:
+    """Return the chart of distributions of margins."""
+    lines = [
         Line(info.theta, share, f"{name}, least {info.minimum[name]:.3g}", k)
         for k, (name, share) in enumerate(info.shares.items())
     ]
+    title = "share of the pairs with a margin of at most each value"
     labels = ("margin θ", "share of pairs with margin ≤ θ")
-    chart = Chart("margins", labels, [*layers, Rule(0.0)], y_limits=(0, 1.02))
-    return chart.onto(ax)
+    return Chart(title, labels, [*lines, Rule(0.0)], y_limits=(0, 1.02), percent=(False, True))
 
 
 # -- precision at K% -------------------------------------------------------------------------
@@ -447,9 +482,9 @@ class PrecisionInfo(_Info):
 
 
 def precision_info(
-    y: Any,
+    y: VectorLike,
     scores: ArrayLike | Mapping[str, ArrayLike],
-    qid: Any = None,
+    qid: VectorLike = None,
     *,
     percent: Sequence[float] = tuple(range(5, 101, 5)),
     measure: str = "precision_at_percent",
@@ -554,14 +589,19 @@ def _wilson(share: Floats, count: Array) -> tuple[Floats, Floats]:
 
 def draw_calibration(info: CalibrationInfo, ax: Axes | None = None) -> Axes:
     """Draw the share of positives over the predicted probability; ideal is the diagonal."""
-    layers: list[Layer] = [
-        Line([0, 1], [0, 1], series=-1),
-        Band(info.predicted, info.low, info.high),
-        Line(info.predicted, info.share, marked=True),
-    ]
-    labels = ("predicted probability", "share of positives")
+    chart = calibration_chart({"": info}, "share of positives")
     heading = f"mean difference {info.error:.3f}, Brier score {info.brier:.3f}"
-    return Chart("calibration", labels, layers, (0, 1), (0, 1), heading=heading).onto(ax)
+    return replace(chart, heading=heading).onto(ax)
+
+
+def calibration_chart(infos: Mapping[str, CalibrationInfo], label: str) -> Chart:
+    """Return the chart of the calibration of several models, by name."""
+    layers: list[Layer] = [Line([0, 1], [0, 1], "as predicted" if any(infos) else "", -1)]
+    for k, (name, info) in enumerate(infos.items()):
+        layers.append(Band(info.predicted, info.low, info.high, k))
+        layers.append(Line(info.predicted, info.share, name, k, marked=True))
+    labels = ("predicted probability", label)
+    return Chart("calibration", labels, layers, (0, 1), (0, 1), percent=(True, True))
 
 
 # -- comparisons -----------------------------------------------------------------------------
@@ -593,40 +633,39 @@ def draw_critical_difference(comparison: RankComparison, ax: Axes | None = None)
     """
     names, ranks = comparison.names, comparison.average_ranks
     last, reach = len(names), comparison.critical_difference
-    half, depth = (last + 1) // 2, 0.6 + 0.45 * len(comparison.groups)
-    layers = [*_rank_axis(last), *_rank_names(names, ranks, depth)]
+    depth = 0.6 + 0.45 * len(comparison.groups)
+    ax = new_axes(1.4 + 0.3 * last) if ax is None else ax
+    _draw_rank_axis(ax, last)
+    _draw_rank_names(ax, names, ranks, depth)
     for row, group in enumerate(comparison.groups):
         inside = [rank for name, rank in zip(names, ranks, strict=True) if name in group]
-        ends = [min(inside) - 0.04], [max(inside) + 0.04]
-        layers.append(Segments([-0.35 - 0.45 * row], *ends, upright=False, width=4))
-    layers += [
-        Segments([1.3], [1], [1 + reach], upright=False, series=3, width=2),
-        Segments([1, 1 + reach], [1.15, 1.15], [1.45, 1.45], series=3),
-        Note(1, 1.5, f"critical difference {reach:.2f}", above=True, gid="reach", series=3),
-    ]
-    limits = (1 - 1.6, max(last, 1 + reach) + 1.6), (-depth - 0.7 * half, 2.4)
-    chart = Chart("average ranks", ("", ""), layers, *limits, framed=False)
-    return chart.onto(ax, 1.4 + 0.3 * last)
+        ax.hlines(-0.35 - 0.45 * row, min(inside) - 0.04, max(inside) + 0.04, color="C0", lw=4)
+    ax.hlines(1.3, 1, 1 + reach, color="C3", lw=2)
+    ax.vlines([1, 1 + reach], 1.15, 1.45, color="C3", lw=1)
+    ax.text(1, 1.5, f"critical difference {reach:.2f}", color="C3", va="bottom", gid="reach")
+    ax.set(xlim=(1 - 1.6, max(last, 1 + reach) + 1.6), ylim=(-depth - 0.7 * ((last + 1) // 2), 2.4))
+    ax.axis("off")
+    return ax
 
 
-def _rank_axis(last: int) -> list[Layer]:
-    """Return the layers of an axis of ranks from 1 to the last, at height 0."""
-    at = range(1, last + 1)
-    line = Segments([0], [1], [last], upright=False, series=-3)
-    ticks = Segments(at, [0] * last, [0.15] * last, series=-3)
-    return [line, ticks, *(Note(k, 0.3, f"{k}", "middle", above=True, gid="tick") for k in at)]
+def _draw_rank_axis(ax: Axes, last: int) -> None:
+    """Draw an axis of ranks from 1 to the last, at height 0."""
+    ax.hlines(0, 1, last, color="0.2", lw=1)
+    ax.vlines(range(1, last + 1), 0, 0.15, color="0.2", lw=1)
+    for rank in range(1, last + 1):
+        ax.text(rank, 0.3, f"{rank}", color="0.2", ha="center", va="bottom", gid="tick")
 
 
-def _rank_names(names: Sequence[str], ranks: Sequence[float] | Array, depth: float) -> list[Layer]:
-    """Return layers of names with ranks, the better half on the left, and lines to the axis."""
+def _draw_rank_names(
+    ax: Axes, names: Sequence[str], ranks: Sequence[float] | Array, depth: float
+) -> None:
+    """Draw names with ranks, the better half on the left, and lines from them to the axis."""
     last, half = len(names), (len(names) + 1) // 2
-    rows = [-depth - 0.7 * (k if k < half else last - 1 - k) for k in range(last)]
-    edges = [1 - 0.25 if k < half else last + 0.25 for k in range(last)]
-    return [
-        Segments(ranks, rows, [0] * last, series=-3, width=0.8),
-        Segments(rows, ranks, edges, upright=False, series=-3, width=0.8),
-        *(
-            Note(edge, row, f" {name}  {rank:.2f} ", "end" if k < half else "start", gid="name")
-            for k, (edge, row, name, rank) in enumerate(zip(edges, rows, names, ranks, strict=True))
-        ),
-    ]
+    for k, (name, rank) in enumerate(zip(names, ranks, strict=True)):
+        left = k < half
+        row, edge = -depth - 0.7 * (k if left else last - 1 - k), 0.75 if left else last + 0.25
+        ax.vlines(rank, row, 0, color="0.2", lw=0.8)
+        ax.hlines(row, rank, edge, color="0.2", lw=0.8)
+        side = "right" if left else "left"
+        text = f" {name}  {rank:.2f} "
+        ax.text(edge, row, text, color="0.2", ha=side, va="center", gid="name")

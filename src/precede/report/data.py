@@ -4,56 +4,187 @@ from __future__ import annotations
 
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
 
 import numpy as np
 import scipy.sparse
+from markupsafe import Markup
 
-from precede.engine.arrays import Array, Flags, Integers
+from precede.engine.arrays import Array, Flags, Integers, MatrixLike
 from precede.estimator import BaseRanker
 from precede.judgments import Judgments
-from precede.report.quality import measured, quality_facts
+from precede.report.document import (
+    Block,
+    Bullets,
+    Group,
+    Heading,
+    Paragraph,
+    Section,
+    Table,
+    side_by_side,
+)
+from precede.report.quality import Training, measured, quality_of
 from precede.report.subject import Subject, dense, named_models, plain_value
-from precede.report.wording import Words, plural
+from precede.report.wording import Value, Words, number, plural, share
+
+Parameter = Value | list["Parameter"]
 
 _MAX_NAMES = 10  # entries shown of a long list, besides its length
 _MAX_GRADES = 12
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
-def data_facts(subject: Subject, words: Words) -> dict[str, Any]:
-    """Return counts of rows, features, queries, grades, pairs and missing values, with warnings."""
+@dataclass(frozen=True)
+class QuerySizes:
+    """The number of queries, and of their rows."""
+
+    count: int
+    least_rows: int
+    median_rows: float
+    most_rows: int
+
+
+@dataclass(frozen=True)
+class GradeCount:
+    """The rows of a grade."""
+
+    grade: Value
+    rows: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Grades:
+    """The rows of each grade, or quantiles if there are many grades."""
+
+    distinct: int
+    counts: list[GradeCount] | None
+    least: float | None = None
+    median: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The missing values of a column."""
+
+    name: str
+    rows: int
+    share: float
+
+
+@dataclass(frozen=True)
+class Warned:
+    """A warning about the data, with a count and some examples."""
+
+    text: str
+    count: int
+    names: list[str]
+
+    def shown(self) -> str:
+        """Return the warning and the examples."""
+        count = f"{self.count:,} " if self.count else ""
+        names = f": {', '.join(self.names)}" if self.names else ""
+        more = ", …" if self.names and self.count > len(self.names) else ""
+        return Markup("<strong>{}</strong>{}").format(f"{count}{self.text}", names + more)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Counts of rows, features, queries, grades, pairs and missing values, with warnings."""
+
+    rows: int
+    features: int
+    queries: QuerySizes | None
+    classes: list[Value] | None
+    grades: Grades | None
+    pairs: int
+    listed_pairs: int
+    weighted: bool
+    missing_cells: int
+    missing_share: float
+    missing: list[Missing]
+    features_with_missing: int
+    warnings: list[Warned]
+
+    def section(self, words: Words) -> Section:
+        """Return the warnings, the counts, and the grades and columns with missing values."""
+        warnings: Block = Bullets([each.shown() for each in self.warnings], "warnings")
+        if not self.warnings:
+            warnings = Paragraph(f"Nothing looks wrong: every {words.query} has a pair, no column "
+                                 "is constant or empty.")  # fmt: skip
+        others: list[Block] = []
+        if self.grades is not None:
+            others.append(self._grades(self.grades, words))
+        if self.missing:
+            rows = [[each.name, each.rows, share(each.share)] for each in self.missing]
+            others.append(Table(["most missing", words.items, "share"], rows))
+        both = side_by_side([self._counts(words)], others)
+        return Section("data", "Data", "The data", [warnings, both])
+
+    def _counts(self, words: Words) -> Table:
+        rows: list[list[object]] = [
+            [words.items, self.rows],
+            ["features", self.features],
+            ["pairs whose order is known", self.pairs],
+        ]
+        if self.queries is not None:
+            rows += [
+                [words.queries, self.queries.count],
+                [f"{words.items} in a {words.query}: least", self.queries.least_rows],
+                ["median", self.queries.median_rows],
+                ["most", self.queries.most_rows],
+            ]
+        if self.listed_pairs:
+            rows.append(["pairs listed one by one", self.listed_pairs])
+        if self.missing_cells:
+            rows.append(["missing cells", self.missing_cells])
+            rows.append(["features with missing cells", self.features_with_missing])
+        rows.append(["weighted", "yes" if self.weighted else "no"])
+        return Table(["what", "how many"], rows)
+
+    def _grades(self, grades: Grades, words: Words) -> Block:
+        if grades.counts is None:
+            least, median, most = map(number, (grades.least, grades.median, grades.most))
+            return Paragraph(f"{grades.distinct:,} different grades from {least} to {most}, the "
+                             f"median being {median}.")  # fmt: skip
+        rows = [
+            [words.class_name(each.grade), each.rows, share(each.share)] for each in grades.counts
+        ]
+        return Table([words.grade, words.items, "share"], rows)
+
+
+def data_of(subject: Subject, words: Words) -> Data:
+    """Count what is in the data, and warn of what looks wrong."""
     judgments = subject.judgments
     X = np.zeros((subject.scores.size, 0)) if subject.X is None else subject.X
     missing, constant = _columns(X)
     rows, features = X.shape
-    cells = rows * features
-    return {
-        "rows": rows,
-        "features": features,
-        "queries": _queries(subject),
-        "classes": None
-        if subject.classes is None
-        else [plain_value(each) for each in subject.classes.tolist()],
-        "grades": _grades(subject),
-        "pairs": judgments.n_pairs,
-        "listed_pairs": 0 if judgments.pairs is None else len(judgments.pairs),
-        "weighted": judgments.weight is not None or judgments.pair_weight is not None,
-        "missing_cells": int(missing.sum()),
-        "missing_share": float(missing.sum() / cells) if cells else 0.0,
-        "missing": [
-            {"name": subject.names[j], "rows": int(missing[j]), "share": float(missing[j] / rows)}
-            for j in np.argsort(-missing, kind="stable")[:_MAX_NAMES]
+    cells, classes = rows * features, subject.classes
+    return Data(
+        rows=rows,
+        features=features,
+        queries=_queries(subject),
+        classes=None if classes is None else [plain_value(each) for each in classes.tolist()],
+        grades=_grades(subject),
+        pairs=judgments.n_pairs,
+        listed_pairs=0 if judgments.pairs is None else len(judgments.pairs),
+        weighted=judgments.weight is not None or judgments.pair_weight is not None,
+        missing_cells=int(missing.sum()),
+        missing_share=float(missing.sum() / cells) if cells else 0.0,
+        missing=[
+            Missing(subject.names[j], int(missing[j]), float(missing[j] / rows))
+            for j in np.argsort(-missing, kind="stable")[:_MAX_NAMES].tolist()
             if missing[j]
         ],
-        "features_with_missing": int(np.count_nonzero(missing)),
-        "warnings": _warnings(subject, missing, constant, words),
-    }
+        features_with_missing=int(np.count_nonzero(missing)),
+        warnings=_warnings(subject, missing, constant, words),
+    )
 
 
-def _columns(X: Any) -> tuple[Integers, Flags]:
+def _columns(X: MatrixLike) -> tuple[Integers, Flags]:
     """Return the number of missing values of each column, and whether it is constant."""
     rows, features = X.shape
     if not scipy.sparse.issparse(X):
@@ -70,46 +201,33 @@ def _columns(X: Any) -> tuple[Integers, Flags]:
     return missing, constant
 
 
-def _queries(subject: Subject) -> dict[str, Any] | None:
+def _queries(subject: Subject) -> QuerySizes | None:
     if subject.is_one_list:
         return None
     sizes = np.bincount(subject.query[0])
-    return {
-        "count": int(sizes.size),
-        "least_rows": int(sizes.min()),
-        "median_rows": float(np.median(sizes)),
-        "most_rows": int(sizes.max()),
-    }
+    return QuerySizes(sizes.size, int(sizes.min()), float(np.median(sizes)), int(sizes.max()))
 
 
-def _grades(subject: Subject) -> dict[str, Any] | None:
-    """Return the number of rows of each grade, or quantiles if there are many grades."""
+def _grades(subject: Subject) -> Grades | None:
     grade = subject.judgments.grade
     if grade is None:
         return None
     known = grade[~np.isnan(grade)]
     values, counts = np.unique(known, return_counts=True)
-    facts: dict[str, Any] = {"distinct": int(values.size), "counts": None}
-    if values.size <= _MAX_GRADES:
-        facts["counts"] = [
-            {"grade": subject.grade_name(value), "rows": int(count), "share": float(share)}
-            for value, count, share in zip(
-                values.tolist(), counts, counts / known.size, strict=True
-            )
-        ]
-    else:
-        low, middle, high = np.quantile(known, [0.0, 0.5, 1.0]).tolist()
-        facts |= {"least": low, "median": middle, "most": high}
-    return facts
+    if values.size > _MAX_GRADES:
+        least, median, most = np.quantile(known, [0.0, 0.5, 1.0]).tolist()
+        return Grades(values.size, None, least, median, most)
+    shares = (counts / known.size).tolist()
+    return Grades(values.size, [
+        GradeCount(subject.grade_name(value), count, part)
+        for value, count, part in zip(values.tolist(), counts.tolist(), shares, strict=True)
+    ])  # fmt: skip
 
 
-def _warnings(
-    subject: Subject, missing: Integers, constant: Flags, words: Words
-) -> list[dict[str, Any]]:
-    """Return warnings about the data, each with a count and some examples."""
+def _warnings(subject: Subject, missing: Integers, constant: Flags, words: Words) -> list[Warned]:
     judgments, rows = subject.judgments, subject.scores.size
     names = np.array(subject.names, object)
-    found = [
+    found: list[tuple[str, str, Sequence[object]]] = [
         ("without a pair to compare", words.query, _without_pair(subject)),
         ("with one value throughout", "column", names[constant].tolist()),
         ("without any value", "column", names[missing == rows].tolist()),
@@ -122,23 +240,23 @@ def _warnings(
     if judgments.weight is not None:
         absent = np.flatnonzero(judgments.weight == 0)
         found.append(("of weight 0, left out", words.item, _documents(subject, absent)))
-    facts = [
-        {"text": f"{noun if len(which) == 1 else plural(noun)} {text}", "count": len(which),
-         "names": [str(each) for each in which[:_MAX_NAMES]]}
+    warnings = [
+        Warned(f"{noun if len(which) == 1 else plural(noun)} {text}", len(which),
+               [str(each) for each in which[:_MAX_NAMES]])
         for text, noun, which in found
         if which
     ]  # fmt: skip
     if judgments.n_pairs == 0:
         text = f"no pair at all: no two {words.items} that may be compared differ in grade"
-        facts.insert(0, {"text": text, "count": 0, "names": []})
-    return facts
+        warnings.insert(0, Warned(text, 0, []))
+    return warnings
 
 
 def _documents(subject: Subject, rows: Array) -> list[str]:
     return [subject.document(row) for row in rows.tolist()]
 
 
-def _without_pair(subject: Subject) -> list[Any]:
+def _without_pair(subject: Subject) -> list[Value]:
     if subject.is_one_list:
         return []
     number, ids = subject.query
@@ -151,47 +269,112 @@ def _without_pair(subject: Subject) -> list[Any]:
     return [ids[query] for query in np.flatnonzero(~paired)]
 
 
-def version_facts() -> dict[str, str]:
+# -- how the models were made --------------------------------------------------------------------
+
+
+def versions() -> dict[str, str]:
     """Return the versions of the libraries that made the report."""
     import precede  # noqa: PLC0415  (the version, once the package is complete)
 
-    versions = {"precede": precede.__version__, "python": platform.python_version()}
-    return versions | {name: metadata.version(name) for name in _PACKAGES}
+    own = {"precede": precede.__version__, "python": platform.python_version()}
+    return own | {name: metadata.version(name) for name in _PACKAGES}
 
 
-def fit_facts(model: BaseRanker) -> dict[str, Any]:
-    """Return parameters, seed, rounds and the reason why the fit stopped."""
-    parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
-    used = int(np.count_nonzero(model.feature_importances_))
-    return {
-        "estimator": type(model).__name__,
-        "parameters": parameters,
-        "seed": parameters.get("random_state"),
-        "rounds": int(model.n_estimators_),
-        "best_iteration": int(model.best_iteration_),
-        "best_score": plain_value(model.best_score_),
-        "stop_reason": str(model.stop_reason_),
-        "features_used": used,
-        "features_known": int(model.n_features_in_),
-        "intercept": plain_value(model.intercept_),
-        "link": plain_value(model.link_),
-        "edits": [_edit(each) for each in getattr(model, "edits_", [])],
-    }
+@dataclass(frozen=True)
+class Edit:
+    """A manual edit of a term, with the scores before and after it."""
+
+    term: str
+    what: str
+    before: Value
+    after: Value
 
 
-def _edit(edit: dict[str, Any]) -> dict[str, Any]:
-    """Return a manual edit of a term, with the scores before and after it."""
+@dataclass(frozen=True)
+class Making:
+    """Parameters, seed and rounds of a fit, and the reason why it stopped."""
+
+    estimator: str
+    parameters: dict[str, Parameter]
+    seed: Parameter
+    rounds: int
+    best_iteration: int
+    best_score: Value
+    stop_reason: str
+    features_used: int
+    features_known: int
+    intercept: Value
+    link: Value
+    edits: list[Edit]
+
+    @classmethod
+    def of(cls, model: BaseRanker) -> Making:
+        """Read the parameters and the course of a fit."""
+        parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
+        return cls(
+            estimator=type(model).__name__,
+            parameters=parameters,
+            seed=parameters.get("random_state"),
+            rounds=int(model.n_estimators_),
+            best_iteration=int(model.best_iteration_),
+            best_score=plain_value(model.best_score_),
+            stop_reason=str(model.stop_reason_),
+            features_used=int(np.count_nonzero(model.feature_importances_)),
+            features_known=int(model.n_features_in_),
+            intercept=plain_value(model.intercept_),
+            link=plain_value(model.link_),
+            edits=[_edit(each) for each in getattr(model, "edits_", [])],
+        )
+
+    def blocks(self) -> list[Block]:
+        """Return the edits, the course of the fit and the parameters."""
+        course: list[list[object]] = [
+            ["algorithm", self.estimator],
+            ["rounds", self.rounds],
+            ["features used", f"{self.features_used} of {self.features_known}"],
+            ["best round", self.best_iteration],
+            ["best score on validation", self.best_score],
+            ["stopped", self.stop_reason],
+            ["seed", number(self.seed)],
+            ["intercept", self.intercept],
+            ["log-odds for a unit of the score", self.link],
+        ]
+        parameters = [[name, str(value)] for name, value in self.parameters.items()]
+        both = side_by_side(
+            [Table(["what", "value"], course, "name name")],
+            Group([Table(["parameter", "value"], parameters, "name name")], "flow"),
+        )
+        if not self.edits:
+            return [both]
+        edits = [[each.term, each.what, each.before, each.after] for each in self.edits]
+        head = ["term", "edit", "pairs in order before", "after"]
+        return [
+            Paragraph("The model was edited by hand:"),
+            Table(head, edits, "name name n n"),
+            both,
+        ]
+
+
+def making_section(made: Mapping[str, Making], libraries: Mapping[str, str]) -> Section | None:
+    """Return how each model was made, and the versions of the libraries."""
+    if not made:
+        return None
+    blocks: list[Block] = []
+    for name, each in made.items():
+        blocks += [*([Heading(name)] if len(made) > 1 else []), *each.blocks()]
+    text = ", ".join(f"{name} {version}" for name, version in libraries.items())
+    blocks.append(Paragraph(text, "note"))
+    return Section("making", "How made", "How it was made", blocks)
+
+
+def _edit(edit: Mapping[str, object]) -> Edit:
     known = ("term", "edit", "rows", "score_before", "score_after")
     rest = [f"{name} {_plain(value)}" for name, value in edit.items() if name not in known]
-    return {
-        "term": str(edit.get("term")),
-        "what": ", ".join([str(edit.get("edit")), *rest]),
-        "before": plain_value(edit.get("score_before")),
-        "after": plain_value(edit.get("score_after")),
-    }
+    before, after = plain_value(edit.get("score_before")), plain_value(edit.get("score_after"))
+    return Edit(str(edit.get("term")), ", ".join([str(edit.get("edit")), *rest]), before, after)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Parameter:
     """Return a parameter for JSON, without memory addresses in its repr."""
     if isinstance(value, Judgments):
         return repr(value)
@@ -207,7 +390,9 @@ def _plain(value: Any) -> Any:
 # -- Training rows compared with held-out rows ---------------------------------------------------
 
 
-def training_subject(train: Any, models: Any, relevant: float | None = None) -> Subject | None:
+def training_subject(
+    train: object, models: object, relevant: float | None = None
+) -> Subject | None:
     """Read ``train``: (X, y), (X, y, qid), or (X, Judgments)."""
     if train is None:
         return None
@@ -220,24 +405,23 @@ def training_subject(train: Any, models: Any, relevant: float | None = None) -> 
     return Subject.of(named, None, X, y, qid=qid[0] if qid else None, relevant=relevant)
 
 
-def training_facts(
+def training_of(
     held_out: Subject, train: Subject | None, metrics: Sequence[str] | None, level: float
-) -> dict[str, Any] | None:
+) -> Training | None:
     """Return metrics on the training rows, and the queries and rows shared with the report."""
     if train is None:
         return None
-    models = []
-    for each in train.candidates:
-        found = measured(train, each.scores, metrics)
-        quality = quality_facts(train, each.scores, found, metrics, level)
-        models.append({"name": each.name, **quality})
-    return {
-        "rows": int(train.scores.size),
-        "queries": None if train.is_one_list else len(train.query[1]),
-        "models": models,
-        "shared_queries": _shared_queries(held_out, train),
-        "shared_rows": _shared_rows(held_out.X, train.X),
-    }
+    models = [
+        quality_of(train, at, measured(train, each.scores, metrics), metrics, level)
+        for at, each in enumerate(train.candidates)
+    ]
+    return Training(
+        rows=train.scores.size,
+        queries=None if train.is_one_list else len(train.query[1]),
+        models=models,
+        shared_queries=_shared_queries(held_out, train),
+        shared_rows=_shared_rows(held_out.X, train.X),
+    )
 
 
 def _shared_queries(one: Subject, other: Subject) -> int:
@@ -246,7 +430,7 @@ def _shared_queries(one: Subject, other: Subject) -> int:
     return len(set(map(str, one.query[1])) & set(map(str, other.query[1])))
 
 
-def _shared_rows(one: Any, other: Any) -> int:
+def _shared_rows(one: MatrixLike, other: MatrixLike) -> int:
     """Count the rows of one table whose features equal those of a row of the other."""
     tables = [np.ascontiguousarray(dense(X)) + 0.0 for X in (one, other)]  # -0.0 is 0.0
     known = {row.tobytes() for row in tables[1]}

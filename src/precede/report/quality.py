@@ -1,4 +1,4 @@
-"""Quality of rankings: metrics with intervals, queries, comparisons and the top of lists."""
+"""Quality of rankings: metrics with intervals, and comparisons."""
 
 from __future__ import annotations
 
@@ -8,32 +8,48 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from precede import inference
 from precede.boosting.monitors import pairs_in_order
-from precede.engine.arrays import Flags, Floats, Integers
-from precede.explain.contributions import explain
-from precede.inference import mean_metric
+from precede.engine.arrays import Array, Floats, Integers
+from precede.judgments import Judgments
 from precede.metrics import (
     Evaluation,
     Interval,
-    default_metrics,
+    Metric,
     defined_metrics,
     evaluate,
     list_metrics,
     metric,
 )
-from precede.metrics.registry import with_relevant
-from precede.plots import calibration_info
-from precede.report.subject import Candidate, Subject, plain_value, thinned
-from precede.risks.links import probability
-from precede.top import strip, top_of_list
+from precede.plots.drawing import Chart, Ranges, Rule
+from precede.report.document import (
+    Block,
+    Bullets,
+    Cell,
+    Figure,
+    Heading,
+    Paragraph,
+    Section,
+    Table,
+)
+from precede.report.subject import Subject
+from precede.report.wording import (
+    Words,
+    difference,
+    difference_interval,
+    in_units,
+    interval,
+    is_share,
+    metric_name,
+    p_cell,
+    percent,
+    rounded,
+    share,
+)
 
 IN_ORDER = "pairs_in_order"  # 1 - pair_error: share of the pairs of a query in order, ties half
-_MAX_RANKS = 10
-_MAX_LISTED = 40  # rows shown of one query
-_MAX_EXPLAINED = 4000  # rows explained, of all queries together
-_MAX_CONTRIBUTIONS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +123,7 @@ def measured(subject: Subject, scores: Floats, metrics: Sequence[str] | None) ->
 
 
 def _evaluated(
-    target: tuple[Floats, Any], scores: Floats, wanted: Sequence[str], weights: Floats | None
+    target: tuple[Floats, Array], scores: Floats, wanted: Sequence[str], weights: Floats | None
 ) -> Evaluation:
     """Evaluate metrics: equal scores count half in shares of pairs, else as the worse order."""
     grades, queries = target
@@ -122,8 +138,8 @@ def _evaluated(
     ]
     order = [str(metric(name)) for name in wanted]
 
-    def joined(field: str) -> dict[str, Any]:
-        held = {key: value for part in parts for key, value in getattr(part, field).items()}
+    def joined(attribute: str) -> dict[str, Any]:
+        held = {key: value for part in parts for key, value in getattr(part, attribute).items()}
         return {name: held[name] for name in order if name in held}
 
     return replace(
@@ -132,25 +148,69 @@ def _evaluated(
     )  # fmt: skip
 
 
-def quality_facts(
-    subject: Subject, scores: Floats, found: Measured | None, metrics: Sequence[str] | None,
-    level: float,
-) -> dict[str, Any]:  # fmt: skip
-    """Return each metric with its interval, and the data behind it."""
+Ends = tuple[float | None, float | None, str | None]  # of an interval, or why it is undefined
+
+
+@dataclass(frozen=True)
+class MetricValue:
+    """A metric with its interval, or the reason why there is none."""
+
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str  # what is independent: "query", "row" or "pair"
+    units: int
+    skipped: int = 0
+    no_interval: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """Value in its units."""
+        return in_units(self.value, self.metric)
+
+    @property
+    def shown_interval(self) -> str:
+        """Interval in the units of the value."""
+        return interval(self.low, self.high, share if is_share(self.metric) else rounded)
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Metrics of one ranking, the main one first."""
+
+    name: str
+    pairs_in_order: float | None
+    level: float
+    metrics: list[MetricValue]
+    conventions: str | None
+
+    @property
+    def main(self) -> MetricValue | None:
+        """The main metric."""
+        return self.metrics[0] if self.metrics else None
+
+    def of(self, name: str) -> MetricValue | None:
+        """Return a metric by name."""
+        return next((each for each in self.metrics if each.metric == name), None)
+
+
+def quality_of(
+    subject: Subject, at: int, found: Measured | None, metrics: Sequence[str] | None, level: float
+) -> Quality:
+    """Return each metric of a candidate with its interval."""
+    candidate = subject.candidates[at]
     rows = (
-        _single_list_metrics(subject, scores, metrics, level)
+        _single_list_metrics(subject, candidate.scores, metrics, level)
         if found is None
         else _means(found, level)
     )
-    in_order = pairs_in_order(subject.judgments, scores) if _has_pairs(subject) else None
+    has_pairs = _has_pairs(subject)
+    in_order = pairs_in_order(subject.judgments, candidate.scores) if has_pairs else None
     if subject.is_listed and not metrics and in_order is not None:
-        rows = [_explicit_pair_metrics(subject, scores, in_order, level)]
-    return {
-        "pairs_in_order": in_order,
-        "level": level,
-        "metrics": rows,
-        "conventions": None if found is None else str(found.result.policy),
-    }
+        rows = [_explicit_pair_metrics(subject, candidate.scores, in_order, level)]
+    conventions = None if found is None else str(found.result.policy)
+    return Quality(candidate.name, in_order, level, rows, conventions)
 
 
 def _has_pairs(subject: Subject) -> bool:
@@ -158,21 +218,19 @@ def _has_pairs(subject: Subject) -> bool:
     return bool(layout.count_graded_pairs() or layout.winner.size)
 
 
-def _means(found: Measured, level: float) -> list[dict[str, Any]]:
+def _means(found: Measured, level: float) -> list[MetricValue]:
     rows = []
     for name in found.names:
         low, high, why = ends_of(partial(found.interval, name, level))
-        rows.append(
-            {"metric": name, "value": plain_value(float(found.mean(name))), "low": low,
-             "high": high, "unit": "query", "units": found.result.n_queries - found.skipped(name),
-             "skipped": found.skipped(name), "no_interval": why}
-        )  # fmt: skip
+        mean, skipped = finite(found.mean(name)), found.skipped(name)
+        units = found.result.n_queries - skipped
+        rows.append(MetricValue(name, mean, low, high, "query", units, skipped, why))
     return rows
 
 
 def _single_list_metrics(
     subject: Subject, scores: Floats, metrics: Sequence[str] | None, level: float
-) -> list[dict[str, Any]]:
+) -> list[MetricValue]:
     """Return metrics of a single list, with rows as independent units."""
     rows = subject.graded
     listed = subject.judgments.pairs is not None
@@ -180,42 +238,38 @@ def _single_list_metrics(
         return []
     y, weight = subject.grade[rows], subject.judgments.weight
     names = list(metrics or _default_list_metrics(np.unique(y).size))
-    facts = []
+    found = []
     for name in names:
         known = "pair_error" if name == IN_ORDER else name
         estimate = None if weight is not None else inference.of_one_list(known, y, scores[rows])
         if estimate is not None:
             value, ends = estimate.value, ends_of(partial(estimate.interval, level))
         else:
-            found = evaluate(y, scores[rows], metrics=known,
-                             sample_weight=None if weight is None else weight[rows])  # fmt: skip
-            value = next(iter(found.mean.values()))
+            result = evaluate(y, scores[rows], metrics=known,
+                              sample_weight=None if weight is None else weight[rows])  # fmt: skip
+            value = next(iter(result.mean.values()))
             why = "one list has one value and no spread"
             ends = None, None, why if weight is None else "the rows are weighted"
         low, high, why_not = ends
         if name == IN_ORDER:
             value, low, high = 1 - value, *(None if e is None else 1 - e for e in (high, low))
-        facts.append(
-            {"metric": name, "value": plain_value(float(value)), "low": low, "high": high,
-             "unit": "row", "units": int(rows.size), "skipped": 0, "no_interval": why_not}
-        )  # fmt: skip
-    return facts
+        found.append(MetricValue(name, finite(value), low, high, "row", rows.size, 0, why_not))
+    return found
 
 
 def _explicit_pair_metrics(
     subject: Subject, scores: Floats, in_order: float, level: float
-) -> dict[str, Any]:
+) -> MetricValue:
     """Return the share of explicit pairs in order; pairs of an item or a query are dependent."""
     judgments = subject.judgments
     pairs = "comparable" if judgments.qid is None else "pooled"
 
-    def wrong() -> Interval:
-        return inference.ranking_risk(judgments, scores, pairs=pairs).interval(level)
+    def right() -> Interval:
+        wrong = inference.ranking_risk(judgments, scores, pairs=pairs).interval(level)
+        return Interval(1 - wrong.high, 1 - wrong.low, level)
 
-    low, high, why = ends_of(wrong)
-    return {"metric": IN_ORDER, "value": in_order, "low": None if high is None else 1 - high,
-            "high": None if low is None else 1 - low, "unit": "pair", "units": judgments.n_pairs,
-            "skipped": 0, "no_interval": why}  # fmt: skip
+    low, high, why = ends_of(right)
+    return MetricValue(IN_ORDER, in_order, low, high, "pair", judgments.n_pairs, 0, why)
 
 
 def _default_list_metrics(classes: int) -> list[str]:
@@ -226,102 +280,121 @@ def _default_list_metrics(classes: int) -> list[str]:
     return [IN_ORDER if name == "pair_error" else name for name in usual]
 
 
-def ends_of(interval: Callable[[], Interval]) -> tuple[float | None, float | None, str | None]:
+def ends_of(made: Callable[[], Interval]) -> Ends:
     """Return the ends of an interval, or the reason why it is undefined."""
     try:
-        found = interval()
+        found = made()
     except ValueError as error:
         return None, None, str(error)
     return float(found.low), float(found.high), None
 
 
-# -- query by query ----------------------------------------------------------------------------
-
-
-def query_facts(
-    subject: Subject, found: Sequence[Measured | None], most: int, *, named: bool
-) -> dict[str, Any] | None:
-    """Return a row for each query with its items, the worst queries first, at most `most`."""
-    first = found[0]
-    if first is None:
-        return None
-    known = with_relevant(default_metrics("by_query"), subject.relevant)
-    usual = [IN_ORDER if name == "pair_error" else name for name in known]
-    columns = list(first.names) if named else [name for name in usual if name in first.names]
-    columns = columns or list(first.names)[:4]
-    main = columns[0]
-    sign = 1.0 if larger_is_better(main) else -1.0
-    order = np.argsort(sign * first.values(main), kind="stable")  # NaN, for undefined, is last
-    ranks = [_ranks(subject, each.scores) for each in subject.candidates[1:]]
-    shown = [first.lists[query][:_MAX_LISTED] for query in order[:most].tolist()]
-    why = _row_contributions(subject, shown)
-    rows = []
-    for at, query in enumerate(order[:most].tolist()):
-        listed, opened = first.lists[query], shown[at]
-        values = {name: plain_value(float(first.values(name)[query])) for name in columns}
-        others = [plain_value(float(each.values(main)[query])) for each in found[1:] if each]
-        grades = [subject.grade_name(g) for g in subject.grade[opened].tolist()]
-        rows.append(
-            {"query": plain_value(subject.query[1][int(subject.query[0][listed[0]])]),
-             "rows": int(listed.size), "pairs": _count_pairs(subject.grade[listed]),
-             "values": values, "others": others, "first_grades": grades[:_MAX_RANKS],
-             "list": {"document": [subject.document(row) for row in opened.tolist()],
-                      "row": opened.tolist(), "grade": grades,
-                      "score": [float(f"{s:.6g}") for s in subject.scores[opened].tolist()],
-                      "others": [rank[opened].tolist() for rank in ranks], "why": why[at]}}
-        )  # fmt: skip
-    return {"main": main, "greater_is_better": sign > 0, "columns": columns,
-            "features": list(subject.names) if any(why) else [],
-            "count": int(order.size), "shown": len(rows), "rows": rows}  # fmt: skip
-
-
-def _row_contributions(subject: Subject, lists: list[Integers]) -> list[list[Any] | None]:
-    """Return the largest contributions to the score of each row, relative to the mean.
-
-    Only the first rows of the lists are explained, to bound the time.
-    """
-    model = subject.first.model
-    ends = np.cumsum([rows.size for rows in lists])
-    count = int(np.searchsorted(ends, _MAX_EXPLAINED, side="right"))
-    nothing: list[list[Any] | None] = [None] * (len(lists) - count)
-    if model is None or not count:
-        return [None] * len(lists)
-    X = subject.X[np.concatenate(lists[:count])]
-    try:
-        parts = explain(model.ensemble_, X, names=subject.names).contributions
-    except ValueError:
-        return [None] * len(lists)
-    away = parts - parts.mean(axis=0)
-    largest = np.argsort(-np.abs(away), axis=1, kind="stable")[:, :_MAX_CONTRIBUTIONS]
-    amounts = np.take_along_axis(away, largest, axis=1).tolist()
-    reasons = [
-        [[j, float(f"{amount:.3g}")] for j, amount in zip(features, row, strict=True) if amount]
-        for features, row in zip(largest.tolist(), amounts, strict=True)
-    ]
-    starts = [0, *ends[: count - 1].tolist()]
-    return [reasons[a:b] for a, b in zip(starts, ends[:count].tolist(), strict=True)] + nothing
-
-
-def _ranks(subject: Subject, scores: Floats) -> Integers:
-    """Return the rank of every graded row in its query."""
-    rank = np.zeros(scores.size, np.int64)
-    for rows in subject.lists_by(scores):
-        rank[rows] = np.arange(1, rows.size + 1)
-    return rank
-
-
-def _count_pairs(grades: Any) -> int:
-    counts = np.unique(grades, return_counts=True)[1]
-    return (int(counts.sum()) ** 2 - int(np.square(counts).sum())) // 2
+def finite(value: float) -> float | None:
+    """Return a finite number, else None."""
+    return float(value) if np.isfinite(value) else None
 
 
 # -- Comparison of several rankings: paired differences with intervals, queries won and lost -----
 
 
-def comparison_facts(
+@dataclass(frozen=True)
+class Difference:
+    """The difference of a metric between two rankings, or the reason why there is none."""
+
+    metric: str
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p_value: float | None = None
+    reason: str | None = None
+    units: int | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Against:
+    """The first ranking against another: differences, first minus other, and queries won.
+
+    `adjusted` is the p value of the main metric, adjusted for the number of others.
+    """
+
+    name: str
+    won: int | None
+    lost: int | None
+    tied: int | None
+    differences: list[Difference]
+    adjusted: float | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The first ranking against each of the others."""
+
+    first: str
+    main: str
+    level: float
+    rows: list[Against]
+    better_high: bool
+
+    def chart(self) -> Chart:
+        """Draw the differences of the main metric with their intervals."""
+        rows = [row for row in self.rows if row.differences[0].difference is not None]
+        main = [row.differences[0] for row in rows]
+        layer = ranges(self.main, [(d.difference, d.low, d.high) for d in main])
+        label = in_points(f"difference in {metric_name(self.main)}", self.main)
+        title = f"{label}, {self.first} minus the other"
+        names = [f"against {row.name}" for row in rows]
+        return Chart(title, (label, ""), [Rule(0.0), layer] if rows else [], rows=names)
+
+    def blocks(self, words: Words, unit: str, *, by_query: bool) -> list[Block]:
+        """Return the chart, all differences, and how they were computed."""
+        level, rows = percent(self.level), []
+        for row in self.rows:
+            for at, each in enumerate(row.differences):
+                ends = difference_interval(each.low, each.high, each.metric)
+                cells = [row.name if at == 0 else "", metric_name(each.metric),
+                         difference(each.difference, each.metric),
+                         Cell(ends, tip=each.reason or ""), p_cell(each.p_value)]  # fmt: skip
+                won = f"{row.won:,}, {row.lost:,}, {row.tied:,}" if row.won is not None else ""
+                rows.append([*cells, *([won if at == 0 else ""] if by_query else [])])
+        head = ["against", "metric", "difference", f"{level} interval", "p"]
+        head += [f"{words.queries} won, lost, tied"] if by_query else []
+        kinds = "name name n span n" + (" name" if by_query else "")
+        several = len(self.rows) > 1
+        paired = words.queries if by_query else "pairs" if unit == "pair" else words.items
+        won = f"Won and lost are by {metric_name(self.main)}. " if by_query else ""
+        adjusted = f"Here p values are not adjusted; in the text above they are, for " \
+                   f"{len(self.rows)} comparisons." if several else ""  # fmt: skip
+        side = "Right" if self.better_high else "Left"
+        caption = f"{side} of 0, {self.first} is better. The lines are {level} intervals."
+        return [
+            Heading(f"{self.first} against {'the others' if several else self.rows[0].name}"),
+            Figure(self.chart(), caption),
+            Table(head, rows, kinds),
+            Paragraph(f"Differences are {self.first} minus the other, paired on the same {paired}: "
+                      f"what both get wrong cancels. {won}{adjusted}", "note"),
+        ]  # fmt: skip
+
+
+def ranges(name: str, rows: Sequence[tuple[float | None, float | None, float | None]]) -> Ranges:
+    """Return a layer of differences with their intervals; of percentages, in points."""
+    scale = 100.0 if is_share(name) else 1.0
+    middle, low, high = (
+        [None if each is None else scale * each for each in column]
+        for column in zip(*rows, strict=True)
+    ) if rows else ([], [], [])  # fmt: skip
+    return Ranges(range(len(rows)), middle, low, high)
+
+
+def in_points(text: str, name: str) -> str:
+    """Return the label of an axis of differences of a metric."""
+    return f"{text}, points" if is_share(name) else text
+
+
+def compare(
     subject: Subject, found: Sequence[Measured | None], names: Sequence[str], level: float
-) -> dict[str, Any] | None:
-    """Compare the first candidate with each of the others; differences are first minus other.
+) -> Comparison | None:
+    """Compare the first candidate with each of the others.
 
     The p values of the main metric are adjusted for the number of others by Holm's rule.
     """
@@ -331,392 +404,164 @@ def comparison_facts(
     rows = []
     for at, other in enumerate(others, start=1):
         differences = [_difference(subject, name, at, level) for name in names]
-        rows.append({"name": other.name, **_won_and_lost(found, at), "differences": differences})
-    known = [row for row in rows if row["differences"][0]["p_value"] is not None]
-    adjusted = inference.holm([row["differences"][0]["p_value"] for row in known])
-    for row in rows:
-        row["adjusted"] = None
-    for row, p in zip(known, adjusted.tolist(), strict=True):
-        row["adjusted"] = p
-    return {"first": subject.first.name, "main": names[0], "level": level, "rows": rows,
-            "better_high": larger_is_better(names[0])}  # fmt: skip
+        rows.append(Against(other.name, *_won_and_lost(found, at), differences))
+    found_p = {k: p for k, row in enumerate(rows) if (p := row.differences[0].p_value) is not None}
+    for k, p in zip(found_p, inference.holm([*found_p.values()]).tolist(), strict=True):
+        rows[k] = replace(rows[k], adjusted=p)
+    return Comparison(subject.first.name, names[0], level, rows, larger_is_better(names[0]))
 
 
-def _difference(subject: Subject, name: str, at: int, level: float) -> dict[str, Any]:
-    facts: dict[str, Any] = {"metric": name, "difference": None, "low": None, "high": None,
-                             "p_value": None, "reason": None}  # fmt: skip
+def _difference(subject: Subject, name: str, at: int, level: float) -> Difference:
     if subject.judgments.weight is not None:
-        return facts | {"reason": "the rows are weighted"}
+        return Difference(name, reason="the rows are weighted")
     flipped, rows = name == IN_ORDER, subject.graded
-    target: Any = subject.grade[rows]
+    target: Floats | Judgments = subject.grade[rows]
     qid = subject.judgments.qid
-    wanted: Any = metric("pair_error" if flipped else name)
+    wanted: Metric | str = "pair_error" if flipped else name
     if subject.is_listed:
         wanted = "pair_error" if qid is None else "pooled_pair_error"
         rows, target, qid = np.arange(subject.scores.size), subject.judgments, None
-    elif qid is not None and wanted.name == "auc":  # as in `evaluate`, not of all pairs of grades
-        wanted = replace(wanted, relevant=1 if wanted.relevant is None else wanted.relevant)
+    elif qid is not None and metric(wanted).name == "auc":  # as in `evaluate`, not of all grades
+        auc = metric(wanted)
+        wanted = replace(auc, relevant=1 if auc.relevant is None else auc.relevant)
     try:
         result = inference.compare(
             target, subject.first.returned[rows], subject.candidates[at].returned[rows],
             None if qid is None else qid[rows], metric=wanted, random_state=0,
         )  # fmt: skip
     except ValueError as error:
-        return facts | {"reason": str(error)}
+        return Difference(name, reason=str(error))
     low, high, why = ends_of(partial(result.interval, level))
     sign = -1.0 if flipped else 1.0
-    ends: Any = sorted(sign * end for end in (low, high) if end is not None) or [None, None]
-    return facts | {
-        "difference": plain_value(sign * result.difference + 0.0), "low": ends[0], "high": ends[1],
-        "p_value": result.p_value, "reason": why, "units": result.n_units, "unit": result.unit,
-    }  # fmt: skip
+    if flipped and low is not None and high is not None:
+        low, high = -high, -low
+    gap = finite(sign * result.difference + 0.0)
+    return Difference(name, gap, low, high, result.p_value, why, result.n_units, result.unit)
 
 
-def _won_and_lost(found: Sequence[Measured | None], at: int) -> dict[str, Any]:
+def _won_and_lost(
+    found: Sequence[Measured | None], at: int
+) -> tuple[int | None, int | None, int | None]:
     """Count the queries in which the first candidate is better, worse or equal."""
     first, other = found[0], found[at]
     if first is None or other is None:
-        return {"won": None, "lost": None, "tied": None}
+        return None, None, None
     sign = 1.0 if larger_is_better(first.main) else -1.0
     gap = sign * (first.values(first.main) - other.values(first.main))
     gap = gap[~np.isnan(gap)]
-    return {
-        "won": int((gap > 0).sum()),
-        "lost": int((gap < 0).sum()),
-        "tied": int((gap == 0).sum()),
-    }
+    return int((gap > 0).sum()), int((gap < 0).sum()), int((gap == 0).sum())
 
 
-# -- The top: the first ranks of queries, or the first rows of a single list ----------------------
-
-
-_FEW_GRADES = 6
-
-
-def first_facts(subject: Subject, level: float) -> dict[str, Any] | None:
-    """Return the mean grade of the first k rows of queries, for the models, chance and the ideal.
-
-    Means over the first k rows, not at rank k alone, are maximal for every k if rows are sorted by
-    grade, so that no model exceeds "best possible".
-    """
-    lists = [rows for rows in subject.lists if rows.size]
-    if subject.is_one_list or not lists:
-        return None
-    grades = [subject.grade[rows] for rows in lists]
-    depth = min(_MAX_RANKS, max(each.size for each in grades))
-    best = _mean_of_first([-np.sort(-each) for each in grades], depth)
-    reached = {
-        each.name: _mean_of_first(
-            [subject.grade[rows] for rows in subject.lists_by(each.scores) if rows.size], depth
-        )
-        for each in subject.candidates
-    }
-    first = reached[subject.first.name]
-    intervals = [ends_of(partial(mean_metric(column).interval, level))[:2] for column in first.T]
-    every = np.concatenate(grades)
-    least, most = float(every.min()), float(every.max())
-    return {
-        "ranks": list(range(1, depth + 1)),
-        "models": {name: values.mean(axis=0).tolist() for name, values in reached.items()},
-        "low": [None if low is None else max(low, least) for low, _ in intervals],
-        "high": [None if high is None else min(high, most) for _, high in intervals],
-        "best": best.mean(axis=0).tolist(),
-        "chance": float(np.mean([each.mean() for each in grades])),
-        "shares": _shares(subject, grades, depth),
-    }
-
-
-def _mean_of_first(grades: list[Floats], depth: int) -> Floats:
-    """Return the mean grade of the first k rows (or of all, if fewer) of each query, k = 1, ...."""
-    means = np.empty((len(grades), depth))
-    for query, each in enumerate(grades):
-        sums = np.cumsum(each[:depth])
-        reached = np.minimum(np.arange(1, depth + 1), each.size)
-        means[query] = sums[reached - 1] / reached
-    return means
-
-
-def _shares(subject: Subject, grades: list[Floats], depth: int) -> list[dict[str, Any]] | None:
-    """Return the shares of few grades at each rank, and the number of queries that long."""
-    values = np.unique(subject.grade[subject.graded])
-    if values.size > _FEW_GRADES:
-        return None
-    facts = []
-    for rank in range(depth):
-        grades_at_rank = np.array([each[rank] for each in grades if each.size > rank])
-        shares = {
-            str(subject.grade_name(v)): float(np.mean(grades_at_rank == v)) for v in values.tolist()
-        }
-        facts.append({"rank": rank + 1, "queries": int(grades_at_rank.size), "shares": shares})
-    return facts
-
-
-def listed_rows(subject: Subject) -> list[dict[str, Any]]:
-    """Return the first rows of a single list."""
-    if not subject.is_one_list or not subject.graded.size:
-        return []
-    return [
-        {"rank": rank, "document": subject.document(row), "row": row,
-         "grade": subject.grade_name(subject.grade[row].item()),
-         "score": float(subject.scores[row])}
-        for rank, row in enumerate(subject.lists[0][:_MAX_RANKS].tolist(), start=1)
-    ]  # fmt: skip
-
-
-# -- One list of two classes: ROC and precision-recall curves, gains and lift, KS, calibration ---
-#
-# Positives are the rows of the class that should rank first. All curves follow from two counts, the
-# positives and the negatives above each threshold; rows of equal score pass a threshold together.
-
-
-_GRID_POINTS = 60  # points on the curves of bootstrapped lists
-_MAX_POINTS = 300
-_MAX_RESAMPLED_ROWS = 20_000_000  # maximum number of resampled rows, over all bootstrap samples
-_DEPTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-_LONG_LIST = 100_000  # fewer bootstrap samples are drawn of longer lists
-
-
-@dataclass(frozen=True, eq=False)
-class Thresholds:
-    """Positives and negatives above each threshold, from nothing to the whole list.
-
-    >>> found = Thresholds.of(np.array([True, False, True]), np.array([3.0, 2.0, 2.0]))
-    >>> found.positives.tolist(), found.negatives.tolist()
-    ([0.0, 1.0, 2.0], [0.0, 0.0, 1.0])
-    """
-
-    positives: Floats
-    negatives: Floats
-
-    @classmethod
-    def of(cls, positive: Flags, scores: Floats) -> Thresholds:
-        """Count positives and negatives above the distinct scores: O(n log n)."""
-        order = np.argsort(-scores, kind="stable")
-        return cls.counted(positive[order], _ends(scores[order]), None)
-
-    @classmethod
-    def counted(cls, positive: Flags, ends: Integers, times: Floats | None) -> Thresholds:
-        """Return the counts at the last row of each tie, each row counting `times` times."""
-        ones = np.ones(positive.size) if times is None else times
-        up, down = (np.cumsum(np.where(which, ones, 0.0))[ends] for which in (positive, ~positive))
-        return cls(np.concatenate([[0.0], up]), np.concatenate([[0.0], down]))
-
-    @property
-    def recall(self) -> Floats:
-        """Share of the positives that are above: the true positive rate."""
-        return self.positives / self.positives[-1]
-
-    @property
-    def fall_out(self) -> Floats:
-        """Share of the negatives that are above: the false positive rate."""
-        return self.negatives / self.negatives[-1]
-
-    @property
-    def depth(self) -> Floats:
-        """Share of the list that is above."""
-        return (self.positives + self.negatives) / (self.positives[-1] + self.negatives[-1])
-
-    @property
-    def precision(self) -> Floats:
-        """Share of positives among the rows above; at depth 0, that of the first threshold."""
-        above = self.positives + self.negatives
-        shares = self.positives / np.maximum(above, 1e-300)
-        shares[above == 0] = shares[np.argmax(above > 0)]
-        return shares
-
-    def roc(self, at: Floats) -> Floats:
-        """Return the recall at some fall-outs, interpolated linearly across ties."""
-        return np.interp(at, self.fall_out, self.recall)
-
-    def precision_at(self, recall: Floats) -> Floats:
-        """Return the precision at the first threshold that reaches each recall."""
-        index = np.searchsorted(self.recall, recall - 1e-12, side="left")
-        return self.precision[np.minimum(index, self.precision.size - 1)]
-
-    def gain(self, depth: Floats) -> Floats:
-        """Return the recall at some depths; equal scores are in random order."""
-        return np.interp(depth, self.depth, self.recall)
-
-    def reverse(self) -> Thresholds:
-        """Return the counts of the reversed list, with the negatives as positives."""
-        return Thresholds(
-            self.negatives[-1] - self.negatives[::-1], self.positives[-1] - self.positives[::-1]
-        )
-
-    def separation(self) -> float:
-        """Return the Kolmogorov-Smirnov statistic, max |recall − fall-out|."""
-        return float(np.max(np.abs(self.recall - self.fall_out)))
-
-
-def _ends(scores: Floats) -> Integers:
-    """Return the last position of each tie of sorted scores."""
-    return np.append(np.flatnonzero(np.diff(scores)), scores.size - 1)
-
-
-def list_facts(subject: Subject, level: float) -> dict[str, Any] | None:
-    """Return curves and measures of every candidate, with bootstrap intervals for the first."""
-    rows = subject.graded
-    if not subject.is_two_classes or subject.judgments.pairs is not None:
-        return None
-    positive = subject.grade[rows] == subject.grade[rows].max()
-    found = {each.name: Thresholds.of(positive, each.scores[rows]) for each in subject.candidates}
-    draws = int(np.clip(_MAX_RESAMPLED_ROWS // rows.size, 50, 500))
-    samples = _resampled(positive, subject.scores[rows], draws)
-    share = float(positive.mean())
-    top = _top(subject, positive, level)
-    # Where most rows are positive, the list is read from its end, to find the negatives.
-    below = share > 0.5
-    rare, turned = (found, samples) if not below else (
-        {name: each.reverse() for name, each in found.items()}, [s.reverse() for s in samples]
+def in_order_chart(models: Sequence[Quality]) -> Chart:
+    """Draw the share of the pairs in order, by model, with its interval; chance is a half."""
+    rows = [(model.name, row) for model in models for row in model.metrics
+            if row.metric == IN_ORDER]  # fmt: skip
+    layer = Ranges(range(len(rows)), [row.value for _, row in rows],
+                   [row.low for _, row in rows], [row.high for _, row in rows])  # fmt: skip
+    return Chart(
+        "share of the pairs in order, with intervals", ("share of the pairs in order", ""),
+        [Rule(0.5), layer] if rows else [], rows=[name for name, _ in rows], percent=(True, False),
     )  # fmt: skip
-    depths = _by_depth(rare, turned, level, 1 - share if below else share, rows.size)
-    known = set() if below else {f"precision@{each['rows']}" for each in depths}
-    return {
-        "positives": int(positive.sum()),
-        "rows": int(rows.size),
-        "share": share,
-        "below": below,
-        "good": subject.grade_name(float(subject.grade[rows].max())),
-        "draws": draws,
-        "weights_ignored": subject.judgments.weight is not None,
-        "roc": _curves(found, samples, level, _roc_points, Thresholds.roc),
-        "precision_recall": _curves(found, samples, level, _pr_points, Thresholds.precision_at),
-        "gains": _curves(rare, turned, level, _gain_points, Thresholds.gain),
-        "depths": depths,
-        "separation": _separation(found, samples, level),
-        "top": [each for each in top if each["measure"] not in known],
-        "strip": _strip(positive, subject.scores[rows]),
-        "calibration": _calibrations(subject, positive),
-    }
 
 
-def _resampled(positive: Flags, scores: Floats, draws: int) -> list[Thresholds]:
-    """Return bootstrap samples, stratified by class, with a fixed seed."""
-    order = np.argsort(-scores, kind="stable")
-    positive, ends = positive[order], _ends(scores[order])
-    generator, classes = np.random.default_rng(0), [positive, ~positive]
-    samples = []
-    for _ in range(draws):
-        times = np.empty(positive.size)
-        for which in classes:
-            size = int(which.sum())
-            times[which] = np.bincount(generator.integers(size, size=size), minlength=size)
-        samples.append(Thresholds.counted(positive, ends, times))
-    return samples
+# -- The section ---------------------------------------------------------------------------------
 
 
-Points = tuple[Floats, Floats]
-
-
-def _roc_points(found: Thresholds) -> Points:
-    return found.fall_out, found.recall
-
-
-def _pr_points(found: Thresholds) -> Points:
-    return found.recall, found.precision
-
-
-def _gain_points(found: Thresholds) -> Points:
-    return found.depth, found.recall
-
-
-def _curves(
-    found: dict[str, Thresholds], samples: list[Thresholds], level: float,
-    points: Callable[[Thresholds], Points], at: Callable[[Thresholds, Floats], Floats],
-) -> dict[str, Any]:  # fmt: skip
-    """Return the curve of each candidate, and pointwise intervals for the first."""
-    grid = np.linspace(0, 1, _GRID_POINTS + 1)
-    if at is Thresholds.precision_at:
-        grid = grid[1:]  # no row is above recall 0
-    low, high = _ends_of([at(each, grid) for each in samples], level)
-    curves = {}
-    for name, each in found.items():
-        x, y = points(each)
-        which = thinned(x.size, _MAX_POINTS)
-        curves[name] = {"x": _short(x[which]), "y": _short(y[which])}
-    return {"curves": curves, "grid": _short(grid), "low": _short(low), "high": _short(high)}
-
-
-def _short(values: Floats) -> list[float]:
-    return [float(f"{value:.5g}") for value in values.tolist()]
-
-
-def _ends_of(values: list[Any], level: float) -> tuple[Any, Any]:
-    tail = (1 - level) / 2
-    low, high = np.quantile(np.asarray(values), [tail, 1 - tail], axis=0)
-    return low, high
-
-
-def _by_depth(
-    found: dict[str, Thresholds], samples: list[Thresholds], level: float, share: float, rows: int
-) -> list[dict[str, Any]]:
-    """Return gain and lift at some depths of the list."""
-    depths = np.array([d for d in _DEPTHS if d * rows >= 5] or [1.0])
-    low, high = _ends_of([each.gain(depths) for each in samples], level)
-    first, *others = (each.gain(depths) for each in found.values())
-    best = np.minimum(depths / share, 1.0)
-    return [
-        {"depth": float(depth), "rows": round(float(depth) * rows),
-         "gain": float(first[k]), "low": float(low[k]), "high": float(high[k]),
-         "lift": float(first[k] / depth), "best": float(best[k]),
-         "share": float(first[k] * share / depth), "others": [float(gain[k]) for gain in others]}
-        for k, depth in enumerate(depths.tolist())
-    ]  # fmt: skip
-
-
-def _separation(
-    found: dict[str, Thresholds], samples: list[Thresholds], level: float
-) -> dict[str, Any]:
-    low, high = _ends_of([each.separation() for each in samples], level)
-    return {"values": {name: each.separation() for name, each in found.items()},
-            "low": float(low), "high": float(high)}  # fmt: skip
-
-
-def _top(subject: Subject, positive: Flags, level: float) -> list[dict[str, Any]]:
-    """Return measures of the top of the list, with bootstrap intervals."""
-    rows = subject.graded
-    draws = 1000 if rows.size <= _LONG_LIST else 100
-    counts = [k for k in (10, 100) if k < rows.size]
-    seen = top_of_list(positive, subject.scores[rows], count=counts, level=level, draws=draws,
-                       random_state=0)  # fmt: skip
-    return [
-        {"measure": name, "value": value, "low": None if ends is None else ends[0],
-         "high": None if ends is None else ends[1]}
-        for name, value in seen.value.items() for ends in [seen.interval[name]]
-        if not _is_shown_elsewhere(name)
-    ]  # fmt: skip
-
-
-def _is_shown_elsewhere(name: str) -> bool:
-    """Return whether a measure is the AUC or a gain, both of which are shown elsewhere."""
-    return name == "auc" or name.startswith("recall") or name.endswith("%")
-
-
-def _strip(positive: Flags, scores: Floats) -> dict[str, Any]:
-    """Return the ranks of the positives among the first 50 to 400 rows."""
-    where = strip(positive, scores)
-    shown = int(min(positive.size, max(50, 2 * where.size), 400))
-    return {"ranks": shown, "positives": where[where <= shown].tolist()}
-
-
-def _calibrations(subject: Subject, positive: Flags) -> dict[str, Any]:
-    """Return the calibration of candidates that predict probabilities."""
-    facts = {}
-    for each in subject.candidates:
-        chances = _probabilities(each)
-        if chances is not None:
-            info = calibration_info(positive.astype(float), chances[subject.graded])
-            facts[each.name] = info.to_dict()
-    return facts
-
-
-def _probabilities(candidate: Candidate) -> Floats | None:
-    """Return predicted probabilities; scores without a model are used if all are in [0, 1]."""
-    scores, model = candidate.scores, candidate.model
-    if model is None:
-        fits = scores.min() >= 0 and scores.max() <= 1 and np.unique(scores).size > 2
-        return scores if fits else None
-    if getattr(model, "classes_", None) is None or not hasattr(model, "predict_proba"):
+def quality_section(
+    models: Sequence[Quality], training: Training | None, comparison: Comparison | None,
+    first: Sequence[Block], words: Words, *, by_query: bool,
+) -> Section | None:  # fmt: skip
+    """Return every metric of every model, differences, and what comes `first`."""
+    quality = models[0]
+    if quality.main is None and quality.pairs_in_order is None:
         return None
-    # As in predict_proba, without predicting again.
-    return probability(scores + float(model.intercept_ or 0.0), float(model.link_ or 0.0))
+    if quality.main is None:
+        in_order = share(quality.pairs_in_order)
+        blocks: list[Block] = [Paragraph(f"{in_order} of the pairs are in order.")]
+    else:
+        blocks = _metric_blocks(models, training, words, by_query=by_query)
+    if comparison is not None and quality.main is not None:
+        blocks += comparison.blocks(words, quality.main.unit, by_query=by_query)
+    blocks += first
+    return Section("quality", "How good", "How good it is", blocks)
+
+
+def _metric_blocks(
+    models: Sequence[Quality], training: Training | None, words: Words, *, by_query: bool
+) -> list[Block]:
+    """Return the table of metrics, and notes on it."""
+    quality = models[0]
+    main = quality.metrics[0]
+    units = {"query": words.queries, "pair": "pairs"}.get(main.unit, words.items)
+    trained = [] if training is None else training.models
+    head = ["metric", *(f"{each.name}, {percent(quality.level)} interval" for each in models),
+            *(f"{each.name}, training" for each in trained), units]  # fmt: skip
+    rows = []
+    for row in quality.metrics:
+        over = f", mean over {words.queries}" * (row.metric == IN_ORDER and row.unit == "query")
+        same = " = pairs in order" * (row.metric == "auc" and words.best is not None)
+        fitted = [each.of(row.metric) for each in trained]
+        rows.append([f"{metric_name(row.metric)}{over}{same}",
+                     *(_metric_cell(each.of(row.metric)) for each in models),
+                     *("–" if each is None else each.shown for each in fitted),
+                     row.units])  # fmt: skip
+    kinds = ["head", *["span"] * len(models), *["n"] * (len(trained) + 1)]
+    blocks: list[Block] = [
+        Table(head, rows, " ".join(kinds)),
+        Paragraph(_convention(quality, words, by_query=by_query), "note"),
+    ]
+    reasons = [row.no_interval for row in quality.metrics if row.no_interval]
+    if reasons:
+        blocks += [Paragraph("No interval:", "note"), Bullets(reasons)]
+    if training is not None:
+        blocks.append(Paragraph(training.shown(words, by_query=by_query), "note"))
+    return blocks
+
+
+def _metric_cell(row: MetricValue | None) -> Cell:
+    if row is None:
+        return Cell("–")
+    ends = "" if row.low is None else row.shown_interval
+    return Cell(row.shown, detail=ends, tip=row.no_interval or "")
+
+
+def _convention(quality: Quality, words: Words, *, by_query: bool) -> str:
+    """Say what the metrics are means of, and how equal scores count."""
+    main = quality.metrics[0]
+    if main.unit == "pair":
+        same = words.query if by_query else words.item
+        return (f"Listed pairs. Pairs of the same {same} are not independent; the interval allows "
+                "for that. Equal scores count half.")  # fmt: skip
+    if main.unit == "row":
+        return f"One list; the {words.item} is the unit of the intervals. Equal scores count half."
+    skipped = f"; {main.skipped:,} without a value are left out" if main.skipped else ""
+    pooled = ""
+    if quality.pairs_in_order is not None:
+        pooled = (f"The {share(quality.pairs_in_order)} of pairs in order above pools the pairs of "
+                  f"all {words.queries}, so that long ones count more; the mean over "
+                  f"{words.queries} counts each alike. ")  # fmt: skip
+    return Markup("{}. {}Equal scores count as half in pairs and as the worse order elsewhere "
+                  "(<code>{}</code>).").format(
+        f"Means over {words.queries}, which are the units of the intervals{skipped}", pooled,
+        quality.conventions,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Training:
+    """Metrics on the training rows, and the queries and rows shared with the report."""
+
+    rows: int
+    queries: int | None
+    models: list[Quality]
+    shared_queries: int
+    shared_rows: int
+
+    def shown(self, words: Words, *, by_query: bool) -> str:
+        """Say how many rows the model was fitted on, and how many of them are here too."""
+        of_queries = f" of {self.queries:,} {words.queries}" if self.queries else ""
+        shared = f"No {words.query if by_query else 'row of features'} is in both."
+        if self.shared_queries or self.shared_rows:
+            shared = (f"{self.shared_queries:,} {words.queries} and {self.shared_rows:,} rows of "
+                      "features are in both.")  # fmt: skip
+        return f"Training data: {self.rows:,} {words.items}{of_queries}. {shared}"

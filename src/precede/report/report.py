@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cached_property
 from html import escape
-from importlib import resources
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined, Template
-from markupsafe import Markup
 from numpy.typing import ArrayLike
 
-from precede.engine.arrays import Floats, Integers
+from precede.engine.arrays import Floats, Integers, Json, MatrixLike, VectorLike
 from precede.engine.parameters import check_integer, upper_tail
 from precede.estimator import BaseRanker
 from precede.files.streams import suffix_of
@@ -25,27 +22,44 @@ from precede.metrics.registry import check_grade, with_relevant
 from precede.model import write_file
 from precede.report import wording
 from precede.report.data import (
-    data_facts,
-    fit_facts,
-    training_facts,
+    Data,
+    Making,
+    data_of,
+    making_section,
+    training_of,
     training_subject,
-    version_facts,
+    versions,
 )
-from precede.report.figures import figures_of
-from precede.report.markdown import to_markdown
-from precede.report.model import feature_facts, learning_facts, margin_facts
+from precede.report.document import Block, Document, Heading
+from precede.report.model import (
+    Features,
+    Learning,
+    Margins,
+    features_of,
+    learning_of,
+    margins_of,
+)
+from precede.report.one_list import OneList, one_list
 from precede.report.quality import (
-    comparison_facts,
-    first_facts,
-    list_facts,
-    listed_rows,
+    Comparison,
+    Quality,
+    Training,
+    compare,
     measured,
-    quality_facts,
-    query_facts,
+    quality_of,
+    quality_section,
 )
-from precede.report.slices import error_facts, slice_facts
-from precede.report.subject import Subject, named_models
-from precede.report.summary import summary_facts
+from precede.report.queries import (
+    FirstRanks,
+    Queries,
+    first_ranks,
+    first_rows,
+    queries_of,
+    row_table,
+)
+from precede.report.slices import Errors, Slices, compare_slices, find_errors
+from precede.report.subject import ShownRow, Subject, named_models
+from precede.report.summary import Summary, first_screen, summarize
 from precede.report.wording import Words
 
 # Formats by file suffix.
@@ -114,13 +128,13 @@ class Report:
     def __init__(
         self,
         model: BaseRanker | Sequence[BaseRanker] | Mapping[str, BaseRanker] | None = None,
-        X: Any = None,
-        y: Any = None,
+        X: MatrixLike = None,
+        y: VectorLike = None,
         *,
         scores: Mapping[str, ArrayLike] | ArrayLike | None = None,
         order: Sequence[str] | None = None,
-        train: Any = None,
-        slices: Any = None,
+        train: object = None,
+        slices: object = None,
         item: str | None = None,
         good: str | None = None,
         query: str | None = None,
@@ -152,25 +166,25 @@ class Report:
         )  # fmt: skip
         words = Words.of(item, good, query, one_list=subject.is_one_list)
         named = [metrics] if isinstance(metrics, str) else metrics
-        self.facts: dict[str, Any] = collect(
-            subject, words, train=training_subject(train, model, relevant), slices=slices,
-            metrics=with_relevant(named, relevant) if named and relevant is not None else named,
-            level=level, limits=limits,
-        )  # fmt: skip
         names = wording.listed([each.name for each in subject.candidates])
         about = f"{names} on {words.count_items(subject.scores.size)}"
-        self.facts["title"] = about if title is None else str(title)
-        self.facts["date"] = None if date is None else str(date)
+        self._facts = collect(
+            subject, words, train=training_subject(train, model, relevant), slices=slices,
+            metrics=with_relevant(named, relevant) if named and relevant is not None else named,
+            level=level, limits=limits, title=about if title is None else str(title),
+            date=None if date is None else str(date),
+        )  # fmt: skip
+        self.facts: Json = self._facts.to_dict()
 
     def __repr__(self) -> str:
-        names = wording.listed([each["name"] for each in self.facts["models"]])
-        share = self.facts["quality"]["pairs_in_order"]
+        names = wording.listed([each.name for each in self._facts.models])
+        share = self._facts.quality.pairs_in_order
         text = "no pair" if share is None else f"{100 * share:.1f} % of the pairs in order"
-        return f"Report({names} on {self.facts['data']['rows']} rows: {text})"
+        return f"Report({names} on {self._facts.data.rows} rows: {text})"
 
     def _repr_html_(self) -> str:
         """Return the page in an iframe, for notebooks."""
-        page = escape(_page(self.facts), quote=True)
+        page = escape(self._page(), quote=True)
         style = "width: 100%; height: 640px; border: 1px solid #ccc"
         return f'<iframe srcdoc="{page}" style="{style}" title="report"></iframe>'
 
@@ -180,7 +194,7 @@ class Report:
 
     def to_markdown(self) -> str:
         """Return the report as Markdown: the page as text, with tables in place of charts."""
-        return to_markdown(_page(self.facts))
+        return self._facts.document().markdown()
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """Write a self-contained page to `path`, atomically.
@@ -188,11 +202,14 @@ class Report:
         Without a path the text is returned. Names of other formats (.md, .json, .pdf) are refused.
         """
         if path is None:
-            return _page(self.facts)
+            return self._page()
         _check_suffix(path)
-        text = _page(self.facts)
-        write_file(path, text.encode("utf-8"))
+        write_file(path, self._page().encode("utf-8"))
         return None
+
+    def _page(self) -> str:
+        facts = self._facts
+        return facts.document().html(self.facts, facts.versions["precede"])
 
 
 def _check_suffix(path: str | os.PathLike[str]) -> None:
@@ -207,99 +224,143 @@ def _check_suffix(path: str | os.PathLike[str]) -> None:
         )
 
 
-# -- the page --------------------------------------------------------------------------------
+# -- facts ---------------------------------------------------------------------------------------
 
 
-@lru_cache
-def _template() -> Template:
-    """Return the compiled template, cached since compiling is slower than rendering."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {
-        "number": wording.number, "interval": wording.interval, "rounded": wording.rounded,
-        "signed": wording.signed, "p_value": wording.p_value, "metric": wording.metric_name,
-        "feature_value": wording.feature_value, "share": wording.share,
-        "shown_value": wording.shown_value, "shown_interval": wording.shown_interval,
-        "in_units": wording.in_units, "difference": wording.difference,
-    }  # fmt: skip
-    return environment.from_string(_part("report.html.j2"))
+@dataclass(frozen=True)
+class ModelFacts:
+    """A ranking: how good it is, and how its model, if any, was made."""
+
+    name: str
+    estimator: str | None
+    quality: Quality
+    making: Making | None
 
 
-def _page(facts: dict[str, Any]) -> str:
-    """Render the template, which escapes every text and allows only its own script."""
-    script = _part("report.js")
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
-    return _template().render(
-        facts=facts,
-        figures=figures_of(facts),
-        style=Markup(_part("report.css")),
-        script=Markup(script),
-        digest=digest,
-        number=wording.number,
-        class_name=wording.class_name,
-        measure_name=wording.measure_name,
-        difference_interval=wording.difference_interval,
-        is_share=wording.is_share,
-        data_json=_embedded(facts),
-    )
+@dataclass(frozen=True)
+class Facts:
+    """Everything in a report; parts without content are None or empty."""
 
+    title: str
+    date: str | None
+    words: Words
+    models: Sequence[ModelFacts]
+    training: Training | None
+    comparison: Comparison | None
+    first: FirstRanks | None
+    list: OneList | None
+    documents: Sequence[ShownRow]
+    slices: Slices | None
+    queries: Queries | None
+    wrong: Errors | None
+    features: Features | None
+    margins: Margins | None
+    learning: Learning | None
+    data: Data
+    ties: float | None
+    versions: Mapping[str, str]
 
-def _part(name: str) -> str:
-    return resources.files("precede.report").joinpath(name).read_text(encoding="utf-8")
+    @property
+    def quality(self) -> Quality:
+        """The metrics of the ranking that the report is about."""
+        return self.models[0].quality
 
+    @cached_property
+    def summary(self) -> Summary:
+        """Sentences and warnings."""
+        return summarize(self)
 
-def _embedded(facts: dict[str, Any]) -> Markup:
-    """Return JSON that is safe inside a <script> element."""
-    text = json.dumps(facts, allow_nan=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return Markup(text)
+    def to_dict(self) -> Json:
+        """Return plain numbers, texts, lists and dictionaries."""
+        derived = {"words": self.words.to_dict(), "quality": self.quality, "summary": self.summary}
+        return _plain({**vars(self), **derived})
 
-
-# -- Facts ---------------------------------------------------------------------------------------
+    def document(self) -> Document:
+        """Return the first screen and a section for each part with content."""
+        models, words = [each.quality for each in self.models], self.words
+        names, by_query = [each.name for each in models], self.data.queries is not None
+        made = {each.name: each.making for each in self.models if each.making is not None}
+        first: list[Block] = []
+        if self.first is not None:
+            first += self.first.blocks(words, f" of {names[0]}" if len(names) > 1 else "")
+        if self.documents and self.list is None:
+            first += [Heading(f"The first {words.items}"), row_table(self.documents, words)]
+        sections = [
+            quality_section(models, self.training, self.comparison, first, words, by_query=by_query)
+        ]
+        if self.list is not None:
+            sections.append(self.list.section(models, self.documents, words))
+        if self.slices is not None:
+            sections.append(self.slices.section(words))
+        if self.queries is not None:
+            sections.append(self.queries.section(names, words))
+        if self.wrong is not None:
+            sections.append(self.wrong.section(words))
+        if self.features is not None:
+            several = len(models) > 1
+            sections.append(self.features.section(words, several=several, by_query=by_query))
+        if self.margins is not None:
+            sections.append(self.margins.section(words))
+        if self.learning is not None:
+            sections.append(self.learning.section())
+        sections += [self.data.section(words), making_section(made, self.versions)]
+        shown = [each for each in sections if each is not None]
+        return Document(self.title, self.date, first_screen(self), shown)
 
 
 def collect(
-    subject: Subject, words: Words, *, train: Subject | None, slices: Any,
-    metrics: Sequence[str] | None, level: float, limits: dict[str, int],
-) -> dict[str, Any]:  # fmt: skip
+    subject: Subject, words: Words, *, train: Subject | None, slices: object,
+    metrics: Sequence[str] | None, level: float, limits: Mapping[str, int],
+    title: str, date: str | None,
+) -> Facts:  # fmt: skip
     """Compute all facts of a report."""
     found = [measured(subject, each.returned, metrics) for each in subject.candidates]
-    models: list[dict[str, Any]] = []
-    for each, result in zip(subject.candidates, found, strict=True):
-        models.append({
-            "name": each.name,
-            "estimator": None if each.model is None else type(each.model).__name__,
-            "quality": quality_facts(subject, each.scores, result, metrics, level),
-            "making": None if each.model is None else fit_facts(each.model),
-        })  # fmt: skip
-    quality = models[0]["quality"]
-    names = [row["metric"] for row in quality["metrics"]]
-    facts: dict[str, Any] = {
-        "title": "",
-        "date": None,
-        "words": words.to_dict(),
-        "summary": None,
-        "quality": quality,
-        "models": models,
-        "training": training_facts(subject, train, metrics, level),
-        "comparison": comparison_facts(subject, found, names, level),
-        "first": first_facts(subject, level),
-        "list": list_facts(subject, level),
-        "documents": listed_rows(subject),
-        "slices": slice_facts(subject, found[0], slices, level, words),
-        "queries": query_facts(subject, found, limits["max_queries"], named=bool(metrics)),
-        "wrong": error_facts(subject, found[0], limits["max_wrong"]),
-        "features": feature_facts(subject, limits["max_features"], level),
-        "margins": margin_facts(subject),
-        "learning": learning_facts(subject),
-        "data": data_facts(subject, words),
-        "ties": _tied(subject, subject.scores),
-        "versions": version_facts(),
-    }
-    facts["summary"] = summary_facts(facts, words)
-    return facts
+    models = []
+    for at, (each, result) in enumerate(zip(subject.candidates, found, strict=True)):
+        quality, model = quality_of(subject, at, result, metrics, level), each.model
+        making = None if model is None else Making.of(model)
+        kind = None if model is None else type(model).__name__
+        models.append(ModelFacts(each.name, kind, quality, making))
+    names = [row.metric for row in models[0].quality.metrics]
+    of_list = one_list(subject, level)
+    grade = "grade" if subject.classes is None else "class"
+    words = replace(words, grade=grade, best=None if of_list is None else of_list.good)
+    return Facts(
+        title=title,
+        date=date,
+        words=words,
+        models=models,
+        training=training_of(subject, train, metrics, level),
+        comparison=compare(subject, found, names, level),
+        first=first_ranks(subject, level),
+        list=of_list,
+        documents=first_rows(subject),
+        slices=compare_slices(subject, found[0], slices, level, words),
+        queries=queries_of(subject, found, limits["max_queries"], named=bool(metrics)),
+        wrong=find_errors(subject, found[0], limits["max_wrong"]),
+        features=features_of(subject, limits["max_features"], level),
+        margins=margins_of(subject),
+        learning=learning_of(subject),
+        data=data_of(subject, words),
+        ties=_tied(subject, subject.scores),
+        versions=versions(),
+    )
+
+
+def _plain(value: object) -> Any:
+    """Return dataclasses as dictionaries and arrays as lists; NaN and infinities are None."""
+    if isinstance(value, str | int | None):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if is_dataclass(value):
+        value = vars(value)
+    assert isinstance(value, Mapping)
+    return {str(name): _plain(each) for name, each in value.items()}
 
 
 def _tied(subject: Subject, scores: Floats) -> float | None:
@@ -314,7 +375,7 @@ def _tied(subject: Subject, scores: Floats) -> float | None:
         counts = np.unique(cell, return_counts=True)[1].astype(np.int64)
         return int((counts * (counts - 1) // 2).sum())
 
-    def within(cell: Integers, values: Any) -> Integers:
+    def within(cell: Integers, values: Floats) -> Integers:
         """Return the cells subdivided by a value of their rows."""
         distinct, at = np.unique(values, return_inverse=True)
         return cell.astype(np.int64) * distinct.size + at

@@ -9,21 +9,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from scipy.special import stdtr, stdtrit
 
-from precede.engine.arrays import Array, Flags, Floats, Integers
+from precede.engine.arrays import Array, Flags, Floats, Integers, VectorLike
 from precede.explain.contributions import explain_pair
 from precede.explain.shapes import PAIR
 from precede.inference import auc, holm, ranking_risk
 from precede.judgments import columns_in_order
-from precede.report.quality import IN_ORDER, Measured, larger_is_better
-from precede.report.subject import Subject, plain_value
-from precede.report.wording import Words, feature_value, may_be_years
+from precede.plots.drawing import Chart, Rule
+from precede.report.document import (
+    Block,
+    Cell,
+    Figure,
+    Fold,
+    Group,
+    Heading,
+    Paragraph,
+    Section,
+    Table,
+    side_by_side,
+)
+from precede.report.quality import (
+    IN_ORDER,
+    Measured,
+    in_points,
+    larger_is_better,
+    ranges,
+)
+from precede.report.queries import row_table
+from precede.report.subject import ShownRow, Subject, plain_value
+from precede.report.wording import (
+    Value,
+    Words,
+    difference,
+    difference_interval,
+    feature_value,
+    in_units,
+    may_be_years,
+    metric_name,
+    number,
+    p_cell,
+    percent,
+)
 
 _FEW_VALUES = 6
 _QUARTERS = (0.25, 0.5, 0.75)
@@ -32,6 +64,88 @@ _MIN_OF_A_CLASS = 10
 _MAX_COLUMNS = 30
 _MAX_CELLS = 2_000_000  # maximum number of cells of the sliced columns, to bound the time
 _MAX_WORST = 6
+_MAX_RANGES = 12  # slices drawn
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A part of the data against the rest, with the p value of the difference."""
+
+    by: str
+    label: str
+    units: int
+    value: float
+    low: float
+    high: float
+    rest: float
+    difference: float
+    difference_low: float
+    difference_high: float
+    p_value: float
+    adjusted: float = math.nan
+
+
+@dataclass(frozen=True)
+class Slices:
+    """All slices, and those that are worse than the rest beyond chance, the clearest first."""
+
+    metric: str
+    level: float
+    tested: int
+    worst: list[Slice]
+    worse: int
+    rows: list[Slice]
+    unit: str
+
+    def section(self, words: Words) -> Section:
+        """Return the worst slices, a chart of those that differ most, and all of them."""
+        beyond = "worse than the rest beyond chance, after Holm's adjustment for their number"
+        clearest = "; the clearest come first" if self.worse > 1 else ""
+        are = "is" if self.worse == 1 else "are"
+        worse = f"{self.worse} {are} {beyond}{clearest}." if self.worse else f"None is {beyond}."
+        caption = ("The slices that differ most from the rest, with intervals that are not "
+                   "adjusted.")  # fmt: skip
+        blocks: list[Block] = [
+            Paragraph(f"{self.tested:,} slices were compared with the rest of the data. {worse}"),
+            *([self._table(self.worst, words)] if self.worst else []),
+            Figure(self.chart(), caption),
+        ]
+        for by in dict.fromkeys(row.by for row in self.rows):
+            table = self._table([row for row in self.rows if row.by == by], words)
+            blocks.append(Fold(by, [table], kind="screen"))
+        if self.unit == "query":
+            note = (f"A {words.query} is in the slice in which the median of its {words.items} "
+                    "is.")  # fmt: skip
+        else:
+            note = (f"Inside a slice its {words.items} are compared with each other only. Where a "
+                    "feature that the model relies on varies little, they are more alike and "
+                    "harder to put in order, for any model.")  # fmt: skip
+        return Section("slices", "Slices", "Slices", [*blocks, Paragraph(note, "note")])
+
+    def _table(self, rows: Sequence[Slice], words: Words) -> Table:
+        units = words.queries if self.unit == "query" else words.items
+        ends = f"{percent(self.level)} interval"
+        head = ["slice", units, metric_name(self.metric), "the rest", "difference", ends,
+                "p, adjusted"]  # fmt: skip
+        cells = [
+            [f"{row.by} {row.label}", row.units, in_units(row.value, self.metric),
+             in_units(row.rest, self.metric), difference(row.difference, self.metric),
+             difference_interval(row.difference_low, row.difference_high, self.metric),
+             p_cell(row.adjusted)]
+            for row in rows
+        ]  # fmt: skip
+        return Table(head, cells, "name n n n n span n")
+
+    def chart(self) -> Chart:
+        """Draw the slices that differ most from the rest, the least p value first."""
+        rows = sorted(self.rows, key=lambda row: row.p_value)[:_MAX_RANGES]
+        rows.sort(key=lambda row: row.difference)
+        layer = ranges(
+            self.metric, [(r.difference, r.difference_low, r.difference_high) for r in rows]
+        )
+        label = in_points(f"{metric_name(self.metric)} in the slice minus the rest", self.metric)
+        names = [f"{row.by} {row.label}" for row in rows]
+        return Chart(label, (label, ""), [Rule(0.0), layer], rows=names)
 
 
 @dataclass(frozen=True)
@@ -44,9 +158,9 @@ class _Value:
     units: int
 
 
-def slice_facts(
-    subject: Subject, found: Measured | None, given: Any, level: float, words: Words
-) -> dict[str, Any] | None:
+def compare_slices(
+    subject: Subject, found: Measured | None, given: object, level: float, words: Words
+) -> Slices | None:
     """Compare every slice with the rest; None where nothing can be sliced."""
     weighted = subject.judgments.weight is not None
     listed = subject.judgments.pairs is not None
@@ -58,23 +172,16 @@ def slice_facts(
         for code, label in enumerate(names):
             compared = _against_rest(subject, found, labels == code, level)
             if compared is not None:
-                rows.append({"by": by, "label": label, **compared})
+                rows.append(replace(compared, by=by, label=label))
     if not rows:
         return None
-    for row, p in zip(rows, holm([row["p_value"] for row in rows]).tolist(), strict=True):
-        row["adjusted"] = p
+    adjusted = holm([row.p_value for row in rows]).tolist()
+    rows = [replace(row, adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
     sign = 1.0 if larger_is_better(name) else -1.0
-    worse = [r for r in rows if sign * r["difference"] < 0 and r["adjusted"] <= 1 - level + 1e-12]
-    worse.sort(key=lambda row: (row["adjusted"], sign * row["difference"]))
-    return {
-        "metric": name,
-        "level": level,
-        "tested": len(rows),
-        "worst": worse[:_MAX_WORST],
-        "worse": len(worse),
-        "rows": rows,
-        "unit": "row" if found is None else "query",
-    }
+    worse = [r for r in rows if sign * r.difference < 0 and r.adjusted <= 1 - level + 1e-12]
+    worse.sort(key=lambda row: (row.adjusted, sign * row.difference))
+    unit = "row" if found is None else "query"
+    return Slices(name, level, len(rows), worse[:_MAX_WORST], len(worse), rows, unit)
 
 
 def _pairs(subject: Subject) -> bool:
@@ -85,7 +192,7 @@ def _pairs(subject: Subject) -> bool:
 
 
 def _columns(
-    subject: Subject, found: Measured | None, given: Any, words: Words
+    subject: Subject, found: Measured | None, given: object, words: Words
 ) -> list[tuple[str, Floats, list[str]]]:
     """Return name, code of every unit and names of the codes, for each way to slice.
 
@@ -108,7 +215,7 @@ def _columns(
     return sliced
 
 
-def _sliced_columns(subject: Subject, given: Any) -> dict[str, Array]:
+def _sliced_columns(subject: Subject, given: object) -> dict[str, Array]:
     """Return the requested columns by name, or those that the model uses most."""
     if isinstance(given, Mapping):
         return {str(name): _labels(name, values, subject) for name, values in given.items()}
@@ -139,7 +246,7 @@ def _named(subject: Subject, feature: int) -> Array:
     return np.array([*map(str, names), "missing"], object)[codes]
 
 
-def _labels(name: Any, values: Any, subject: Subject) -> Array:
+def _labels(name: object, values: VectorLike, subject: Subject) -> Array:
     array = np.asarray(values)
     if array.shape != subject.scores.shape:
         raise ValueError(f"slices[{name!r}] has shape {array.shape}; give one value for each row")
@@ -150,7 +257,7 @@ def _labels(name: Any, values: Any, subject: Subject) -> Array:
     return array.astype(np.float64)
 
 
-def _most_frequent(texts: Array, units: Sequence[Any]) -> Array:
+def _most_frequent(texts: Array, units: Sequence[Integers]) -> Array:
     """Return the most frequent label of each unit; of several, the first in order."""
     usual = []
     for rows in units:
@@ -159,7 +266,7 @@ def _most_frequent(texts: Array, units: Sequence[Any]) -> Array:
     return np.array(usual)
 
 
-def _medians(values: Floats, units: Sequence[Any]) -> Floats:
+def _medians(values: Floats, units: Sequence[Integers]) -> Floats:
     """Return the median of the known values of each unit, by one sort; NaN if none is known."""
     sizes = np.array([rows.size for rows in units])
     stacked, unit = values[np.concatenate(units)], np.repeat(np.arange(sizes.size), sizes)
@@ -201,27 +308,28 @@ def _binned(values: Floats) -> tuple[Floats, list[str]]:
 
 def _against_rest(
     subject: Subject, found: Measured | None, inside: Flags, level: float
-) -> dict[str, Any] | None:
+) -> Slice | None:
     """Return the metric inside and outside a slice, and the difference with its p value."""
     parts = [_of_rows(subject, which) if found is None else _of_queries(found, which)
              for which in (inside, ~inside)]  # fmt: skip
     in_slice, rest = parts
     if in_slice is None or rest is None:
         return None
-    difference, error = in_slice.value - rest.value, math.hypot(in_slice.error, rest.error)
+    gap, error = in_slice.value - rest.value, math.hypot(in_slice.error, rest.error)
     shares = [each.error**4 / each.degrees for each in (in_slice, rest)]
     degrees = error**4 / sum(shares) if sum(shares) > 0 else math.inf
     t = float(stdtrit(degrees, (1 + level) / 2))
     own = float(stdtrit(in_slice.degrees, (1 + level) / 2)) * in_slice.error
     least, most = (0.0, 1.0) if found is None else found.bounds
-    reach = max(most - least, abs(difference))
-    return {
-        "units": in_slice.units, "value": in_slice.value, "low": max(in_slice.value - own, least),
-        "high": min(in_slice.value + own, most), "rest": rest.value, "difference": difference,
-        "difference_low": max(difference - t * error, -reach),
-        "difference_high": min(difference + t * error, reach),
-        "p_value": float(min(2 * stdtr(degrees, -abs(difference) / error), 1.0)),
-    }  # fmt: skip
+    reach = max(most - least, abs(gap))
+    return Slice(
+        by="", label="", units=in_slice.units, value=in_slice.value,
+        low=max(in_slice.value - own, least), high=min(in_slice.value + own, most),
+        rest=rest.value, difference=gap,
+        difference_low=max(gap - t * error, -reach),
+        difference_high=min(gap + t * error, reach),
+        p_value=float(min(2 * stdtr(degrees, -abs(gap) / error), 1.0)),
+    )  # fmt: skip
 
 
 def _of_queries(found: Measured, which: Flags) -> _Value | None:
@@ -259,7 +367,112 @@ _MAX_CONTRIBUTIONS = 6  # contributions shown for a pair; the others are added u
 _MAX_PAIRS = {True: 5, False: 2}  # pairs shown for a single list, and for each of several queries
 
 
-def error_facts(subject: Subject, found: Measured | None, most: int) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class Effect:
+    """What a feature adds to the difference of two rows, with its value in each."""
+
+    name: str
+    contribution: float
+    upper_value: Value
+    lower_value: Value
+    years: bool
+
+
+@dataclass(frozen=True)
+class WrongPair:
+    """A row that ranks above one that should precede it, and why."""
+
+    upper: ShownRow
+    lower: ShownRow
+    difference: float
+    features: list[Effect] | None = None
+    others: float = 0.0
+    other_features: int = 0
+    unexplained: str | None = None
+
+    def block(self, words: Words) -> Group:
+        """Return a sentence, and the contributions of the features."""
+        upper, lower = _strong(self.upper, words), _strong(self.lower, words)
+        sentence = Markup("{}ranks above {}by {}, and should not.").format(
+            upper, lower, number(self.difference)
+        )
+        blocks: list[Block] = [Paragraph(sentence)]
+        if self.unexplained:
+            blocks.append(Paragraph(self.unexplained, "note"))
+        if self.features is not None:
+            rows: list[list[object]] = [
+                [each.name, _signed(each.contribution), feature_value(each.upper_value, each.years),
+                 feature_value(each.lower_value, each.years)]
+                for each in self.features
+            ]  # fmt: skip
+            if self.other_features:
+                others = f"{self.other_features} other{'s' if self.other_features > 1 else ''}"
+                rows.append([others, f"{self.others:+#.4g}", "", ""])
+            blocks.append(Table(["because of", "adds", "upper has", "lower has"], rows))
+        return Group(blocks, "pair")
+
+
+def _strong(row: ShownRow, words: Words) -> Markup:
+    """Return the name of a row with its class or grade and its rank."""
+    name = Markup("<strong>{}</strong> ").format(row.document)
+    if row.grade is None:
+        return name
+    grade = f"{words.grade} {row.grade}"
+    if words.good and words.best is not None:
+        grade = str(words.class_name(row.grade))
+    return name + f"({grade}{f', rank {row.rank:,}' if row.rank else ''}) "
+
+
+def _signed(contribution: float) -> Cell:
+    return Cell(f"{contribution:+#.4g}", kind="n plus" if contribution > 0 else "n minus")
+
+
+@dataclass(frozen=True)
+class WrongQuery:
+    """A query with its misordered pairs and the rows around them."""
+
+    query: Value
+    value: float | None
+    rows: int
+    documents: list[ShownRow]
+    pairs: list[WrongPair]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The worst queries, or the single list, and the explicit pairs furthest out of order."""
+
+    metric: str | None
+    queries: list[WrongQuery]
+    listed_pairs: list[WrongPair]
+
+    def section(self, words: Words) -> Section:
+        """Return the pairs of each query with their explanation, beside the rows of the query."""
+        worst = ""
+        if self.metric is not None:
+            worst = f", in the {words.queries} with the worst {metric_name(self.metric)}"
+        blocks: list[Block] = [
+            Paragraph(f"The pairs whose order is furthest from what it should be{worst}. A "
+                      f"positive number speaks for the upper {words.item}.")
+        ]  # fmt: skip
+        for at, each in enumerate(self.queries):
+            title, detail = "The list", ""
+            if each.query is not None:
+                title = f"{words.query.capitalize()} {each.query}"
+            if self.metric is not None:
+                value = in_units(each.value, self.metric)
+                detail = f"{metric_name(self.metric)} {value}, {each.rows:,} {words.items}"
+            pairs = [pair.block(words) for pair in each.pairs]
+            both = side_by_side(pairs, [row_table(each.documents, words)])
+            kind = "wrong-query" + (" screen" if at > 1 else "")
+            blocks.append(Fold(title, [both], detail, kind, is_open=at < 2))
+        if self.listed_pairs:
+            pairs = [each.block(words) for each in self.listed_pairs]
+            blocks += [Heading("Listed pairs"), *pairs]
+        return Section("wrong", "What went wrong", "What went wrong", blocks)
+
+
+def find_errors(subject: Subject, found: Measured | None, most: int) -> Errors | None:
     """Return the worst queries, or the single list, each with its most misordered pairs.
 
     The most misordered pair has the least margin. No row is shown in two pairs of a query.
@@ -268,40 +481,35 @@ def error_facts(subject: Subject, found: Measured | None, most: int) -> dict[str
     lists = [rows for rows in subject.lists if rows.size]
     entries = []
     if found is not None:
-        name = found.main
-        values = found.values(name)
-        order = np.argsort(values if larger_is_better(name) else -values, kind="stable")
+        values = found.values(found.main)
+        order = np.argsort(values if larger_is_better(found.main) else -values, kind="stable")
         chosen = [query for query in order.tolist() if not np.isnan(values[query])]
         for query in chosen[:most]:
-            entries.append(_entry(subject, found.lists[query], name, float(values[query])))
+            entries.append(_entry(subject, found.lists[query], float(values[query])))
     elif lists:
-        entries.append(_entry(subject, lists[0], None, None))
-    entries = [entry for entry in entries if entry["pairs"]]
+        entries.append(_entry(subject, lists[0], None))
+    entries = [entry for entry in entries if entry.pairs]
     listed = subject.judgments.pairs
     worst = _disjoint(_misordered_pairs(subject), _MAX_PAIRS[True]) if listed is not None else []
     if not entries and not worst:
         return None
-    return {
-        "metric": None if found is None else found.main,
-        "queries": entries,
-        "listed_pairs": [_pair(subject, loser, winner, {}) for winner, loser in worst],
-    }
+    pairs = [_pair(subject, loser, winner, {}) for winner, loser in worst]
+    return Errors(None if found is None else found.main, entries, pairs)
 
 
-def _entry(subject: Subject, rows: Integers, name: str | None, value: Any) -> dict[str, Any]:
+def _entry(subject: Subject, rows: Integers, value: float | None) -> WrongQuery:
     rank = {row: at for at, row in enumerate(rows.tolist(), start=1)}
-    worst = _worst_pairs(subject, rows, _MAX_PAIRS[name is None])
-    shown = sorted({*rows[:_MAX_ROWS_SHOWN].tolist(), *(row for pair in worst for row in pair)},
-                   key=rank.__getitem__)  # fmt: skip
+    worst = _worst_pairs(subject, rows, _MAX_PAIRS[value is None])
     wrong = {row for pair in worst for row in pair}
+    shown = sorted({*rows[:_MAX_ROWS_SHOWN].tolist(), *wrong}, key=rank.__getitem__)
     number, ids = subject.query
-    return {
-        "query": plain_value(ids[int(number[rows[0]])]),
-        "value": value,
-        "rows": int(rows.size),
-        "documents": [{**_document(subject, row, rank), "wrong": row in wrong} for row in shown],
-        "pairs": [_pair(subject, loser, winner, rank) for winner, loser in worst],
-    }
+    return WrongQuery(
+        query=ids[int(number[rows[0]])],
+        value=value,
+        rows=int(rows.size),
+        documents=[subject.shown_row(row, rank[row], wrong=row in wrong) for row in shown],
+        pairs=[_pair(subject, loser, winner, rank) for winner, loser in worst],
+    )
 
 
 def _worst_pairs(subject: Subject, rows: Integers, most: int) -> list[tuple[int, int]]:
@@ -345,13 +553,7 @@ def _disjoint(pairs: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
     return kept
 
 
-def _document(subject: Subject, row: int, rank: dict[int, int]) -> dict[str, Any]:
-    return {"rank": rank.get(row), "document": subject.document(row), "row": row,
-            "grade": subject.grade_name(subject.grade[row].item()),
-            "score": float(subject.scores[row])}  # fmt: skip
-
-
-def _value(subject: Subject, name: str, row: int, value: float) -> Any:
+def _value(subject: Subject, name: str, row: int, value: float) -> Value:
     """Return the value of a feature, or of both features of a pair term, as a text."""
     both = name.split(PAIR)
     if name in subject.names or len(both) != 2 or not {*both} <= {*subject.names}:
@@ -361,7 +563,7 @@ def _value(subject: Subject, name: str, row: int, value: float) -> Any:
     return ", ".join(feature_value(_with_category(subject, each, value)) for each, value in parts)
 
 
-def _with_category(subject: Subject, feature: str, value: float) -> Any:
+def _with_category(subject: Subject, feature: str, value: float) -> Value:
     """Return the value of a feature, or the name of a category that was text."""
     model = subject.first.model
     known = () if model is None else model.categories_.get(feature, ())
@@ -373,33 +575,27 @@ def _may_be_years(subject: Subject, name: str) -> bool:
     return name in subject.names and may_be_years(subject.column(subject.names.index(name)))
 
 
-def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> dict[str, Any]:
+def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> WrongPair:
     """Explain why a row ranks above one that should precede it."""
-    facts: dict[str, Any] = {
-        "upper": _document(subject, upper, rank),
-        "lower": _document(subject, lower, rank),
-        "difference": float(subject.scores[upper] - subject.scores[lower]),
-        "features": None,
-        "others": 0.0,
-        "other_features": 0,
-        "unexplained": None,
-    }
+    pair = WrongPair(
+        subject.shown_row(upper, rank.get(upper)), subject.shown_row(lower, rank.get(lower)),
+        float(subject.scores[upper] - subject.scores[lower]),
+    )  # fmt: skip
     model = subject.first.model
     if model is None:
-        return facts
+        return pair
     two = subject.X[[upper, lower]]
     try:
         why = explain_pair(model.ensemble_, two, 0, 1, subject.names)
     except ValueError as error:
-        return facts | {"unexplained": str(error)}
-    features = [
-        {"name": name, "contribution": float(c), "upper_value": _value(subject, name, upper, v[0]),
-         "lower_value": _value(subject, name, lower, v[1]), "years": _may_be_years(subject, name)}
+        return replace(pair, unexplained=str(error))
+    effects = [
+        Effect(name, float(c), _value(subject, name, upper, v[0]),
+               _value(subject, name, lower, v[1]), _may_be_years(subject, name))
         for name, c, v in zip(why.names, why.contributions, why.values, strict=True)
     ]  # fmt: skip
-    rest = [each["contribution"] for each in features[_MAX_CONTRIBUTIONS:]]
-    return facts | {
-        "features": features[:_MAX_CONTRIBUTIONS],
-        "others": float(sum(rest)),
-        "other_features": len(rest),
-    }
+    rest = [each.contribution for each in effects[_MAX_CONTRIBUTIONS:]]
+    return replace(
+        pair, features=effects[:_MAX_CONTRIBUTIONS], others=float(sum(rest)),
+        other_features=len(rest),
+    )  # fmt: skip

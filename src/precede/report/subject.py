@@ -6,13 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.arrays import Array, Floats, Integers, MatrixLike, VectorLike
 from precede.engine.frames import row_labels
 from precede.estimator import BaseRanker
 from precede.judgments import (
@@ -24,6 +24,7 @@ from precede.judgments import (
     number_queries,
     warn_of_lost_queries,
 )
+from precede.report.wording import Value
 from precede.results import plain
 
 if TYPE_CHECKING:
@@ -52,6 +53,18 @@ class Candidate:
             object.__setattr__(self, "scores", scores)
 
 
+@dataclass(frozen=True)
+class ShownRow:
+    """A row as it is shown, with its rank; `wrong` if it is in a pair out of order."""
+
+    rank: int | None
+    document: str
+    row: int
+    grade: Value
+    score: float
+    wrong: bool | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Subject:
     """The candidates, the rows they are evaluated on, and the judgments of these rows.
@@ -63,7 +76,7 @@ class Subject:
     """
 
     candidates: tuple[Candidate, ...]
-    X: Any
+    X: MatrixLike
     judgments: Judgments
     classes: Array | None
     names: tuple[str, ...]
@@ -74,14 +87,14 @@ class Subject:
     def of(
         cls,
         models: Mapping[str, BaseRanker],
-        scores: Any,
-        X: Any,
-        y: Any,
+        scores: Mapping[str, ArrayLike] | ArrayLike | None,
+        X: MatrixLike,
+        y: VectorLike,
         *,
-        documents: Any = None,
+        documents: VectorLike = None,
         order: Sequence[str] | None = None,
         relevant: float | None = None,
-        **target: Any,
+        **target: VectorLike,
     ) -> Self:
         """Validate the arguments of `Report`."""
         given = _given_scores(scores, models)
@@ -128,7 +141,7 @@ class Subject:
         return next((each.model for each in self.candidates if each.model is not None), None)
 
     @cached_property
-    def query(self) -> tuple[Integers, list[Any]]:
+    def query(self) -> tuple[Integers, list[Value]]:
         """Index of the query of every row, and the identifier of each query."""
         if self.judgments.qid is None:
             return np.zeros(self.scores.size, np.int64), [None]
@@ -188,7 +201,12 @@ class Subject:
         """Return the name of a row, or its number."""
         return str(row) if self.documents is None else self.documents[row]
 
-    def grade_name(self, grade: float) -> Any:
+    def shown_row(self, row: int, rank: int | None, *, wrong: bool | None = None) -> ShownRow:
+        """Return what is shown of a row."""
+        grade = self.grade_name(self.grade[row].item())
+        return ShownRow(rank, self.document(row), row, grade, float(self.scores[row]), wrong)
+
+    def grade_name(self, grade: float) -> Value:
         """Return a grade as the user wrote it: classes keep their names."""
         if math.isnan(grade):
             return None
@@ -198,7 +216,7 @@ class Subject:
         return int(grade) if grade == int(grade) else float(grade)
 
 
-def named_models(models: Any) -> dict[str, BaseRanker]:
+def named_models(models: object) -> dict[str, BaseRanker]:
     """Return models by name; the default name is that of the class."""
     if models is None:
         return {}
@@ -221,17 +239,19 @@ def named_models(models: Any) -> dict[str, BaseRanker]:
     return named
 
 
-def dense(X: Any) -> Floats:
+def dense(X: MatrixLike) -> Floats:
     """Return rows as a dense array."""
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
 
 
-def _rows(y: Any, scores: Mapping[str, Any]) -> Any:
+def _rows(y: VectorLike, scores: Mapping[str, VectorLike]) -> VectorLike:
     """Return an array with one entry per row, where there are no features."""
     return next(iter(scores.values())) if y is None else y
 
 
-def _given_scores(scores: Any, models: Mapping[str, Any]) -> dict[str, Any]:
+def _given_scores(
+    scores: Mapping[str, ArrayLike] | ArrayLike | None, models: Mapping[str, BaseRanker]
+) -> dict[str, ArrayLike]:
     if scores is None:
         return {}
     if not isinstance(scores, Mapping):
@@ -253,7 +273,7 @@ def _ordered(candidates: list[Candidate], order: Sequence[str] | None) -> list[C
     return [named[str(name)] for name in order]
 
 
-def _predicted(model: BaseRanker, X: Any, rows: int) -> Floats:
+def _predicted(model: BaseRanker, X: MatrixLike, rows: int) -> Floats:
     scores = model.predict(X)
     if scores.ndim != 1:
         raise ValueError(
@@ -263,7 +283,7 @@ def _predicted(model: BaseRanker, X: Any, rows: int) -> Floats:
     return check_column(scores, "scores", rows)
 
 
-def _features(X: Any) -> Any:
+def _features(X: MatrixLike) -> MatrixLike:
     """Return the features as numbers, where there is no model; None if there are none."""
     if X is None or hasattr(X, "tocsc"):
         return X
@@ -276,7 +296,7 @@ def _features(X: Any) -> Any:
     return table
 
 
-def _columns(X: Any) -> Any:
+def _columns(X: MatrixLike) -> list[str] | None:
     columns = getattr(X, "columns", None)
     return None if columns is None else [str(each) for each in columns]
 
@@ -290,7 +310,7 @@ def _documents(given: ArrayLike | None, rows: int) -> tuple[str, ...] | None:
     return names
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: object) -> Value:
     """Convert a value for JSON: numbers and texts stay, NaN and infinities become None.
 
     >>> plain_value(3), plain_value(float("nan")), plain_value((1, 2))

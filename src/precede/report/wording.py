@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from precede.engine.arrays import Json
 from precede.metrics import REGISTRY
+
+Value = str | int | float | bool | None  # a value that JSON has
 
 # Written as percentages, like the metrics that are shares of pairs.
 _SHARES = ("pairs_in_order", "precision_at_percent")
@@ -16,22 +19,24 @@ _SHARES = ("pairs_in_order", "precision_at_percent")
 
 @dataclass(frozen=True)
 class Words:
-    """Words for an item, a query and a good item.
+    """Words for an item, a query, a good item and a grade.
 
-    `good` is used alone or before the item: "repaid", "relevant".
+    `good` is used alone or before the item: "repaid", "relevant". `best` is the grade of the
+    class that should rank first, if the rows are one list of two classes.
     """
 
     item: str = "row"
     query: str = "query"
     good: str | None = None
+    grade: str = "grade"
+    best: Value = None
 
     @classmethod
-    def of(cls, item: Any, good: Any, query: Any, *, one_list: bool) -> Words:
+    def of(cls, item: object, good: object, query: object, *, one_list: bool) -> Words:
         """Return the given words; by default documents if there are queries, else rows."""
-        for name, value in (("item", item), ("good", good), ("query", query)):
-            if value is not None and not (isinstance(value, str) and value.strip()):
-                raise ValueError(f"{name}={value!r} is not a word; give one, such as 'borrower'")
-        return cls(item or ("row" if one_list else "document"), query or "query", good)
+        default = "row" if one_list else "document"
+        known = _word("item", item), _word("query", query), _word("good", good)
+        return cls(known[0] or default, known[1] or "query", known[2])
 
     @property
     def items(self) -> str:
@@ -42,6 +47,11 @@ class Words:
     def queries(self) -> str:
         """Plural of the query."""
         return plural(self.query)
+
+    @property
+    def good_class(self) -> str:
+        """Word for the class that should rank first, or its name."""
+        return self.good or str(self.best)
 
     def count_items(self, count: int) -> str:
         """Format a number of items.
@@ -55,10 +65,28 @@ class Words:
         """Format a number of queries."""
         return f"{count:,} {self.query if count == 1 else self.queries}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def class_name(self, grade: Value) -> Value:
+        """Name a class by the word for the good one, if any; other grades are returned unchanged.
+
+        >>> words = Words(good="repaid", best=1)
+        >>> words.class_name(1), words.class_name(0), Words(good="repaid").class_name(2)
+        ('repaid', 'not repaid', 2)
+        """
+        if self.best is None or self.good is None or grade is None:
+            return grade
+        return self.good if grade == self.best else f"not {self.good}"
+
+    def to_dict(self) -> Json:
         """Return the words as a dictionary."""
         return {"item": self.item, "items": self.items, "query": self.query,
                 "queries": self.queries, "good": self.good}  # fmt: skip
+
+
+def _word(name: str, value: object) -> str | None:
+    """Return a word that was given, if any."""
+    if value is None or (isinstance(value, str) and value.strip()):
+        return value
+    raise ValueError(f"{name}={value!r} is not a word; give one, such as 'borrower'")
 
 
 def listed(names: Sequence[str]) -> str:
@@ -83,7 +111,7 @@ def plural(noun: str) -> str:
     return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
 
 
-def number(value: Any, digits: int = 4) -> str:
+def number(value: object, digits: int = 4) -> str:
     """Format a number; None is a dash.
 
     >>> number(0.123456), number(0.5), number(12345), number(None), number(2.0), number("a")
@@ -100,7 +128,7 @@ def number(value: Any, digits: int = 4) -> str:
     return f"{value:#.{digits}g}".rstrip(".")
 
 
-def feature_value(value: Any, years: bool = True) -> str:
+def feature_value(value: Value, years: bool = True) -> str:
     """Format the value of a feature; possible years have no comma unless `years` is False.
 
     >>> feature_value(1998.0), feature_value(12000), feature_value(0.25), feature_value(None)
@@ -116,7 +144,7 @@ def feature_value(value: Any, years: bool = True) -> str:
     return f"{value:.4g}"
 
 
-def may_be_years(values: Any) -> bool:
+def may_be_years(values: ArrayLike) -> bool:
     """Return whether all numbers except NaN are integers in the range of years.
 
     >>> may_be_years([1998.0, float("nan"), 2015.0]), may_be_years([1998.0, 12.0])
@@ -159,11 +187,22 @@ def p_value(value: float | None) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}" if value < 0.995 else "p = 1"
 
 
-def interval(row: dict[str, Any], form: Any = rounded) -> str:
-    """Format both ends of an interval, or a dash."""
-    if row.get("low") is None:
-        return "–"
-    return f"{form(row['low'])} to {form(row['high'])}"
+def p_cell(value: float | None) -> str:
+    """Format a p value in a column of p values.
+
+    >>> p_cell(0.0312), p_cell(1e-9), p_cell(None)
+    ('0.031', '< 0.001', '–')
+    """
+    return "–" if value is None else p_value(value)[2:].replace("= ", "")
+
+
+def interval(low: float | None, high: float | None, form: Callable[[float], str] = rounded) -> str:
+    """Format both ends of an interval, or a dash.
+
+    >>> interval(0.25, 0.5), interval(None, None)
+    ('0.250 to 0.500', '–')
+    """
+    return "–" if low is None or high is None else f"{form(low)} to {form(high)}"
 
 
 def metric_name(name: str) -> str:
@@ -209,6 +248,15 @@ def share(value: float | None, digits: int = 1) -> str:
     return "–" if value is None else f"{100 * value:.{digits}f}\u00a0%"
 
 
+def percent(level: float) -> str:
+    """Format the level of an interval.
+
+    >>> percent(0.95)
+    '95 %'
+    """
+    return f"{100 * level:g} %"
+
+
 def is_share(name: str) -> bool:
     """Return whether a metric is a share of pairs.
 
@@ -226,16 +274,6 @@ def in_units(value: float | None, name: str) -> str:
     ('0.861', '86.1 %')
     """
     return (share if is_share(name) else rounded)(value)
-
-
-def shown_value(row: dict[str, Any]) -> str:
-    """Format the value of a metric in its units."""
-    return in_units(row["value"], row["metric"])
-
-
-def shown_interval(row: dict[str, Any]) -> str:
-    """Format the interval of a metric in its units."""
-    return interval(row, share if is_share(row["metric"]) else rounded)
 
 
 def difference(value: float | None, name: str) -> str:
@@ -263,15 +301,3 @@ def difference_interval(low: float | None, high: float | None, name: str) -> str
 def _points(value: float) -> str:
     text = f"{100 * value:+.1f}".replace("-", "−")
     return text[1:] if text[1:] == "0.0" else text
-
-
-def class_name(grade: Any, found: dict[str, Any] | None, words: dict[str, Any]) -> Any:
-    """Name a class by the word for the good one, if any; other grades are returned unchanged.
-
-    >>> words, found = {"good": "repaid"}, {"good": 1}
-    >>> class_name(1, found, words), class_name(0, found, words), class_name(2, None, words)
-    ('repaid', 'not repaid', 2)
-    """
-    if found is None or not words["good"] or grade is None:
-        return grade
-    return words["good"] if grade == found["good"] else f"not {words['good']}"

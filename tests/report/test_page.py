@@ -1,4 +1,4 @@
-"""A report says what the library's own functions say, safely, for every estimator."""
+"""Pages, Markdown and JSON: they agree, are safe and complete, for every estimator."""
 
 import hashlib
 import html
@@ -27,8 +27,10 @@ from precede import (
 )
 from precede.boosting.monitors import pairs_in_order
 from precede.metrics import evaluate
+from precede.report.wording import in_units, metric_name, number
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
+
 
 HOSTILE = '</script><script>alert(1)</script><img src=x onerror="alert(2)">|`*'
 ESTIMATORS = [
@@ -288,3 +290,77 @@ def test_a_least_relevant_grade_for_all_metrics():
     assert [row["metric"] for row in named.facts["quality"]["metrics"]] == ["map(relevant=4)"]
     with pytest.raises(ValueError, match="relevant=nan"):
         Report(model, sample.X, y, qid=sample.qid, relevant=float("nan"))
+
+
+PARTS = {
+    "title", "date", "words", "summary", "quality", "models", "training", "comparison", "first",
+    "list", "documents", "slices", "queries", "wrong", "features", "margins", "learning", "data",
+    "ties", "versions",
+}  # fmt: skip
+
+
+def test_every_part_is_there_and_plain(ranked, two_classes):
+    for report in (ranked[1], two_classes[3]):
+        assert set(report.facts) == PARTS
+        assert json.loads(json.dumps(report.facts, allow_nan=False)) == report.facts
+        assert report.facts["quality"] == report.facts["models"][0]["quality"]
+
+
+def test_scores_have_the_same_parts():
+    assert set(Report(scores={"a": [1.0, 2.0]}, y=[0, 1]).facts) == PARTS
+
+
+def test_json_and_markdown_and_the_page_agree(ranked):
+    report = ranked[1]
+    facts = json.loads(report.to_json())
+    assert facts == report.facts
+    text, page = report.to_markdown(), report.to_html()
+    for row in facts["quality"]["metrics"]:
+        shown, low, high = (in_units(row[key], row["metric"]) for key in ("value", "low", "high"))
+        ends = f"{low} to {high}"
+        over = ", mean over queries" if row["metric"] == "pairs_in_order" else ""
+        line = f"| {metric_name(row['metric'])}{over} | {shown} ({ends}) |"
+        assert line.replace("\u00a0", " ") in text
+        assert f"<strong>{shown}</strong> <small>{ends}</small>" in page
+    for sentence in facts["summary"]["sentences"] + facts["summary"]["warnings"]:
+        assert sentence.replace("\u00a0", " ") in text
+        assert html.escape(sentence) in page
+    for row in facts["queries"]["rows"]:
+        assert f"| {row['query']} | {row['rows']} | {row['pairs']:,} |" in text
+    for row in facts["features"]["rows"]:
+        assert f"| {row['name']} | {number(row['weight'])} |" in text
+    embedded = re.search(r'<script type="application/json" id="facts">(.*?)</script>', page, re.S)
+    assert json.loads(embedded[1]) == facts
+
+
+def test_two_shares_of_pairs_are_told_apart(ranked):
+    text = ranked[1].to_markdown()
+    assert "of pairs in order above pools the pairs of all queries" in text
+
+
+def charts(report):
+    """Charts of the page by their text alternative."""
+    return {
+        name: re.findall(r"<text[^>]*>([^<]*)", inside)
+        for name, inside in re.findall(r'<svg [^>]*aria-label="([^"]+)">(.*?)</svg>',
+                                       report.to_html(), re.DOTALL)
+    }  # fmt: skip
+
+
+def test_years_have_no_comma_and_large_numbers_no_power():
+    generator = np.random.default_rng(0)
+    X = np.stack([generator.integers(1985, 2015, 300), generator.integers(0, 50_000, 300)], axis=1)
+    y = (X[:, 0] - 2000 + (X[:, 1] - 25_000) / 2500 > 0).astype(int)
+    model = RankBoost(n_estimators=20, step="bound").fit(X.astype(float), y)
+    shown = charts(Report(model, X.astype(float), y))
+    first, second = (shown[f"what x{j} adds to the score"] for j in range(2))
+    assert "2000" in first
+    assert "20,000" in second
+    assert not any("e+" in text for text in first + second)
+
+
+def test_the_first_chart_has_every_model_and_both_limits(ranked, search):
+    X, y, qid = search
+    report = Report({"new.json": ranked[0], "old.json": ranked[0]}, X, y, qid=qid)
+    shown = charts(report)["mean grade of the first documents of a query"]
+    assert {"random order", "best possible", "new.json", "old.json"} <= set(shown)

@@ -195,38 +195,28 @@ class Line:
 
 @dataclass(frozen=True)
 class Segments:
-    """Straight lines from low to high, upright at values of x or level at values of y."""
+    """Upright lines from low to high at values of x."""
 
     at: Numbers
     low: Numbers
     high: Numbers
-    upright: bool = True
     name: str = ""
     series: int = 0
-    width: float = 1.0
     depth: float | None = None
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Return the values that the axes must include."""
-        reach = [*self.low, *self.high]
-        return (self.at, reach) if self.upright else (reach, self.at)
+        return self.at, [*self.low, *self.high]
 
     def svg(self, x: Scale, y: Scale) -> str:
         """Return SVG elements."""
-        parts = []
-        for at, low, high in zip(self.at, self.low, self.high, strict=True):
-            if self.upright:
-                parts.append(f"M{x(at):.1f} {y(low):.1f}V{y(high):.1f}")
-            else:
-                parts.append(f"M{x(low):.1f} {y(at):.1f}H{x(high):.1f}")
-        style = f'{_stroke("stroke", self)} stroke-width="{self.width:g}"'
-        return f'<path {style} d="{"".join(parts)}"/>' if parts else ""
+        ends = zip(self.at, self.low, self.high, strict=True)
+        path = "".join(f"M{x(at):.1f} {y(low):.1f}V{y(high):.1f}" for at, low, high in ends)
+        return f'<path {_stroke("stroke", self)} d="{path}"/>' if path else ""
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
-        draw = ax.vlines if self.upright else ax.hlines
-        style: dict[str, Any] = {"color": _tint(self), "lw": self.width, "label": self.name or None}
-        draw(self.at, self.low, self.high, **style)
+        ax.vlines(self.at, self.low, self.high, color=_tint(self), lw=1, label=self.name or None)
 
 
 @dataclass(frozen=True)

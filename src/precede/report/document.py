@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from typing import Protocol
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup, escape
@@ -24,18 +23,20 @@ from precede.plots.drawing import Chart
 from precede.report.wording import Value, number
 
 
-class Block(Protocol):
-    """A part of a section."""
+class Block:
+    """A part of a section; one that Markdown leaves out defines `html` only."""
 
     def html(self) -> Markup:
         """Return HTML."""
+        raise NotImplementedError
 
     def markdown(self) -> list[str]:
         """Return lines of Markdown."""
+        return []
 
 
 @dataclass(frozen=True)
-class Heading:
+class Heading(Block):
     """A heading inside a section."""
 
     text: str
@@ -50,7 +51,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Paragraph:
+class Paragraph(Block):
     """A paragraph; `kind` is its CSS class, such as "note"."""
 
     text: str
@@ -66,7 +67,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Bullets:
+class Bullets(Block):
     """A list of texts; `kind` is its CSS class."""
 
     items: Sequence[str]
@@ -109,7 +110,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Block):
     """A table of texts, numbers and cells.
 
     Parameters
@@ -196,8 +197,8 @@ def _cell(cell: object, kind: str) -> str:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A chart with a title or heading above and a caption below; nothing if the chart is empty."""
+class Figure(Block):
+    """A chart between a title or heading and a caption; nothing if the chart is empty."""
 
     chart: Chart
     caption: str = ""
@@ -210,20 +211,20 @@ class Figure:
         drawn = self.chart.svg()
         if not drawn:
             return drawn
-        title = Markup("<figcaption>{}</figcaption>").format(self.title) if self.title else ""
-        heading = Heading(self.heading).html() if self.heading else ""
-        caption = Markup("<figcaption>{}</figcaption>").format(self.caption) if self.caption else ""
-        return Markup("<figure{}>{}{}{}{}</figure>\n").format(
-            _class(self.kind), title, heading, drawn, caption
-        )
-
-    def markdown(self) -> list[str]:
-        """Return nothing."""
-        return []
+        parts = [drawn]
+        if self.title:
+            above = Markup("<figcaption><strong>{}</strong></figcaption>")
+            parts.insert(0, above.format(self.title))
+        if self.heading:
+            parts.insert(0, Heading(self.heading).html())
+        if self.caption:
+            parts.append(Markup("<figcaption>{}</figcaption>").format(self.caption))
+        inside = Markup("").join(parts)
+        return Markup("<figure{}>{}</figure>\n").format(_class(self.kind), inside)
 
 
 @dataclass(frozen=True)
-class Html:
+class Html(Block):
     """Controls, which are on the page only."""
 
     text: Markup
@@ -232,13 +233,9 @@ class Html:
         """Return the text."""
         return self.text
 
-    def markdown(self) -> list[str]:
-        """Return nothing."""
-        return []
-
 
 @dataclass(frozen=True)
-class Group:
+class Group(Block):
     """Blocks in one element of the page; `kind` is its CSS class."""
 
     blocks: Sequence[Block]
@@ -265,7 +262,7 @@ def unseen(*blocks: Block) -> Group:
 
 
 @dataclass(frozen=True)
-class Fold:
+class Fold(Block):
     """Blocks below a title, which opens and closes them."""
 
     title: str
@@ -289,7 +286,7 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class Section:
+class Section(Block):
     """A part of a document, with the name of its tab."""
 
     name: str

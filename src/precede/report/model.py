@@ -122,25 +122,17 @@ _STEPS = Markup("""\
 """)
 
 
-@dataclass(frozen=True)
-class PairEffect:
-    """What two features add to the score together, cell by cell."""
+@dataclass(frozen=True, eq=False)
+class PairEffect(PairInfo):
+    """What two features add to the score together, with its importance."""
 
     name: str
     importance: float
-    features: list[str]
-    labels: list[list[str]]
-    values: Floats
-    counts: Integers
 
     def figure(self) -> Figure:
         """Return the cells with the name and the importance."""
-        info = PairInfo(
-            (self.features[0], self.features[1]), (self.labels[0], self.labels[1]),
-            self.values, self.counts,
-        )  # fmt: skip
-        title = Markup("<strong>{}</strong>, mean absolute contribution {}")
-        return Figure(pair_chart(info), title=title.format(self.name, number(self.importance)))
+        caption = f"Mean absolute contribution {number(self.importance)}."
+        return Figure(pair_chart(self), caption, self.name)
 
 
 @dataclass(frozen=True)
@@ -312,14 +304,11 @@ def _is_additive(model: BaseRanker, features: list[int]) -> bool:
 def _term_pairs(model: BaseRanker) -> list[PairEffect]:
     """Return the most important functions of two features of a glass-box model, cell by cell."""
     terms = [term for term in getattr(model, "terms_", []) if len(term.features) == 2]
-    pairs = []
-    for term in terms[:_MAX_PAIRS]:
-        info = pair_info(model, term.features)
-        pairs.append(PairEffect(
-            term.name, float(term.importance), list(info.names), list(info.labels),
-            info.values, info.counts,
-        ))  # fmt: skip
-    return pairs
+    return [
+        PairEffect(**vars(pair_info(model, term.features)), name=term.name,
+                   importance=float(term.importance))
+        for term in terms[:_MAX_PAIRS]
+    ]  # fmt: skip
 
 
 def _shape(model: BaseRanker, feature: int, X: MatrixLike, level: float) -> ShapeInfo | None:
@@ -607,7 +596,7 @@ def _error(weight: Floats, residual: Floats, bins: Integers, cluster: Integers) 
 
 
 def pair_effect(
-    ensemble: Ensemble, X: Floats, pair: tuple[int, int], names: Sequence[str]
+    ensemble: Ensemble, X: Floats, pair: tuple[int, int], subject_names: Sequence[str]
 ) -> PairEffect | None:
     """Return the interaction of two features, cell by cell.
 
@@ -639,9 +628,9 @@ def pair_effect(
     cell = _centered(cell, counts)
     share = counts / counts.sum()
     importance = float((np.abs(cell) * share).sum())
-    both_names = [names[feature] for feature in pair]
-    labels = [_names(each) for each in both]
-    return PairEffect(" x ".join(both_names), importance, both_names, labels, cell, counts)
+    names = (subject_names[pair[0]], subject_names[pair[1]])
+    labels = (_names(both[0]), _names(both[1]))
+    return PairEffect(names, labels, cell, counts, " x ".join(names), importance)
 
 
 def _centered(cell: Floats, counts: Integers) -> Floats:

@@ -11,21 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from markupsafe import Markup
 
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.plots import CalibrationInfo, calibration_info
 from precede.plots.drawing import Band, Chart, Layer, Line
 from precede.plots.figures import calibration_chart
-from precede.report.document import (
-    Block,
-    Figure,
-    Heading,
-    Paragraph,
-    Section,
-    Table,
-    side_by_side,
-)
+from precede.report.document import Block, Figure, Heading, Paragraph, Section, Table, side_by_side
 from precede.report.quality import Quality
 from precede.report.queries import row_table
 from precede.report.subject import Candidate, ShownRow, Subject, thinned
@@ -125,18 +116,10 @@ def _ends(scores: Floats) -> Integers:
 
 
 @dataclass(frozen=True)
-class Points:
-    """Points of a curve."""
-
-    x: list[float]
-    y: list[float]
-
-
-@dataclass(frozen=True)
 class Curves:
-    """The curve of each candidate, and pointwise intervals for the first."""
+    """The curve of each candidate, x and y, and pointwise intervals for the first."""
 
-    curves: dict[str, Points]
+    curves: dict[str, dict[str, list[float]]]
     grid: list[float]
     low: list[float]
     high: list[float]
@@ -144,7 +127,7 @@ class Curves:
     def layers(self, *references: Line) -> list[Layer]:
         """Return the band, reference lines and the curves."""
         band, curves = Band(self.grid, self.low, self.high), self.curves.items()
-        lines = [Line(each.x, each.y, name, k) for k, (name, each) in enumerate(curves)]
+        lines = [Line(each["x"], each["y"], name, k) for k, (name, each) in enumerate(curves)]
         return [band, *references, *lines]
 
 
@@ -244,10 +227,8 @@ class OneList:
         """Return curves, gains and lift, other measures and the top of the list."""
         level, bottom = percent(models[0].level), " from the bottom" if self.below else ""
         weights = " Weights play no part here." if self.weights_ignored else ""
-        curves = [
-            Figure(self._roc_chart(words), title=_strong("ROC curve")),
-            Figure(self._precision_chart(words), title=_strong("Precision and recall")),
-        ]
+        roc = Figure(self._roc_chart(words), title="ROC curve")
+        precision = Figure(self._precision_chart(words), title="Precision and recall")
         measures: list[Block] = [
             Heading("Other measures"), self._measures(models, words),
             Paragraph("KS is the most that the two axes of the ROC curve differ.", "note"),
@@ -255,7 +236,7 @@ class OneList:
         caption = f"The first {self.strip.ranks:,} of the list; marked are the {words.good_class}."
         shown = [] if self.below else [Figure(self._strip_chart(), caption)]
         return Section("list", "The list", "The list", [
-            side_by_side(*([each] for each in curves)),
+            side_by_side([roc], [precision]),
             Paragraph(f"Bands are {level} intervals at each point for {models[0].name}, from "
                       f"{self.draws:,} samples of either class with replacement.{weights}", "note"),
             Heading(f"Gains and lift{bottom}"),
@@ -276,7 +257,7 @@ class OneList:
         good = words.good_class
         labels = (f"recall: share of the {good} above",
                   f"precision: share {good} of those above")  # fmt: skip
-        low = min(self.share, *curves.low, *(min(each.y) for each in curves.curves.values()))
+        low = min(self.share, *curves.low, *(min(each["y"]) for each in curves.curves.values()))
         limits = (0.0 if low < 0.6 else math.floor(20 * low) / 20, 1.0)
         title = "precision-recall curve"
         return Chart(title, labels, layers, (0, 1), limits, percent=(True, True))
@@ -330,10 +311,6 @@ class OneList:
         text = "Bands are 95 % intervals of the share in groups of about equal size."
         chart = calibration_chart(self.calibration, f"share {words.good_class}")
         return [Figure(chart, errors + text, heading="Calibration")]
-
-
-def _strong(title: str) -> Markup:
-    return Markup("<strong>{}</strong>").format(title)
 
 
 def _gini(auc: float | None) -> float | None:
@@ -415,7 +392,7 @@ def _curves(
     for name, each in found.items():
         x, y = points(each)
         which = thinned(x.size, _MAX_POINTS)
-        curves[name] = Points(_short(x[which]), _short(y[which]))
+        curves[name] = {"x": _short(x[which]), "y": _short(y[which])}
     return Curves(curves, _short(grid), _short(low), _short(high))
 
 

@@ -24,16 +24,7 @@ from precede.metrics import (
     metric,
 )
 from precede.plots.drawing import Chart, Ranges, Rule
-from precede.report.document import (
-    Block,
-    Bullets,
-    Cell,
-    Figure,
-    Heading,
-    Paragraph,
-    Section,
-    Table,
-)
+from precede.report.document import Block, Bullets, Cell, Figure, Heading, Paragraph, Section, Table
 from precede.report.subject import Subject
 from precede.report.wording import (
     Words,

@@ -28,15 +28,7 @@ from precede.report.document import (
 )
 from precede.report.quality import IN_ORDER, Measured, ends_of, finite, larger_is_better
 from precede.report.subject import ShownRow, Subject
-from precede.report.wording import (
-    Value,
-    Words,
-    in_units,
-    is_share,
-    metric_name,
-    number,
-    percent,
-)
+from precede.report.wording import Value, Words, in_units, is_share, metric_name, number, percent
 
 _MAX_RANKS = 10
 _MAX_LISTED = 40  # rows shown of one query

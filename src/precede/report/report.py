@@ -31,14 +31,7 @@ from precede.report.data import (
     versions,
 )
 from precede.report.document import Block, Document, Heading
-from precede.report.model import (
-    Features,
-    Learning,
-    Margins,
-    features_of,
-    learning_of,
-    margins_of,
-)
+from precede.report.model import Features, Learning, Margins, features_of, learning_of, margins_of
 from precede.report.one_list import OneList, one_list
 from precede.report.quality import (
     Comparison,

@@ -34,13 +34,7 @@ from precede.report.document import (
     Table,
     side_by_side,
 )
-from precede.report.quality import (
-    IN_ORDER,
-    Measured,
-    in_points,
-    larger_is_better,
-    ranges,
-)
+from precede.report.quality import IN_ORDER, Measured, in_points, larger_is_better, ranges
 from precede.report.queries import row_table
 from precede.report.subject import ShownRow, Subject, plain_value
 from precede.report.wording import (

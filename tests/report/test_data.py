@@ -1,4 +1,4 @@
-"""What a report says of the data and the model."""
+"""What a report says of the data and the parameters."""
 
 import re
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from precede import Report
 
+pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
+
 
 @pytest.mark.filterwarnings("ignore:every item is relevant")
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(-2, 2)),

@@ -216,7 +216,7 @@ class Segments:
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
-        ax.vlines(self.at, self.low, self.high, color=_tint(self), lw=1, label=self.name or None)
+        ax.vlines(self.at, self.low, self.high, color=_tint(self), lw=1, label=self.name)
 
 
 @dataclass(frozen=True)

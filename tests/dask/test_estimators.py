@@ -76,39 +76,63 @@ def same(cluster, local):
         assert np.array_equal(cluster.history_[name], local.history_[name], equal_nan=True), name
 
 
+DASK = {
+    each._local_class: each
+    for each in (
+        DaskBoostedRanker, DaskConvexRiskRanker, DaskGlassBoxRanker, DaskPushRanker, DaskQBRank,
+        DaskRankBoost, DaskSmoothMarginRanker,
+    )
+}  # fmt: skip
+
+
+def on_dask(model, **more):
+    """Return the estimator on a cluster with the parameters of a local one."""
+    return DASK[type(model)](**{**model.get_params(deep=False), **more})
+
+
+def on_rows(cut, X, y, qid=None, sample_weight=None):
+    """Return arguments of fit: dask arrays with the same chunks."""
+    given = {"X": X, "y": y, "qid": qid, "sample_weight": sample_weight}
+    given = {name: values for name, values in given.items() if values is not None}
+    return dict(zip(given, chunked(cut, *given.values()), strict=True))
+
+
+def fit_both(client, model, cut, *rows, **more):
+    """Fit a model on a cluster and locally; compare and return both."""
+    local = clone(model).fit(rows[0], rows[1], **dict(zip(NAMES, rows[2:], strict=False)), **more)
+    cluster = on_dask(model).fit(**on_rows(cut, *rows), **more, client=client)
+    same(cluster, local)
+    return cluster, local
+
+
+NAMES = ("qid", "sample_weight")
+UNEVEN = (1, 2, 100, 3, 60, GRADED.y.size - 166)
+SMALL = {"num_leaves": 5, "min_child_samples": 3}
+
+
 @pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.parametrize("cut", [37, (1, 100, *[(GRADED.y.size - 101)])])
 @pytest.mark.parametrize("balance", ["pairs", "queries", "items"])
 def test_scattered_queries(clients, workers, cut, balance):
-    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
-    weight = weights(y.size)
-    settings = {"n_estimators": 8, "balance": balance}
-    local = RankBoost(**settings).fit(X, y, qid=qid, sample_weight=weight)
-    X, y, qid, weight = chunked(cut, X, y, qid, weight)
-    cluster = DaskRankBoost(**settings)
-    cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[workers])
-    same(cluster, local)
+    rows = *shuffled(GRADED.X, GRADED.y, GRADED.qid), weights(GRADED.y.size)
+    fit_both(clients[workers], RankBoost(n_estimators=8, balance=balance), cut, *rows)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("balance", ["pairs", "items"])
 @pytest.mark.parametrize(
-    ("kind", "local", "more"),
+    "model",
     [
-        (DaskRankBoost, RankBoost, {"rank_weight": "ndcg"}),
-        (DaskRankBoost, RankBoost, {"rank_weight": "ndcg@3"}),
-        (DaskPushRanker, PushRanker, {"rank_weight": "ndcg@3", "loss": "logistic", "price": 1}),
+        RankBoost(rank_weight="ndcg"),
+        RankBoost(rank_weight="ndcg@3"),
+        PushRanker(rank_weight="ndcg@3", loss="logistic", price=1),
     ],
+    ids=str,
 )
-def test_weights_by_rank(clients, workers, balance, kind, local, more):
-    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
-    weight = weights(y.size)
-    settings = {"n_estimators": 4, "balance": balance, **more}
-    here = local(**settings).fit(X, y, qid=qid, sample_weight=weight)
-    cluster = kind(**settings)
-    X, y, qid, weight = chunked(37, X, y, qid, weight)
-    cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[workers])
-    same(cluster, here)
+def test_weights_by_rank(clients, workers, balance, model):
+    rows = *shuffled(GRADED.X, GRADED.y, GRADED.qid), weights(GRADED.y.size)
+    model = clone(model).set_params(n_estimators=4, balance=balance)
+    fit_both(clients[workers], model, 37, *rows)
 
 
 LISTS = [
@@ -127,32 +151,24 @@ def test_trees_for_losses_of_lists_and_weights_by_rank(clients, options):
     y = y + np.random.default_rng(1).integers(0, 10, y.size) / 10
     if options.get("loss") == "query_cross_entropy":  # takes chances only
         y = y / 5
-    weight = weights(y.size)
-    settings = {"n_estimators": 4, "num_leaves": 5, "min_child_samples": 3, **options}
-    local = BoostedRanker(**settings).fit(X, y, qid=qid, sample_weight=weight)
+    model = BoostedRanker(n_estimators=4, **SMALL, **options)
+    _, local = fit_both(clients[2], model, UNEVEN, X, y, qid, weights(y.size))
     assert len(local.ensemble_) == 4
-    cluster = DaskBoostedRanker(**settings)
-    X, y, qid, weight = chunked(UNEVEN, X, y, qid, weight)
-    cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[2])
-    same(cluster, local)
 
 
-def test_trees_with_weights_by_rank_keep_one_list_whole(clients):
+@pytest.mark.parametrize(
+    "model",
+    [
+        RankBoost(n_estimators=3, rank_weight="ndcg"),
+        BoostedRanker(
+            n_estimators=3, loss="exponential", balance="pairs", rank_weight="ndcg", **SMALL
+        ),
+    ],
+    ids=["stumps", "trees"],
+)
+def test_weights_by_rank_keep_one_list_whole(clients, model):
     """Without them the list of an exponential loss over pairs is divided between workers."""
-    given = {"n_estimators": 3, "loss": "exponential", "balance": "pairs", "rank_weight": "ndcg"}
-    given |= {"num_leaves": 4, "min_child_samples": 3}
-    here = BoostedRanker(**given).fit(TWO.X, TWO.y)
-    there = DaskBoostedRanker(**given)
-    assert not there._splits_a_list()
-    there.fit(*chunked(70, TWO.X, TWO.y), client=clients[2])
-    same(there, here)
-
-
-def test_weights_by_rank_of_one_list(clients):
-    here = RankBoost(n_estimators=3, rank_weight="ndcg").fit(TWO.X, TWO.y)
-    cluster = DaskRankBoost(n_estimators=3, rank_weight="ndcg")
-    cluster.fit(*chunked(70, TWO.X, TWO.y), client=clients[2])
-    same(cluster, here)
+    fit_both(clients[2], model, 70, TWO.X, TWO.y)
 
 
 class Signs(Family):
@@ -186,13 +202,9 @@ class LocalSigns(Signs):
 @pytest.mark.parametrize("weak_rankers", [Signs(), Signs() | Stumps()])
 @pytest.mark.parametrize("one_list", [False, True])
 def test_a_user_defined_family(clients, weak_rankers, one_list):
-    X, y = GRADED.X - np.median(GRADED.X, axis=0), GRADED.y
-    qid = None if one_list else GRADED.qid
-    local = RankBoost(weak_rankers=weak_rankers, n_estimators=6).fit(X, y, qid=qid)
-    X, y = chunked(37, X, y)
-    qid = None if one_list else chunked(37, GRADED.qid)[0]
-    cluster = DaskRankBoost(weak_rankers=weak_rankers, n_estimators=6)
-    same(cluster.fit(X, y, qid=qid, client=clients[2]), local)
+    X, qid = GRADED.X - np.median(GRADED.X, axis=0), None if one_list else GRADED.qid
+    model = RankBoost(weak_rankers=weak_rankers, n_estimators=6)
+    fit_both(clients[2], model, 37, X, GRADED.y, qid)
 
 
 def test_families_that_are_not_distributable_are_refused(clients):
@@ -203,9 +215,12 @@ def test_families_that_are_not_distributable_are_refused(clients):
 
 
 def test_risks_that_are_not_distributable_are_refused(clients):
-    class Pointwise(DaskRankBoost):
+    class PointwiseBoost(RankBoost):
         def _risk(self):
             return PointRisk()
+
+    class Pointwise(DaskRankBoost):
+        _local_class = PointwiseBoost
 
     X, y = chunked(60, GRADED.X, GRADED.y)
     with pytest.raises(ValueError, match="cannot be minimized on a cluster"):
@@ -215,192 +230,120 @@ def test_risks_that_are_not_distributable_are_refused(clients):
 @pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_one_list_of_two_classes_is_split(clients, workers, weighted):
-    X, y = TWO.X, TWO.y
-    weight = weights(y.size) if weighted else None
-    local = RankBoost(n_estimators=12).fit(X, y, sample_weight=weight)
-    order = np.argsort(y, kind="stable")  # the first partitions hold one class only
-    X, y = chunked(31, X[order], y[order])
-    if weighted:
-        (weight,) = chunked(31, weight[order])
-    cluster = DaskRankBoost(n_estimators=12)
-    cluster.fit(X, y, sample_weight=weight, client=clients[workers])
-    same(cluster, local)
+    order = np.argsort(TWO.y, kind="stable")  # the first partitions hold one class only
+    weight = weights(TWO.y.size)[order] if weighted else None
+    rows = TWO.X[order], TWO.y[order], None, weight
+    cluster, local = fit_both(clients[workers], RankBoost(n_estimators=12), 31, *rows)
     assert np.array_equal(cluster.classes_, local.classes_)
     assert np.array_equal(cluster.to_local().predict_proba(TWO.X), local.predict_proba(TWO.X))
 
 
-ESTIMATORS = {
-    "decrease": (DaskRankBoost, RankBoost, {"select": "decrease", "n_estimators": 6}),
-    "bound": (DaskRankBoost, RankBoost, {"step": "bound", "n_estimators": 9}),
-    "nonnegative": (DaskRankBoost, RankBoost, {"nonnegative": True, "n_estimators": 9}),
-    "features": (DaskRankBoost, RankBoost, {"weak_rankers": "features", "n_estimators": 4}),
-    "drawn": (
-        DaskRankBoost,
-        RankBoost,
-        {"max_features": 0.4, "random_state": 5, "n_estimators": 9},
-    ),
-    "push": (DaskPushRanker, PushRanker, {"price": 4, "n_estimators": 8}),
-    "exp push": (DaskPushRanker, PushRanker, {"price": "exp", "n_estimators": 3}),
-    "balanced push": (
-        DaskPushRanker,
-        PushRanker,
-        {"price": 4, "balance": "queries", "n_estimators": 5},
-    ),
-    "global push": (DaskPushRanker, PushRanker, {"price": 2, "scope": "global", "n_estimators": 5}),
-    "logistic push": (DaskPushRanker, PushRanker, {"loss": "logistic", "n_estimators": 2}),
-    "margin": (DaskSmoothMarginRanker, SmoothMarginRanker, {"n_estimators": 12}),
-    "ball": (DaskConvexRiskRanker, ConvexRiskRanker, {"tol": 0.02, "radius": 1.0}),
-    "hinge": (
-        DaskConvexRiskRanker,
-        ConvexRiskRanker,
-        {"tol": 0.1, "radius": 1.0, "loss": "hinge"},
-    ),
-}
+ESTIMATORS = [
+    RankBoost(select="decrease", n_estimators=6),
+    RankBoost(step="bound", n_estimators=9),
+    RankBoost(nonnegative=True, n_estimators=9),
+    RankBoost(weak_rankers="features", n_estimators=4),
+    RankBoost(max_features=0.4, random_state=5, n_estimators=9),
+    PushRanker(price=4, n_estimators=8),
+    PushRanker(price="exp", n_estimators=3),
+    PushRanker(price=4, balance="queries", n_estimators=5),
+    PushRanker(price=2, scope="global", n_estimators=5),
+    PushRanker(loss="logistic", n_estimators=2),
+    SmoothMarginRanker(n_estimators=12),
+    ConvexRiskRanker(tol=0.02, radius=1.0),
+    ConvexRiskRanker(tol=0.1, radius=1.0, loss="hinge"),
+]
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("model", ESTIMATORS, ids=str)
 @pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
-def test_all_estimators_on_queries_and_on_one_list(clients, name):
-    on_dask, here, settings = ESTIMATORS[name]
-    X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
-    local = here(**settings).fit(X, y, qid=qid)
-    arrays = chunked(50, X, y, qid)
-    cluster = on_dask(**settings).fit(*arrays[:2], qid=arrays[2], client=clients[2])
-    same(cluster, local)
-    local = here(**settings).fit(TWO.X, TWO.y)
-    cluster = on_dask(**settings).fit(*chunked(70, TWO.X, TWO.y), client=clients[2])
-    same(cluster, local)
+def test_all_estimators_on_queries_and_on_one_list(clients, model):
+    fit_both(clients[2], model, 50, *shuffled(GRADED.X, GRADED.y, GRADED.qid))
+    fit_both(clients[2], model, 70, TWO.X, TWO.y)
 
 
 @pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
 @pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
 @pytest.mark.parametrize(
-    ("on_dask", "here", "settings"),
+    "model",
     [
-        (DaskPushRanker, PushRanker, {"loss": "logistic", "price": 1}),
-        (DaskPushRanker, PushRanker, {"price": 4, "weak_rankers": "features"}),
-        (DaskRankBoost, RankBoost, {"select": "decrease", "weak_rankers": "features"}),
+        PushRanker(loss="logistic", price=1),
+        PushRanker(price=4, weak_rankers="features"),
+        RankBoost(select="decrease", weak_rankers="features"),
     ],
+    ids=str,
 )
-def test_smoothed_steps(clients, on_dask, here, settings):
+def test_smoothed_steps(clients, model):
     """Columns that are 1 for a few rows of one grade reverse no pair, on any machine."""
     qid, y = np.repeat(np.arange(6), 4), np.tile([0, 1, 1, 2], 6)
     X = np.stack([(y == 2) & (qid % 2 == 0), (y == 0) & (qid > 2), qid % 3 == 1], axis=1) * 1.0
-    local = here(n_estimators=4, **settings).fit(X, y, qid=qid)
+    model = clone(model).set_params(n_estimators=4)
+    _, local = fit_both(clients[2], model, 5, X, y, qid)
     assert local.history_["smoothed"].any()
-    arrays = chunked(5, X, y, qid)
-    same(
-        on_dask(n_estimators=4, **settings).fit(*arrays[:2], qid=arrays[2], client=clients[2]),
-        local,
-    )
-
-
-OTHERS = {
-    "push": (DaskPushRanker, PushRanker, {"price": 4, "n_estimators": 4}),
-    "margin": (DaskSmoothMarginRanker, SmoothMarginRanker, {"n_estimators": 9}),
-    "ball": (DaskConvexRiskRanker, ConvexRiskRanker, {"tol": 0.05, "radius": 1.0}),
-}
-UNEVEN = (1, 2, 100, 3, 60, GRADED.y.size - 166)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        PushRanker(price=4, n_estimators=4),
+        SmoothMarginRanker(n_estimators=9),
+        ConvexRiskRanker(tol=0.05, radius=1.0),
+    ],
+    ids=str,
+)
 @pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
-def test_other_estimators_on_any_workers_and_partitions(clients, name, workers):
+def test_other_estimators_on_any_workers_and_partitions(clients, model, workers):
     """With weights, some of them 0; queries scattered, and one list, split."""
-    on_dask, here, settings = OTHERS[name]
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid, seed=workers)
     weight = weights(y.size)
-    local = here(**settings).fit(X, y, qid=qid, sample_weight=weight)
     for cut in (60, UNEVEN):
-        names = ("X", "y", "qid", "sample_weight")
-        arrays = dict(zip(names, chunked(cut, X, y, qid, weight), strict=True))
-        same(on_dask(**settings).fit(**arrays, client=clients[workers]), local)
+        fit_both(clients[workers], model, cut, X, y, qid, weight)
     two = (y > np.median(y)).astype(int)
-    local = here(**settings).fit(X, two, sample_weight=weight)
-    arrays = chunked(UNEVEN, X, two, weight)
-    cluster = on_dask(**settings).fit(*arrays[:2], sample_weight=arrays[2], client=clients[workers])
-    same(cluster, local)
+    fit_both(clients[workers], model, UNEVEN, X, two, None, weight)
 
 
-SMALL = {"num_leaves": 5, "min_child_samples": 3}
-WITH_TREES = {
-    "boosted": (DaskBoostedRanker, BoostedRanker(n_estimators=5, **SMALL)),
-    "searched": (DaskBoostedRanker, BoostedRanker(n_estimators=4, line_search=True, **SMALL)),
-    "push": (DaskBoostedRanker, BoostedRanker(n_estimators=4, price=2, **SMALL)),
-    "normalized": (
-        DaskBoostedRanker,
-        BoostedRanker(n_estimators=4, step_length=0.1, hessian="bound", **SMALL),
+WITH_TREES = [
+    BoostedRanker(n_estimators=5, **SMALL),
+    BoostedRanker(n_estimators=4, line_search=True, **SMALL),
+    BoostedRanker(n_estimators=4, price=2, **SMALL),
+    BoostedRanker(n_estimators=4, step_length=0.1, hessian="bound", **SMALL),
+    BoostedRanker(n_estimators=5, subsample=0.5, max_features=0.6, random_state=3, **SMALL),
+    BoostedRanker(n_estimators=5, subsample=0.5, subsample_by="query", random_state=3, **SMALL),
+    BoostedRanker(
+        n_estimators=5, reg_alpha=0.1, min_split_gain=1e-4, min_child_weight=2.0,
+        monotone_constraints={0: 1, 1: -1}, **SMALL,
     ),
-    "drawn": (
-        DaskBoostedRanker,
-        BoostedRanker(n_estimators=5, subsample=0.5, max_features=0.6, random_state=3, **SMALL),
+    BoostedRanker(
+        n_estimators=4, loss="exponential", price=2, balance="pairs", targets="average", **SMALL
     ),
-    "queries drawn": (
-        DaskBoostedRanker,
-        BoostedRanker(n_estimators=5, subsample=0.5, subsample_by="query", random_state=3, **SMALL),
+    BoostedRanker(
+        n_estimators=4, loss="exponential", balance="pairs", hessian="bound", subsample=0.6,
+        subsample_by="query", random_state=0, **SMALL,
     ),
-    "penalized": (
-        DaskBoostedRanker,
-        BoostedRanker(
-            n_estimators=5,
-            reg_alpha=0.1,
-            min_split_gain=1e-4,
-            min_child_weight=2.0,
-            monotone_constraints={0: 1, 1: -1},
-            **SMALL,
-        ),
-    ),
-    "exponential": (
-        DaskBoostedRanker,
-        BoostedRanker(
-            n_estimators=4, loss="exponential", price=2, balance="pairs", targets="average", **SMALL
-        ),
-    ),
-    "exponential, queries drawn": (
-        DaskBoostedRanker,
-        BoostedRanker(
-            n_estimators=4,
-            loss="exponential",
-            balance="pairs",
-            hessian="bound",
-            subsample=0.6,
-            subsample_by="query",
-            random_state=0,
-            **SMALL,
-        ),
-    ),
-    "hinge": (DaskBoostedRanker, BoostedRanker(n_estimators=3, loss="hinge", **SMALL)),
-    "mixture": (DaskQBRank, QBRank(n_estimators=4, **SMALL)),
-    "rankboost": (DaskRankBoost, RankBoost(n_estimators=4, weak_rankers=Trees(**SMALL))),
-}
+    BoostedRanker(n_estimators=3, loss="hinge", **SMALL),
+    QBRank(n_estimators=4, **SMALL),
+    RankBoost(n_estimators=4, weak_rankers=Trees(**SMALL)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-@pytest.mark.parametrize("name", WITH_TREES)
-def test_trees_on_any_workers_and_partitions(clients, monkeypatch, name, workers):
+@pytest.mark.parametrize("model", WITH_TREES, ids=str)
+def test_trees_on_any_workers_and_partitions(clients, monkeypatch, model, workers):
     """With weights, some of them 0; queries scattered, and one list, split where it may be."""
-    on_dask, model = WITH_TREES[name]
     monkeypatch.setattr(tree_grower, "MAX_WIDE_CELLS", 1000 if workers == 2 else 1 << 19)
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid, seed=workers)
     X[::5, 2] = np.nan
     weight = weights(y.size)
-    local = clone(model).fit(X, y, qid=qid, sample_weight=weight)
+    _, local = fit_both(clients[workers], model, UNEVEN, X, y, qid, weight)
     assert local.ensemble_.weak_rankers[0].n_leaves > 2
-    names = ("X", "y", "qid", "sample_weight")
-    arrays = dict(zip(names, chunked(UNEVEN, X, y, qid, weight), strict=True))
-    cluster = on_dask(**model.get_params(deep=False))
-    same(cluster.fit(**arrays, client=clients[workers]), local)
     two = (y > np.median(y)).astype(int)
-    local = clone(model).fit(X, two, sample_weight=weight)
     order = np.argsort(two, kind="stable")  # the first partitions hold one class only
-    arrays = chunked(60, X[order], two[order], weight[order])
-    cluster.fit(*arrays[:2], sample_weight=arrays[2], client=clients[workers])
-    same(cluster, local)
+    fit_both(clients[workers], model, 60, X[order], two[order], None, weight[order])
 
 
 def test_trees_with_frames_evaluation_sets_early_stopping_and_callbacks(clients):
@@ -460,51 +403,30 @@ def test_trees_that_cannot_be_grown_on_a_cluster_are_refused(clients):
 
 
 FEW_BINS = {"max_bins": 9}
-NAMED = {
-    "boosted": (
-        DaskBoostedRanker,
-        BoostedRanker(n_estimators=5, categorical_features=[1, 3], **SMALL, **FEW_BINS),
+NAMED = [
+    BoostedRanker(n_estimators=5, categorical_features=[1, 3], **SMALL, **FEW_BINS),
+    BoostedRanker(
+        n_estimators=4, categorical_features=[1, 3], loss="exponential", balance="pairs",
+        subsample=0.7, random_state=0, **SMALL, **FEW_BINS,
     ),
-    "drawn, exponential": (
-        DaskBoostedRanker,
-        BoostedRanker(
-            n_estimators=4, categorical_features=[1, 3], loss="exponential", balance="pairs",
-            subsample=0.7, random_state=0, **SMALL, **FEW_BINS,
-        ),
+    QBRank(n_estimators=4, categorical_features=[1, 3], **SMALL, **FEW_BINS),
+    RankBoost(
+        n_estimators=4, weak_rankers=Trees(categorical_features=[3], **SMALL), **FEW_BINS
     ),
-    "mixture": (
-        DaskQBRank,
-        QBRank(n_estimators=4, categorical_features=[1, 3], **SMALL, **FEW_BINS),
+    GlassBoxRanker(
+        n_estimators=4, pair_estimators=4, interactions=[(0, 3)], categorical_features=[1, 3],
+        validation_fraction=0, **FEW_BINS,
     ),
-    "rankboost": (
-        DaskRankBoost,
-        RankBoost(n_estimators=4, weak_rankers=Trees(categorical_features=[3], **SMALL),
-        **FEW_BINS),
-    ),
-    "glass box": (
-        DaskGlassBoxRanker,
-        GlassBoxRanker(
-            n_estimators=4, pair_estimators=4, interactions=[(0, 3)], categorical_features=[1, 3],
-            validation_fraction=0, **FEW_BINS,
-        ),
-    ),
-}  # fmt: skip
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMED)
-def test_categories_on_a_cluster_are_those_in_memory(clients, name):
+@pytest.mark.parametrize("model", NAMED, ids=str)
+def test_categories_on_a_cluster_are_those_in_memory(clients, model):
     """Some missing, most without a separate bin, weighted; new categories in prediction."""
-    on_dask, model = NAMED[name]
     X, y, qid, weight, later = with_categories()
-    two = (y > 0).astype(int)
-    cluster = on_dask(**model.get_params(deep=False))
-    for target in ((y, qid), (two, None)):
-        local = clone(model).fit(X, target[0], qid=target[1], sample_weight=weight)
+    for rows in ((X, y, qid, weight), (X, (y > 0).astype(int), None, weight)):
+        cluster, local = fit_both(clients[2], model, (1, 99, 150, y.size - 250), *rows)
         assert splits_on_categories(local)
-        names = ("X", "y", "sample_weight", *(["qid"] if target[1] is not None else []))
-        given = [X, target[0], weight, *target[1:]][: len(names)]
-        arrays = dict(zip(names, chunked((1, 99, 150, y.size - 250), *given), strict=True))
-        same(cluster.fit(**arrays, client=clients[2]), local)
         assert np.array_equal(cluster.predict(later), local.predict(later))
 
 
@@ -555,23 +477,19 @@ def test_categories_that_cannot_be_used_on_a_cluster_are_refused(clients):
     assert not cluster.set_params(warm_start=False).fit(parts, client=clients[2]).categories_
 
 
-RESUMED = {
-    "rankboost": (DaskRankBoost, RankBoost(n_estimators=9)),
-    "margin": (DaskSmoothMarginRanker, SmoothMarginRanker(n_estimators=9)),
-    "trees": (
-        DaskBoostedRanker,
-        BoostedRanker(n_estimators=7, subsample=0.7, random_state=0, **SMALL),
-    ),
-}
+RESUMED = [
+    RankBoost(n_estimators=9),
+    SmoothMarginRanker(n_estimators=9),
+    BoostedRanker(n_estimators=7, subsample=0.7, random_state=0, **SMALL),
+]
 
 
 @pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", RESUMED)
-def test_a_checkpoint_is_resumed_on_the_cluster_and_locally(clients, tmp_path, name):
-    on_dask, model = RESUMED[name]
+@pytest.mark.parametrize("model", RESUMED, ids=str)
+def test_a_checkpoint_is_resumed_on_the_cluster_and_locally(clients, tmp_path, model):
     X, y = chunked(60, TWO.X, TWO.y)
     local = clone(model).fit(TWO.X, TWO.y)
-    cluster = on_dask(**model.get_params(deep=False))
+    cluster = on_dask(model)
     rounds = []
 
     def stop(progress):
@@ -622,26 +540,25 @@ def test_an_interrupted_fit_on_a_cluster_leaves_its_last_round(clients, tmp_path
     same(resumed, RankBoost(n_estimators=9).fit(TWO.X, TWO.y))
 
 
-WITH_PAIRS = {
-    "slope": (DaskRankBoost, RankBoost(n_estimators=6)),
-    "decrease": (DaskRankBoost, RankBoost(n_estimators=4, select="decrease", balance="queries")),
-    "push": (DaskPushRanker, PushRanker(n_estimators=4, price=4)),
-    "logistic push": (DaskPushRanker, PushRanker(n_estimators=3, loss="logistic", price=2)),
-    "ball": (DaskConvexRiskRanker, ConvexRiskRanker(tol=0.1, radius=1.0)),
-    "trees": (DaskBoostedRanker, BoostedRanker(n_estimators=4, **SMALL)),
-    "pushed trees": (DaskBoostedRanker, BoostedRanker(n_estimators=3, price=2, **SMALL)),
-    "mixture": (DaskQBRank, QBRank(n_estimators=3, **SMALL)),
-}
+WITH_PAIRS = [
+    RankBoost(n_estimators=6),
+    RankBoost(n_estimators=4, select="decrease", balance="queries"),
+    PushRanker(n_estimators=4, price=4),
+    PushRanker(n_estimators=3, loss="logistic", price=2),
+    ConvexRiskRanker(tol=0.1, radius=1.0),
+    BoostedRanker(n_estimators=4, **SMALL),
+    BoostedRanker(n_estimators=3, price=2, **SMALL),
+    QBRank(n_estimators=3, **SMALL),
+]
 
 
-@pytest.mark.parametrize("name", WITH_PAIRS)
+@pytest.mark.parametrize("model", WITH_PAIRS, ids=str)
 @pytest.mark.filterwarnings("ignore:.*few for price:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*separate:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::precede.boosting.steps.SmoothedStepWarning")
 @pytest.mark.parametrize("some", ["everywhere", "on one machine", "and few grades"])
-def test_explicit_pairs(clients, name, some):
+def test_explicit_pairs(clients, model, some):
     """Within and between queries; some workers have no explicit pair, or only explicit pairs."""
-    on_dask, model = WITH_PAIRS[name]
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
     y = np.where((qid > 3) if some == "and few grades" else (qid % 5 == 1), 1, y)
     rng = np.random.default_rng(0)
@@ -651,28 +568,18 @@ def test_explicit_pairs(clients, name, some):
     if some == "on one machine":
         pairs = pairs[near[pairs[:, 0]] == 1]
     explicit = {"pairs": pairs, "pair_weight": weights(len(pairs), seed=1)}
-    weight = weights(y.size)
-    arrays = dict(
-        zip(("X", "y", "qid", "sample_weight"), chunked(UNEVEN, X, y, qid, weight), strict=True)
-    )
-    local = clone(model).fit(X, y, qid=qid, sample_weight=weight, **explicit)
     for workers in (1, 4):
-        cluster = on_dask(**model.get_params(deep=False))
-        same(cluster.fit(**arrays, **explicit, client=clients[workers]), local)
+        fit_both(clients[workers], model, UNEVEN, X, y, qid, weights(y.size), **explicit)
 
 
 def test_explicit_pairs_without_queries_or_grades(clients):
     X = GRADED.X
     pairs = np.random.default_rng(0).integers(0, len(X), (90, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    (there,) = chunked(50, X)
-    for estimator in (DaskRankBoost, DaskBoostedRanker):
-        local = estimator._local_class(n_estimators=4).fit(X, pairs=pairs)
-        same(estimator(n_estimators=4).fit(there, pairs=pairs, client=clients[2]), local)
-    X, y = chunked(70, TWO.X, TWO.y)
-    local = RankBoost(n_estimators=4).fit(TWO.X, TWO.y, pairs=[[3, 4], [5, 3]])
-    cluster = DaskRankBoost(n_estimators=4).fit(X, y, pairs=[[3, 4], [5, 3]], client=clients[2])
-    same(cluster, local)
+    for model in (RankBoost(n_estimators=4), BoostedRanker(n_estimators=4)):
+        fit_both(clients[2], model, 50, X, None, pairs=pairs)
+    model, pairs = RankBoost(n_estimators=4), [[3, 4], [5, 3]]
+    cluster, _ = fit_both(clients[2], model, 70, TWO.X, TWO.y, pairs=pairs)
     assert cluster.classes_ is None
 
 
@@ -688,13 +595,12 @@ def test_invalid_explicit_pairs_are_refused(clients):
 
 
 def test_what_only_some_algorithms_have_is_there(clients):
-    X, y = chunked(70, TWO.X, TWO.y)
-    settings = {"tol": 0.05, "radius": 1.0}
-    cluster = DaskConvexRiskRanker(**settings).fit(X, y, client=clients[2])
-    assert cluster.gap_ == ConvexRiskRanker(**settings).fit(TWO.X, TWO.y).gap_
-    push = DaskPushRanker(price=2, n_estimators=3).fit(X, y, client=clients[2])
-    here = PushRanker(price=2, n_estimators=3).fit(TWO.X, TWO.y)
-    assert push.effective_losers_ == here.effective_losers_
+    model = ConvexRiskRanker(tol=0.05, radius=1.0)
+    cluster, local = fit_both(clients[2], model, 70, TWO.X, TWO.y)
+    assert cluster.gap_ == local.gap_
+    model = PushRanker(price=2, n_estimators=3)
+    cluster, local = fit_both(clients[2], model, 70, TWO.X, TWO.y)
+    assert cluster.effective_losers_ == local.effective_losers_
 
 
 def test_frames_evaluation_sets_early_stopping_and_callbacks(clients):
@@ -981,13 +887,14 @@ def worker_pids(client):
 
 
 @pytest.mark.parametrize(
-    ("on_dask", "here"),
+    "here",
     [
-        (DaskRankBoost, RankBoost(n_estimators=25)),
-        (DaskBoostedRanker, BoostedRanker(n_estimators=14, subsample=0.8, random_state=0, **SMALL)),
+        RankBoost(n_estimators=25),
+        BoostedRanker(n_estimators=14, subsample=0.8, random_state=0, **SMALL),
     ],
+    ids=str,
 )
-def test_a_killed_worker_does_not_change_the_model(on_dask, here):
+def test_a_killed_worker_does_not_change_the_model(here):
     """Three processes, one of which is killed during a fit and not restarted."""
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
     local = clone(here).fit(X, y, qid=qid)
@@ -1008,7 +915,7 @@ def test_a_killed_worker_does_not_change_the_model(on_dask, here):
                 killed.append(pid)
                 os.kill(pid, signal.SIGKILL)
 
-        model = on_dask(**{**here.get_params(deep=False), "callbacks": [kill]})
+        model = on_dask(here, callbacks=[kill])
         model.fit(*arrays[:2], qid=arrays[2], client=client)
         assert killed
     same(model, local)
@@ -1072,15 +979,10 @@ GLASS = {
 def test_glass_boxes_on_any_workers_and_partitions(clients, name, workers):
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid, seed=workers)
     X[::5, 2] = np.nan
-    weight = weights(y.size)
-    options = {**FEW_ROUNDS, **GLASS[name]}
-    local = GlassBoxRanker(**options).fit(X, y, qid=qid, sample_weight=weight)
+    model = GlassBoxRanker(**{**FEW_ROUNDS, **GLASS[name]})
+    cluster, local = fit_both(clients[workers], model, UNEVEN, X, y, qid, weights(y.size))
     pairs = any(len(term.features) == 2 for term in local.terms_)
     assert pairs or name in ("trials", "cyclic", "monitored bags")
-    X, y, qid, weight = chunked(UNEVEN, X, y, qid, weight)
-    cluster = DaskGlassBoxRanker(**options)
-    cluster.fit(X, y, qid=qid, sample_weight=weight, client=clients[workers])
-    same(cluster, local)
     assert cluster.pair_strengths_ == local.pair_strengths_
     assert cluster.dropped_pairs_ == local.dropped_pairs_
     assert cluster.sparsity_cost_ == local.sparsity_cost_
@@ -1089,35 +991,25 @@ def test_glass_boxes_on_any_workers_and_partitions(clients, name, workers):
 
 def test_a_glass_box_of_one_list_and_of_few_queries(clients):
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
-    options = {"interactions": 2, **FEW_ROUNDS}
-    local = GlassBoxRanker(**options).fit(X, y)
-    cluster = DaskGlassBoxRanker(**options).fit(*chunked(UNEVEN, X, y), client=clients[2])
-    same(cluster, local)
+    model = GlassBoxRanker(interactions=2, **FEW_ROUNDS)
+    fit_both(clients[2], model, UNEVEN, X, y)
     few = np.isin(qid, np.unique(qid)[:5])
-    X, y, qid = X[few], y[few], qid[few]
-    local = GlassBoxRanker(**options).fit(X, y, qid=qid)
-    X, y, qid = chunked(20, X, y, qid)
-    same(DaskGlassBoxRanker(**options).fit(X, y, qid=qid, client=clients[4]), local)
+    fit_both(clients[4], model, 20, X[few], y[few], qid[few])
 
 
 @pytest.mark.parametrize("grouped", [False, True])
 def test_glass_boxes_of_two_classes_by_log_loss(clients, grouped):
     X, y, qid = shuffled(GRADED.X, (GRADED.y > 1).astype(int), GRADED.qid)
     options = {"interactions": [(0, 1)], "loss": "query_cross_entropy", "bags": 2, **FEW_ROUNDS}
-    local = GlassBoxRanker(**options).fit(X, y, qid=qid if grouped else None)
-    X, y, qid = chunked(UNEVEN, X, y, qid)
-    cluster = DaskGlassBoxRanker(**options)
-    same(cluster.fit(X, y, qid=qid if grouped else None, client=clients[2]), local)
+    fit_both(clients[2], GlassBoxRanker(**options), UNEVEN, X, y, qid if grouped else None)
 
 
 def test_a_glass_box_monitors_an_evaluation_set(clients):
     X, y, qid = shuffled(GRADED.X, GRADED.y, GRADED.qid)
     options = {"interactions": [(0, 1)], "validation_fraction": 0, **FEW_ROUNDS}
+    model = GlassBoxRanker(early_stopping_rounds=3, **options)
     monitored = {"eval_set": (X[:60], y[:60]), "eval_qid": qid[:60]}
-    local = GlassBoxRanker(early_stopping_rounds=3, **options).fit(X, y, qid=qid, **monitored)
-    X, y, qid = chunked(UNEVEN, X, y, qid)
-    cluster = DaskGlassBoxRanker(early_stopping_rounds=3, **options)
-    same(cluster.fit(X, y, qid=qid, client=clients[2], **monitored), local)
+    cluster, local = fit_both(clients[2], model, UNEVEN, X, y, qid, **monitored)
     assert cluster.evals_result_ == local.evals_result_
 
 

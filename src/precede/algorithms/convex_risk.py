@@ -43,7 +43,7 @@ from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import required_field
 from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
-from precede.risks.links import Link
+from precede.risks.base import Risk
 from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import Family, SearchResult, WeakRanker, family, require_exhaustive
 
@@ -214,8 +214,8 @@ class ConvexRiskRanker(BaseRanker):
         # Rounds change earlier weights; the last round is the best.
         self.best_iteration_ = self.n_estimators_
 
-    def _link(self) -> Link | None:
-        return PairRisk(pair_loss(self.loss)).link
+    def _risk(self) -> Risk:
+        return PairRisk(self.loss, balance=self.balance)
 
     def _radii(self) -> list[float]:
         if self.radius != "cv":

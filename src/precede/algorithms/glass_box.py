@@ -34,7 +34,6 @@ from precede.judgments import columns_in_order, feature_names
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble, number
 from precede.risks.base import Risk
-from precede.risks.links import Link
 from precede.risks.score_risk import ScoreRisk, risk_of
 from precede.weak_rankers.columns import Constant
 from precede.weak_rankers.interactions import Grid, PairTerms
@@ -326,9 +325,6 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     def _risk(self) -> Risk:
         return risk_of(self.loss, self.price, balance=self.balance)
-
-    def _link(self) -> Link | None:
-        return self._risk().link
 
     def _refit_sparse(
         self, fit: AdditiveFit, found: FittedAdditiveModel, task: FitContext

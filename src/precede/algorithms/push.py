@@ -240,7 +240,10 @@ early_stopping_rounds,
         """Return the risk, the weak rankers and the step of this algorithm."""
         return Plan(
             risk=PairRisk(
-                self.loss, self.price_, balance=self.balance, rank_weight=self.rank_weight
+                self.loss,
+                getattr(self, "price_", self.price),
+                balance=self.balance,
+                rank_weight=self.rank_weight,
             ),
             weak_rankers=self.weak_rankers_to_search(),
             step=ExactStep(),

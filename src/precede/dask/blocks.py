@@ -8,26 +8,35 @@ exactly, as in a local fit: the total pair weight and the cut points of every fe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from traceback import clear_frames
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse
 import scipy.sparse.csgraph
+from numpy.typing import ArrayLike
 
-from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.arrays import Array, Flags, Floats, Integers, MatrixLike, VectorLike
 from precede.engine.exact import fixed_point_sum, from_fixed_point, sum_parts
 from precede.engine.frames import refuse_text_in_blocks
-from precede.engine.query_layout import QueryLayout, merge_query_totals, query_totals
+from precede.engine.query_layout import (
+    QueryLayout,
+    QueryTotals,
+    merge_query_totals,
+    query_totals,
+)
 from precede.engine.table import Bins, FeatureBins, integer_weights
 from precede.engine.training_data import why_no_pair
 from precede.files.disk import dense_block
 from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights
 
 if TYPE_CHECKING:
+    from dask.delayed import Delayed
+    from distributed import Client, Future
+
     from precede.dask.estimators import _DaskRanker
 
 # A single list with more distinct grades is not split: workers exchange one sum per grade.
@@ -51,7 +60,7 @@ class RowBlock:
     query: Array | None
     weight: Floats | None
     labels: Array  # distinct
-    column_names: tuple[Any, ...] | None = None
+    column_names: tuple[Hashable, ...] | None = None
     row_number: Array | None = None
     pairs: Array | None = None
     pair_weight: Floats | None = None
@@ -68,8 +77,23 @@ class RowBlock:
 class ExplicitPairs:
     """Pairs (winner, loser) as row numbers over all partitions, and their weights."""
 
-    pairs: Any
-    weight: Any
+    pairs: Integers
+    weight: Floats | None
+
+    @classmethod
+    def read(
+        cls, pairs: ArrayLike | None, weight: ArrayLike | None, rows: int
+    ) -> ExplicitPairs | None:
+        """Check the pairs of a table with this number of rows."""
+        judgments = Judgments(n=rows, pairs=pairs, pair_weight=weight)
+        if judgments.pairs is None:
+            return None
+        return cls(judgments.pairs, judgments.pair_weight)
+
+    def take(self, selected: Flags) -> ExplicitPairs:
+        """Return the selected pairs."""
+        weight = None if self.weight is None else self.weight[selected]
+        return ExplicitPairs(self.pairs[selected], weight)
 
 
 @dataclass(frozen=True)
@@ -94,16 +118,44 @@ class GlobalTotals:
 class ScatteredRows:
     """Futures of blocks, the worker of each, and totals over all blocks."""
 
-    blocks: list[Any]
+    blocks: list[Future[RowBlock]]
     workers: list[str]
     bins: Bins
     totals: GlobalTotals
     classes: Array | None
-    names: list[str] | None
     has_queries: bool
 
 
-def partitions(X: Any, y: Any, qid: Any, weight: Any, *, graded: bool = True) -> list[Any]:
+class PartitionSummary(NamedTuple):
+    """What the client knows of a partition when it assigns rows to workers."""
+
+    rows: int
+    features: int
+    names: tuple[Hashable, ...] | None
+    has_query: bool
+    has_weight: bool
+    labels: Array
+    queries: list[Hashable]
+    counts: Integers  # rows of each of the queries
+    first: int = 0  # number of the first row over all partitions
+
+
+class Selection(NamedTuple):
+    """The rows of a partition that go to one block: all, or those of the selected queries.
+
+    `numbers` and `selected` have an entry for each query of the partition: its number over all
+    partitions, and whether it is selected.
+    """
+
+    part: Future[RowBlock]
+    first: int
+    numbers: Integers | None = None
+    selected: Flags | None = None
+
+
+def partitions(
+    X: MatrixLike, y: VectorLike, qid: VectorLike, weight: VectorLike, *, graded: bool = True
+) -> list[Delayed]:
     """Return one delayed `RowBlock` per partition; y is optional if not `graded`."""
     import dask  # noqa: PLC0415  (only on clusters)
 
@@ -138,7 +190,7 @@ def partitions(X: Any, y: Any, qid: Any, weight: Any, *, graded: bool = True) ->
     ]
 
 
-def _delayed_partitions(column: Any, X: Any, name: str) -> list[Any]:
+def _delayed_partitions(column: MatrixLike, X: MatrixLike, name: str) -> list[Delayed]:
     """Return the delayed partitions of a collection, which must match those of X."""
     if not hasattr(type(column), "npartitions"):
         raise ValueError(
@@ -156,7 +208,7 @@ def _delayed_partitions(column: Any, X: Any, name: str) -> list[Any]:
     return parts
 
 
-def _check_tuple(block: Any, number: int) -> RowBlock:
+def _check_tuple(block: object, number: int) -> RowBlock:
     """Return a partition that is given as a tuple as a `RowBlock`."""
     if not isinstance(block, tuple | list) or not 2 <= len(block) <= 4:
         raise ValueError(
@@ -167,7 +219,11 @@ def _check_tuple(block: Any, number: int) -> RowBlock:
 
 
 def _check_partition(
-    number: int, X: Any, y: Any = None, qid: Any = None, sample_weight: Any = None
+    number: int,
+    X: MatrixLike,
+    y: VectorLike = None,
+    qid: VectorLike = None,
+    sample_weight: VectorLike = None,
 ) -> RowBlock:
     """Return a partition as a `RowBlock`; raise ValueError for input that a local fit refuses."""
     refuse_text_in_blocks(X)
@@ -192,7 +248,11 @@ def _check_partition(
 
 @contextmanager
 def scatter(
-    client: Any, delayed: list[Any], model: _DaskRanker, explicit: ExplicitPairs | None = None
+    client: Client,
+    delayed: list[Delayed],
+    model: _DaskRanker,
+    pairs: ArrayLike | None = None,
+    pair_weight: ArrayLike | None = None,
 ) -> Iterator[ScatteredRows]:
     """Distribute the rows to the workers and compute the totals over all blocks.
 
@@ -202,7 +262,7 @@ def scatter(
         raise ValueError("X has no partitions")
     parts = client.compute(delayed)
     try:
-        scattered = _scatter_rows(client, parts, model, explicit)
+        scattered = _scatter_rows(client, parts, model, (pairs, pair_weight))
     except BaseException as error:
         # Release instead of cancel: other tasks may still be running, and the scheduler loses
         # a client that cancels the dependencies of running tasks.
@@ -217,7 +277,7 @@ def scatter(
         _cancel(client, scattered.blocks)
 
 
-def _cancel(client: Any, futures: list[Any]) -> None:
+def _cancel(client: Client, futures: list[Future[RowBlock]]) -> None:
     """Cancel futures and all that depend on them, even if they are still referenced.
 
     The keys are unique to one fit. Without this, an exception whose traceback refers to the futures
@@ -230,57 +290,51 @@ def _cancel(client: Any, futures: list[Any]) -> None:
 
 
 def _scatter_rows(
-    client: Any, parts: list[Any], model: _DaskRanker, explicit: ExplicitPairs | None
+    client: Client,
+    parts: list[Future[RowBlock]],
+    model: _DaskRanker,
+    given: tuple[ArrayLike | None, ArrayLike | None],
 ) -> ScatteredRows:
-    summaries = client.gather(client.map(_summarize, parts, pure=False))
-    parts, summaries = _drop_empty(parts, summaries)
-    rows = sum(each["rows"] for each in summaries)
-    if explicit is not None:  # checks the row numbers
-        checked = Judgments(n=rows, pairs=explicit.pairs, pair_weight=explicit.weight)
-        assert checked.pairs is not None
-        explicit = ExplicitPairs(checked.pairs, checked.pair_weight)
-    for name in ("features", "names", "has_query", "has_weight"):
-        if len({each[name] for each in summaries}) > 1:
-            raise ValueError(f"the partitions differ in {_DIFFERENCES[name]}")
-    names = _feature_names(summaries[0]["names"])
-    labels = np.unique(np.concatenate([each["labels"] for each in summaries]))
-    one_list = not summaries[0]["has_query"] or getattr(model, "scope", "query") == "global"
-    is_binary = labels.size == 2 and not summaries[0]["has_query"] and explicit is None
-    classes = labels if is_binary else None
-    is_split = one_list and model._splits_a_list() and labels.size <= MAX_GRADES_OF_SPLIT_LIST
-    is_split = is_split and explicit is None
+    parts, summaries = _summaries(client, parts)
+    rows = sum(each.rows for each in summaries)
+    explicit = ExplicitPairs.read(*given, rows)
+    model.take_features(summaries[0].features, _feature_names(summaries[0].names))
+    labels = np.unique(np.concatenate([each.labels for each in summaries]))
+    graded_list = not summaries[0].has_query and explicit is None
+    one_list = not summaries[0].has_query or getattr(model, "scope", "query") == "global"
+    is_split = model.can_split_list() and one_list and explicit is None
+    is_split = is_split and labels.size <= MAX_GRADES_OF_SPLIT_LIST
     workers = list(client.nthreads())
     if not workers:
         raise ValueError("the cluster has no workers; start some")
-    pairs: list[Any] = []  # explicit pairs of each block
-    if is_split:
-        groups = _balanced_groups([each["rows"] for each in summaries], len(workers))
-        selections = [[_whole_partition(parts[j], summaries[j]) for j in each] for each in groups]
-    elif one_list:
-        selections = [
-            [_whole_partition(part, each) for part, each in zip(parts, summaries, strict=True)]
-        ]
-        pairs = [explicit]
+    pairs: list[ExplicitPairs | None] = [explicit]  # of each block
+    if one_list:
+        whole = [Selection(part, each.first) for part, each in zip(parts, summaries, strict=True)]
+        groups = [list(range(len(parts)))]
+        if is_split:
+            groups = _balanced_groups([each.rows for each in summaries], len(workers))
+            pairs = [None] * len(groups)
+        selections = [[whole[j] for j in group] for group in groups]
     else:
         selections, pairs = _assign_queries(client, parts, summaries, len(workers), explicit)
-    blocks = []
-    for number, (selection, worker) in enumerate(zip(selections, workers, strict=False)):
+    blocks, worker_of_key = [], {}
+    for selection, block_pairs, worker in zip(selections, pairs, workers, strict=False):
         chunks = [client.submit(_select_rows, *each, pure=False) for each in selection]
-        # Dask may use another worker if this one is lost.
-        placement = {"workers": [worker], "allow_other_workers": True}
-        block_pairs = pairs[number] if pairs else None
-        block = client.submit(_concatenate, chunks, block_pairs, pure=False, **placement)
-        blocks.append((block, worker))
+        block = client.submit(
+            _concatenate, chunks, block_pairs, pure=False, workers=[worker],
+            allow_other_workers=True,  # if this one is lost
+        )  # fmt: skip
+        blocks.append(block)
+        worker_of_key[block.key] = worker
     if is_split:
-        kept, totals = _totals_of_split_list(client, [block for block, _ in blocks], rows)
+        kept, totals = _totals_of_split_list(client, blocks, rows)
     else:
-        kept, totals = _global_totals(client, [block for block, _ in blocks], model.balance, rows)
+        kept, totals = _global_totals(client, blocks, model.balance, rows)
         totals = replace(totals, has_explicit_pairs=explicit is not None)
-    model._take_features(summaries[0]["features"], names)
     bins = _global_bins(client, kept, totals, model.max_bins, model.categorical_columns())
-    worker_of_key = {block.key: worker for block, worker in blocks}
+    classes = labels if graded_list and labels.size == 2 else None
     workers = [worker_of_key[block.key] for block in kept]
-    return ScatteredRows(kept, workers, bins, totals, classes, names, has_queries=not one_list)
+    return ScatteredRows(kept, workers, bins, totals, classes, has_queries=not one_list)
 
 
 _DIFFERENCES = {
@@ -291,47 +345,47 @@ _DIFFERENCES = {
 }
 
 
-def _feature_names(columns: tuple[Any, ...] | None) -> list[str] | None:
+def _feature_names(columns: tuple[Hashable, ...] | None) -> list[str] | None:
     """Return the feature names by scikit-learn's rules: strings; None if there is no string."""
     if columns is None or not any(isinstance(name, str) for name in columns):
         return None
-    other = [name for name in columns if not isinstance(name, str)]
-    if other:
+    names = [name for name in columns if isinstance(name, str)]
+    if len(names) < len(columns):
+        other = next(name for name in columns if not isinstance(name, str))
         raise TypeError(
-            f"some columns of X are named by text and some are not, such as {other[0]!r}; name all "
+            f"some columns of X are named by text and some are not, such as {other!r}; name all "
             "of them by text, for example with X.columns = X.columns.astype(str)"
         )
-    return list(columns)
+    return names
 
 
-def _summarize(part: RowBlock) -> dict[str, Any]:
-    """Return the summary of a partition from which the client assigns rows to workers."""
-    queries: list[Any] = []
+def _summarize(part: RowBlock) -> PartitionSummary:
+    queries: list[Hashable] = []
     counts = np.zeros(0, np.int64)
     if part.query is not None:
         number, identifiers = number_queries(part.query)
         queries, counts = identifiers.tolist(), np.bincount(number, minlength=len(identifiers))
-    return {
-        "rows": len(part.X),
-        "features": part.X.shape[1],
-        "names": part.column_names,
-        "has_query": part.query is not None,
-        "has_weight": part.weight is not None,
-        "labels": part.labels,
-        "queries": queries,
-        "counts": counts,
-    }
+    rows, features = part.X.shape
+    has_query, has_weight = part.query is not None, part.weight is not None
+    return PartitionSummary(
+        rows, features, part.column_names, has_query, has_weight, part.labels, queries, counts
+    )
 
 
-def _drop_empty(
-    parts: list[Any], summaries: list[dict[str, Any]]
-) -> tuple[list[Any], list[dict[str, Any]]]:
-    """Drop empty partitions; add the number of the first row to the summaries of the others."""
-    first = np.cumsum([0, *(each["rows"] for each in summaries)])
-    kept = [j for j, each in enumerate(summaries) if each["rows"]]
+def _summaries(
+    client: Client, parts: list[Future[RowBlock]]
+) -> tuple[list[Future[RowBlock]], list[PartitionSummary]]:
+    """Return the partitions that are not empty, and their summaries; check that they are alike."""
+    found: list[PartitionSummary] = client.gather(client.map(_summarize, parts, pure=False))
+    first = np.cumsum([0, *(each.rows for each in found)])
+    kept = [j for j, each in enumerate(found) if each.rows]
     if not kept:
         raise ValueError("there are no rows: the partitions are empty")
-    return [parts[j] for j in kept], [{**summaries[j], "first": int(first[j])} for j in kept]
+    summaries = [found[j]._replace(first=int(first[j])) for j in kept]
+    for name, difference in _DIFFERENCES.items():
+        if len({getattr(each, name) for each in summaries}) > 1:
+            raise ValueError(f"the partitions differ in {difference}")
+    return [parts[j] for j in kept], summaries
 
 
 def _balanced_groups(sizes: list[int], count: int) -> list[list[int]]:
@@ -341,35 +395,30 @@ def _balanced_groups(sizes: list[int], count: int) -> list[list[int]]:
     return [np.flatnonzero(number == group).tolist() for group in range(count) if group in number]
 
 
-def _whole_partition(part: Any, summary: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the arguments of `_select_rows` that select a whole partition of a single list."""
-    return part, summary["first"], None, None
-
-
 def _assign_queries(
-    client: Any,
-    parts: list[Any],
-    summaries: list[dict[str, Any]],
+    client: Client,
+    parts: list[Future[RowBlock]],
+    summaries: list[PartitionSummary],
     workers: int,
     explicit: ExplicitPairs | None,
-) -> tuple[list[list[tuple[Any, ...]]], list[ExplicitPairs | None]]:
-    """Return for each block the arguments of `_select_rows`, and its explicit pairs.
+) -> tuple[list[list[Selection]], list[ExplicitPairs | None]]:
+    """Return the rows of each block, and its explicit pairs.
 
     Queries are assigned to blocks in order of first occurrence, so that most rows stay in few
     partitions; queries connected by explicit pairs stay together. The numbers of queries, unlike
     their indices by first occurrence, are those of a local fit.
     """
-    index_of_query: dict[Any, int] = {}  # by first occurrence
+    index_of_query: dict[Hashable, int] = {}  # by first occurrence
     for each in summaries:
-        for name in each["queries"]:
+        for name in each.queries:
             index_of_query.setdefault(name, len(index_of_query))
     indices = [
-        np.array([index_of_query[name] for name in each["queries"]], np.int64) for each in summaries
+        np.array([index_of_query[name] for name in each.queries], np.int64) for each in summaries
     ]
     count = len(index_of_query)
     sizes = np.zeros(count, np.int64)
     for queries, each in zip(indices, summaries, strict=True):
-        np.add.at(sizes, queries, each["counts"])
+        np.add.at(sizes, queries, each.counts)
     component = np.arange(count)
     pair_queries = np.zeros((0, 2), np.int64)
     if explicit is not None:
@@ -384,55 +433,44 @@ def _assign_queries(
     query_number = number_queries(list(index_of_query))[0]
     selections = [
         [
-            (part, each["first"], query_number[queries], block_of[queries] == block)
+            Selection(part, each.first, query_number[queries], block_of[queries] == block)
             for part, each, queries in zip(parts, summaries, indices, strict=True)
             if (block_of[queries] == block).any()
         ]
         for block in range(len(groups))
     ]
     if explicit is None:
-        return selections, []
-    inside = [block_of[pair_queries[:, 0]] == block for block in range(len(groups))]
-    weight = explicit.weight
-    return selections, [
-        ExplicitPairs(explicit.pairs[each], None if weight is None else weight[each])
-        for each in inside
-    ]
+        return selections, [None] * len(groups)
+    block_of_pair = block_of[pair_queries[:, 0]]
+    return selections, [explicit.take(block_of_pair == block) for block in range(len(groups))]
 
 
 def _queries_of_rows(
-    client: Any,
-    parts: list[Any],
-    summaries: list[dict[str, Any]],
-    indices: list[Array],
-    rows: Array,
-) -> Array:
+    client: Client,
+    parts: list[Future[RowBlock]],
+    summaries: list[PartitionSummary],
+    indices: list[Integers],
+    rows: Integers,
+) -> Integers:
     """Return the indices of the queries of rows, which are numbered over all partitions."""
+    inside = [(rows >= each.first) & (rows < each.first + each.rows) for each in summaries]
+    wanted = [rows[mask] - each.first for mask, each in zip(inside, summaries, strict=True)]
+    local = client.gather(client.map(_local_queries, parts, wanted, pure=False))
     found = np.empty(rows.shape, np.int64)
-    futures = []
-    for part, each in zip(parts, summaries, strict=True):
-        inside = (rows >= each["first"]) & (rows < each["first"] + each["rows"])
-        future = client.submit(_local_queries, part, rows[inside] - each["first"], pure=False)
-        futures.append((inside, future))
-    results = client.gather([future for _, future in futures])
-    for (inside, _), queries, local in zip(futures, indices, results, strict=True):
-        found[inside] = queries[local]
+    for mask, queries, numbers in zip(inside, indices, local, strict=True):
+        found[mask] = queries[numbers]
     return found
 
 
-def _local_queries(part: RowBlock, rows: Array) -> Array:
-    """Return the queries of some rows of a partition, as indices into ``summary["queries"]``."""
+def _local_queries(part: RowBlock, rows: Integers) -> Integers:
+    """Return the queries of some rows of a partition, as indices into those of its summary."""
     return number_queries(part.query)[0][rows]
 
 
 def _select_rows(
-    part: RowBlock, first: int, numbers: Array | None, selected: Array | None
+    part: RowBlock, first: int, numbers: Integers | None, selected: Flags | None
 ) -> RowBlock:
-    """Return the rows of the selected queries of a partition, or all rows of a single list.
-
-    `first` is the number of the first row of the partition; `numbers` and `selected` are the number
-    of each of its queries, and whether it belongs to the block.
-    """
+    """Return the rows of a `Selection`."""
     row_number = first + np.arange(len(part.X))
     if numbers is None or selected is None:
         return replace(part, query=None, row_number=row_number)
@@ -448,7 +486,7 @@ def _select_rows(
 def _concatenate(chunks: list[RowBlock], explicit: ExplicitPairs | None) -> RowBlock:
     """Concatenate chunks, which are in the order of all rows, to a block with explicit pairs."""
 
-    def column(name: str) -> Any:
+    def column(name: str) -> VectorLike:
         arrays = [getattr(chunk, name) for chunk in chunks]
         return None if arrays[0] is None else np.concatenate(arrays)
 
@@ -463,37 +501,40 @@ def _concatenate(chunks: list[RowBlock], explicit: ExplicitPairs | None) -> RowB
 # -- totals over all blocks ------------------------------------------------------------------
 
 
+class BlockTotals(NamedTuple):
+    """Totals of the queries of a block, its grades and the range of its weights."""
+
+    totals: QueryTotals
+    grades: Floats
+    weights: tuple[float, float]
+
+
 def _global_totals(
-    client: Any, blocks: list[Any], balance: str, rows: int
-) -> tuple[list[Any], GlobalTotals]:
+    client: Client, blocks: list[Future[RowBlock]], balance: str, rows: int
+) -> tuple[list[Future[RowBlock]], GlobalTotals]:
     """Return the blocks that have a pair, and the totals over them."""
-    found = client.gather(client.map(_totals_of_block, blocks, pure=False))
-    kept = [j for j, each in enumerate(found) if each["totals"].pairs.any()]
+    found: list[BlockTotals] = client.gather(client.map(_totals_of_block, blocks, pure=False))
+    kept = [j for j, each in enumerate(found) if each.totals.pairs.any()]
     if not kept:
-        grades = np.unique(np.concatenate([each["grades"] for each in found]))
+        grades = np.unique(np.concatenate([each.grades for each in found]))
         raise ValueError(why_no_pair(Judgments(grades, np.arange(grades.size))))
-    total, pair_count = merge_query_totals([found[j]["totals"] for j in kept], balance)
+    total, pair_count = merge_query_totals([found[j].totals for j in kept], balance)
     blocks = [blocks[j] for j in kept]
     totals = GlobalTotals(balance, total, pair_count, rows)
-    weight_ranges = [(found[j]["min_weight"], found[j]["max_weight"]) for j in kept]
-    weight_total = _weight_total(client, blocks, totals, weight_ranges)
+    weight_total = _weight_total(client, blocks, totals, [found[j].weights for j in kept])
     return blocks, replace(totals, weight_total=weight_total)
 
 
-def _totals_of_block(block: RowBlock) -> dict[str, Any]:
+def _totals_of_block(block: RowBlock) -> BlockTotals:
     judgments = block.judgments()
     weight = judgments.to_layout().weight
-    return {
-        "totals": query_totals(judgments),
-        "grades": np.unique(block.grade),
-        "min_weight": weight.min(initial=np.inf),
-        "max_weight": weight.max(initial=0.0),
-    }
+    extent = float(weight.min(initial=np.inf)), float(weight.max(initial=0.0))
+    return BlockTotals(query_totals(judgments), np.unique(block.grade), extent)
 
 
 def _totals_of_split_list(
-    client: Any, blocks: list[Any], rows: int
-) -> tuple[list[Any], GlobalTotals]:
+    client: Client, blocks: list[Future[RowBlock]], rows: int
+) -> tuple[list[Future[RowBlock]], GlobalTotals]:
     """Return the non-empty blocks of a split list, and its totals, computed on one worker."""
     columns = client.map(_grades_and_weights, blocks, pure=False)
     totals, sizes, weight_range = client.submit(_totals_of_list, columns, rows, pure=False).result()
@@ -527,7 +568,10 @@ def _totals_of_list(
 
 
 def _weight_total(
-    client: Any, blocks: list[Any], totals: GlobalTotals, ranges: list[tuple[float, float]]
+    client: Client,
+    blocks: list[Future[RowBlock]],
+    totals: GlobalTotals,
+    ranges: Sequence[tuple[float, float]],
 ) -> float | None:
     """Return the sum of the weights of all rows, exactly; None if all weights are equal."""
     smallest, largest = min(each[0] for each in ranges), max(each[1] for each in ranges)
@@ -585,7 +629,11 @@ def _layout_of_split_list(block: RowBlock, grades: Floats) -> QueryLayout:
 
 
 def _global_bins(
-    client: Any, blocks: list[Any], totals: GlobalTotals, max_bins: int, categorical: list[int]
+    client: Client,
+    blocks: list[Future[RowBlock]],
+    totals: GlobalTotals,
+    max_bins: int,
+    categorical: list[int],
 ) -> Bins:
     """Return the bins of every feature, from the distinct values of all blocks, merged exactly.
 

@@ -22,16 +22,21 @@ import pickle
 import queue
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from operator import methodcaller
+from types import FrameType
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, cast
 
-from precede.engine.execution import Context
+from precede.engine.execution import Context, RootState
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 # The fit fails if a worker is lost this many times in a row.
 MAX_LOSSES_IN_A_ROW = 5
@@ -41,24 +46,76 @@ CLOSE_TIMEOUT = 10.0
 POLL_INTERVAL = 1.0
 
 
+# -- messages from a worker to the driver ----------------------------------------------------
+
+
 @dataclass(frozen=True)
-class Message:
-    """A message from a worker to the driver.
+class Reduce:
+    """The part of a worker, and how to combine parts, sent by the first worker for all."""
 
-    ==================  ====================  ====================
-    kind                payload               part
-    ==================  ====================  ====================
-    "reduce"            how to combine parts  part of this worker
-    "reduce_on_root"    how to combine parts  part of this worker
-    "service"           name of a service     its argument
-    "done"              result of the fit
-    "failed"            exception
-    ==================  ====================  ====================
-    """
+    part: object
+    combine: Callable[..., object] | None
 
-    kind: str
-    payload: Any
-    part: Any = None
+
+@dataclass(frozen=True)
+class ReduceOnRoot(Reduce):
+    """A `Reduce` whose `combine` also takes the state of the driver."""
+
+
+@dataclass(frozen=True)
+class ServiceCall:
+    """The name of a service of the driver, and the argument of the first worker."""
+
+    name: str
+    argument: object
+
+
+@dataclass(frozen=True)
+class Done:
+    """The result of the fit."""
+
+    result: object
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The exception that ended the fit."""
+
+    exception: BaseException
+
+
+Message = Reduce | ServiceCall | Done | Failed
+
+
+class PendingMessage(Protocol):
+    """A future of the next message of a session; `result` raises only if the worker is lost."""
+
+    def result(self, timeout: float | None = None) -> Message:
+        """Wait for the message."""
+        ...
+
+    def done(self) -> bool:
+        """Return whether the message, or the loss of the worker, is known."""
+        ...
+
+
+class Session(Protocol):
+    """A `WorkerSession` somewhere else, such as a Dask actor: its methods return futures."""
+
+    def start(self, results: Sequence[object] = ()) -> PendingMessage:
+        """See `WorkerSession.start`."""
+        ...
+
+    def resume(self, result: object) -> PendingMessage:
+        """See `WorkerSession.resume`."""
+        ...
+
+    def close(self) -> PendingMessage:
+        """See `WorkerSession.close`."""
+        ...
+
+
+# -- on the workers --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -73,57 +130,44 @@ class _SessionClosed(BaseException):
 
 
 class ClusterContext(Context):
-    """Execution context of one worker of a cluster.
-
-    Parameters
-    ----------
-    rank : int
-        Number of this worker.
-    n_jobs : int, optional
-        Threads of this worker.
-    """
+    """Execution context of the worker of number `rank` of a cluster, with `n_jobs` threads."""
 
     is_distributed: ClassVar[bool] = True
 
     def __init__(self, rank: int, n_jobs: int | None):
         super().__init__(n_jobs)
         self.rank = rank
-        self._recorded_results: list[Any] = []  # in reverse order
-        self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._results: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._recorded_results: list[object] = []  # in reverse order
+        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[object] = queue.SimpleQueue()
 
-    def all_reduce(self, part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
+    def all_reduce(
+        self, part: Callable[[], Part], combine: Callable[[Sequence[Part]], Result]
+    ) -> Result:
         """Combine the parts of all workers; see `Context.all_reduce`."""
-        # `combine` is the same on all workers, so only one sends it.
-        return self._exchange(
-            lambda: Message("reduce", combine if self.rank == 0 else None, part())
-        )
+        combined = self._exchange(lambda: Reduce(part(), None if self.rank else combine))
+        return cast(Result, combined)
 
     def reduce_on_root(
-        self,
-        part: Callable[[], Any],
-        combine: Callable[[Sequence[Any], dict[Any, Any]], Any],
-    ) -> Any:
+        self, part: Callable[[], Part], combine: Callable[[Sequence[Part], RootState], Result]
+    ) -> Result:
         """Combine the parts of all workers with the state of the driver; see `Context`."""
-        return self._exchange(
-            lambda: Message("reduce_on_root", combine if self.rank == 0 else None, part())
-        )
+        combined = self._exchange(lambda: ReduceOnRoot(part(), None if self.rank else combine))
+        return cast(Result, combined)
 
-    def replay(self, results: Sequence[Any]) -> None:
+    def replay(self, results: Sequence[object]) -> None:
         """Return these recorded results from the next reductions, without communication."""
         self._recorded_results = list(reversed(results))
 
-    def call_service(self, name: str, argument: Any) -> Any:
+    def call_service(self, name: str, argument: object) -> object:
         """Call a service of the driver with the argument of the first worker."""
-        return self._exchange(
-            lambda: Message("service", name, argument if self.rank == 0 else None)
-        )
+        return self._exchange(lambda: ServiceCall(name, None if self.rank else argument))
 
     def warn(self, message: str, category: type[Warning] = UserWarning) -> None:
         """Issue a warning in the client process, once for all workers."""
         self.call_service("warn", (message, category))
 
-    def _exchange(self, make_message: Callable[[], Message]) -> Any:
+    def _exchange(self, make_message: Callable[[], Message]) -> object:
         """Return the next recorded result, or send a message and wait for its result."""
         if self._recorded_results:
             result = self._recorded_results.pop()
@@ -136,21 +180,15 @@ class ClusterContext(Context):
 
 
 class WorkerSession:
-    """A fit on one worker, in a thread that blocks on every message until it gets the result.
+    """The fit ``work(block, spec, context)`` on one worker, in a thread of its own.
 
-    The thread ends with the fit, on `close`, or when the session is garbage-collected, so that it
-    does not outlive the client.
-
-    Parameters
-    ----------
-    work : function of (block, spec, context)
-        The fit.
-    block, spec : any
-        Its arguments.
-    context : ClusterContext
+    The thread blocks on every message until it gets the result. It ends with the fit, on `close`,
+    or when the session is garbage-collected, so that it does not outlive the client.
     """
 
-    def __init__(self, work: Callable[..., Any], block: Any, spec: Any, context: ClusterContext):
+    def __init__(
+        self, work: Callable[..., object], block: object, spec: object, context: ClusterContext
+    ):
         self._context = context
         self._thread = threading.Thread(
             target=_run,
@@ -159,13 +197,13 @@ class WorkerSession:
             name=f"precede {context.rank}",
         )
 
-    def start(self, results: Sequence[Any] = ()) -> Message:
+    def start(self, results: Sequence[object] = ()) -> Message:
         """Start the fit, replay recorded results, and return the first message."""
         self._context.replay(results)
         self._thread.start()
         return self._context._messages.get()
 
-    def resume(self, result: Any) -> Message:
+    def resume(self, result: object) -> Message:
         """Continue with a result and return the next message."""
         self._context._results.put(result)
         return self._context._messages.get()
@@ -178,15 +216,16 @@ class WorkerSession:
         self.close()
 
 
-def _run(work: Callable[..., Any], block: Any, spec: Any, context: ClusterContext) -> None:
+def _run(work: Callable[..., object], block: object, spec: object, context: ClusterContext) -> None:
     """Run a fit; a reference to the session would prevent its finalizer from ending the thread."""
+    message: Message
     try:
         with context:
-            message = Message("done", work(block, spec, context))
+            message = Done(work(block, spec, context))
     except _SessionClosed:
         return
     except BaseException as error:
-        message = Message("failed", _picklable(error))
+        message = Failed(_picklable(error))
     context._messages.put(message)
 
 
@@ -199,50 +238,15 @@ def _picklable(error: BaseException) -> BaseException:
     return error
 
 
-@dataclass(frozen=True)
-class InProcessSession:
-    """A session in this process, with the interface of a Dask actor: methods return futures."""
-
-    session: WorkerSession
-
-    def start(self, results: Sequence[Any] = ()) -> _CompletedFuture:
-        """See `WorkerSession.start`."""
-        return _CompletedFuture(self.session.start(results))
-
-    def resume(self, result: Any) -> _CompletedFuture:
-        """See `WorkerSession.resume`."""
-        return _CompletedFuture(self.session.resume(result))
-
-    def close(self) -> _CompletedFuture:
-        """See `WorkerSession.close`."""
-        self.session.close()
-        return _CompletedFuture(None)
-
-
-@dataclass(frozen=True)
-class _CompletedFuture:
-    value: Any
-
-    def result(self, timeout: float | None = None) -> Any:  # noqa: ARG002
-        return self.value
-
-    def done(self) -> bool:
-        return True
+# -- in the client process -------------------------------------------------------------------
 
 
 class SpmdDriver:
     """Run one fit on several workers in lockstep.
 
-    Parameters
-    ----------
-    launch : function of a rank that returns a session
-        The methods of a session return futures, whose `result` raises only if the worker is lost.
-    count : int
-        Number of workers.
-    services : dict of functions by name
-        Functions that run in the client process; see `ClusterContext.call_service`.
-    why_lost : function, optional
-        Returns why no worker can be reached any more; "" as long as they can.
+    `launch` returns the session of a worker by its number, below `count`. `services` are functions
+    by name that run in the client process; see `ClusterContext.call_service`. `why_lost` returns
+    why no worker can be reached any more; "" as long as they can.
 
     Attributes
     ----------
@@ -250,34 +254,25 @@ class SpmdDriver:
         Results sent to the workers so far.
     lost : int
         Number of workers that were lost and replaced.
-
-    Examples
-    --------
-    >>> def work(block, spec, context):
-    ...     return context.all_reduce(lambda: block, sum)
-    >>> def launch(rank):
-    ...     return InProcessSession(WorkerSession(work, 10 * rank, None, ClusterContext(rank, 1)))
-    >>> SpmdDriver(launch, 3, {}).run()
-    30
     """
 
     def __init__(
         self,
-        launch: Callable[[int], Any],
+        launch: Callable[[int], Session],
         count: int,
-        services: dict[str, Callable[[Any], Any]],
+        services: Mapping[str, Callable[..., object]],
         why_lost: Callable[[], str] = lambda: "",
     ):
         self._launch = launch
         self._count = count
         self._why_lost = why_lost
         self._services = {"warn": _warn, **services}
-        self._sessions: list[Any] = []
-        self.results: list[Any] = []
+        self._sessions: list[Session] = []
+        self.results: list[object] = []
         self.lost = 0
-        self._root_state: dict[Any, Any] = {}
+        self._root_state: RootState = {}
 
-    def run(self) -> Any:
+    def run(self) -> object:
         """Exchange messages until all workers are done; return the result of the first one.
 
         The first Ctrl-C is sent to the workers as a result, so that they end like a local fit. A
@@ -286,53 +281,54 @@ class SpmdDriver:
         try:
             with _DeferredInterrupt() as interrupt:
                 self._sessions = [self._launch(rank) for rank in range(self._count)]
-                messages = self._exchange(lambda session: session.start())
+                messages = self._exchange(methodcaller("start"))
                 while True:
                     self._check_messages(messages)
-                    if messages[0].kind == "done":
-                        return messages[0].payload
+                    if isinstance(messages[0], Done):
+                        return messages[0].result
+                    result: object
                     try:
                         interrupt.raise_pending()
                         result = self._result_of(messages)
                     except KeyboardInterrupt:
                         result = _ExceptionResult(KeyboardInterrupt())
                     self.results.append(result)
-                    messages = self._exchange(partial(_resume, result))
+                    messages = self._exchange(methodcaller("resume", result))
         except BaseException:
             self._close()
             raise
 
-    def _result_of(self, messages: list[Message]) -> Any:
+    def _result_of(self, messages: list[Message]) -> object:
         """Combine the parts of the messages, or call the service they name."""
         first = messages[0]
-        if first.kind == "service":
-            return self._services[first.payload](first.part)
-        parts = [message.part for message in messages]
-        if first.kind == "reduce_on_root":
-            return first.payload(parts, self._root_state)
-        return first.payload(parts)
+        if isinstance(first, ServiceCall):
+            return self._services[first.name](first.argument)
+        reductions = cast("list[Reduce]", messages)
+        combine = cast("Callable[..., object]", reductions[0].combine)
+        parts = [each.part for each in reductions]
+        return combine(parts, *([self._root_state] if isinstance(first, ReduceOnRoot) else []))
 
     def _check_messages(self, messages: list[Message]) -> None:
         """Raise the exception of a failed worker; raise RuntimeError if the kinds differ."""
         for message in messages:
-            if message.kind == "failed":
-                raise message.payload
-        kinds = {message.kind for message in messages}
+            if isinstance(message, Failed):
+                raise message.exception
+        kinds = {type(message).__name__ for message in messages}
         if len(kinds) > 1:
             raise RuntimeError(f"the machines are not in step: they want {sorted(kinds)}")
 
-    def _exchange(self, call: Callable[[Any], Any]) -> list[Message]:
+    def _exchange(self, call: Callable[[Session], PendingMessage]) -> list[Message]:
         """Call every session and return their next messages; replace lost workers."""
         futures = [self._try(call, session) for session in self._sessions]
         return [self._next_message(rank, future) for rank, future in enumerate(futures)]
 
-    def _try(self, call: Callable[[Any], Any], session: Any) -> Any:
+    def _try(self, call: Callable[[Session], PendingMessage], session: Session) -> PendingMessage:
         try:
             return call(session)
         except Exception as error:
-            return _FailedFuture(error)
+            return _lost(error)
 
-    def _next_message(self, rank: int, future: Any) -> Message:
+    def _next_message(self, rank: int, future: PendingMessage) -> Message:
         """Wait for the message of a worker; replace the worker if it is lost."""
         for _ in range(MAX_LOSSES_IN_A_ROW):
             try:
@@ -345,13 +341,13 @@ class SpmdDriver:
                 self._sessions[rank] = self._launch(rank)
                 future = self._sessions[rank].start(list(self.results))
             except Exception as error:
-                future = _FailedFuture(error)
+                future = _lost(error)
         raise RuntimeError(
             f"machine {rank} was lost {MAX_LOSSES_IN_A_ROW} times in a row, or its rows could not "
             f"be recovered; the last time: {last!r}"
         )
 
-    def _wait(self, future: Any) -> Any:
+    def _wait(self, future: PendingMessage) -> Message:
         """Wait for a future; poll the connection, as not all futures fail with the scheduler."""
         while True:
             try:
@@ -368,9 +364,10 @@ class SpmdDriver:
 
     def _close(self) -> None:
         """Close all sessions, ignoring errors."""
-        futures = [self._try(lambda each: each.close(), session) for session in self._sessions]
+        futures = [self._try(methodcaller("close"), session) for session in self._sessions]
         for future in () if self._why_lost() else futures:
-            self._try(lambda each: each.result(timeout=CLOSE_TIMEOUT), future)
+            with suppress(Exception):
+                future.result(timeout=CLOSE_TIMEOUT)
 
 
 class _DeferredInterrupt:
@@ -381,21 +378,21 @@ class _DeferredInterrupt:
 
     def __init__(self) -> None:
         self._pending = False
-        self._previous_handler: Any = None
+        self._previous_handler: Callable[[int, FrameType | None], object] | None = None
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():
-            self._previous_handler = signal.getsignal(signal.SIGINT)
-        if callable(self._previous_handler):
+        handler = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is threading.main_thread() and callable(handler):
+            self._previous_handler = handler
             signal.signal(signal.SIGINT, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if callable(self._previous_handler):
+        if self._previous_handler is not None:
             signal.signal(signal.SIGINT, self._previous_handler)
 
-    def _handle(self, number: int, frame: Any) -> None:
-        if self._pending:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self._pending and self._previous_handler is not None:
             self._previous_handler(number, frame)
         self._pending = True
 
@@ -406,19 +403,11 @@ class _DeferredInterrupt:
             raise KeyboardInterrupt
 
 
-@dataclass(frozen=True)
-class _FailedFuture:
-    error: Exception
-
-    def result(self, timeout: float | None = None) -> Any:  # noqa: ARG002
-        raise self.error
-
-    def done(self) -> bool:
-        return True
-
-
-def _resume(result: Any, session: Any) -> Any:
-    return session.resume(result)
+def _lost(error: Exception) -> PendingMessage:
+    """Return a future of a worker that is lost."""
+    future: Future[Message] = Future()
+    future.set_exception(error)
+    return future
 
 
 def _warn(argument: tuple[str, type[Warning]]) -> None:

@@ -14,8 +14,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,7 +34,6 @@ from precede.boosting.callbacks import Checkpoint, ProgressBar
 from precede.boosting.loop import History, Progress, asked_to_stop
 from precede.boosting.monitors import Monitor, Scoring
 from precede.dask.blocks import (
-    ExplicitPairs,
     GlobalTotals,
     RowBlock,
     ScatteredRows,
@@ -41,8 +41,8 @@ from precede.dask.blocks import (
     partitions,
     scatter,
 )
-from precede.dask.driver import ClusterContext, SpmdDriver, WorkerSession
-from precede.engine.arrays import Array, Floats
+from precede.dask.driver import ClusterContext, Session, SpmdDriver, WorkerSession
+from precede.engine.arrays import Array, Floats, Json, MatrixLike, VectorLike
 from precede.engine.backend import check_device, open_backend_of_worker
 from precede.engine.execution import Context, count_jobs
 from precede.engine.parameters import find_auto_parameters
@@ -53,16 +53,17 @@ from precede.estimator.inputs import evaluation_monitors, forget_categories
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble
-from precede.risks.base import Risk
-from precede.risks.mixture import QuadraticMixture
 from precede.risks.pair_risk import PairRisk
-from precede.risks.score_risk import risk_of
-from precede.weak_rankers.base import Family, WeakRanker
+from precede.weak_rankers.base import WeakRanker
 from precede.weak_rankers.regressors import learner
 from precede.weak_rankers.tree_grower import Trees
 
 if TYPE_CHECKING:
+    from distributed import Client, Future
     from typing_extensions import Self
+
+MonitorUpdate = Callable[[Monitor], object]  # a call of one of its methods
+EvaluationSets = tuple[object, object, object]  # eval_set, eval_qid and eval_group of `fit`
 
 
 # -- estimators ------------------------------------------------------------------------------
@@ -72,28 +73,25 @@ class _DaskRanker(BaseRanker):
     """Base class that fits a local estimator (`_local_class`) on a Dask cluster."""
 
     _local_class: ClassVar[type[BaseRanker]]
-    # Whether random_state=None means a new random seed.
-    _draws_seed: ClassVar[bool] = True
-    # Whether explicit pairs are supported.
-    _supports_pairs: ClassVar[bool] = True
-    # Whether only the family `weak_rankers` is searched.
-    _searches_only_family: ClassVar[bool] = True
+    _supports_pairs: ClassVar[bool] = True  # whether it learns from explicit pairs
+    _splits_lists: ClassVar[bool] = True  # whether a list may be split if the risk allows it
+    _grows_on_gpu: ClassVar[bool] = True  # whether trees can be grown on GPUs
 
     @restore_on_failure
     def fit(  # type: ignore[override]  # no group or init_score on a cluster
         self,
-        X: Any,
-        y: Any = None,
+        X: MatrixLike,
+        y: VectorLike = None,
         *,
-        qid: Any = None,
-        sample_weight: Any = None,
+        qid: VectorLike = None,
+        sample_weight: VectorLike = None,
         pairs: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
-        eval_set: Any = None,
-        eval_qid: Any = None,
-        eval_group: Any = None,
+        eval_set: object = None,
+        eval_qid: object = None,
+        eval_group: object = None,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
-        client: Any = None,
+        client: Client | None = None,
     ) -> Self:
         """Learn to rank from rows on the workers of a cluster.
 
@@ -118,17 +116,15 @@ class _DaskRanker(BaseRanker):
             Defaults to the current client, or to a temporary local cluster.
         """
         saved = self._checkpoint(checkpoint)
-        explicit = _explicit_pairs(pairs, pair_weight)
-        if explicit is not None and not self._supports_pairs:
-            raise ValueError(
-                f"{type(self).__name__} does not learn from listed pairs; give grades, or use "
-                f"{self._local_class.__name__}"
-            )
+        self._check_pairs(pairs, pair_weight)
+        if not self.warm_start:
+            for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
+                self.__dict__.pop(name, None)
         with _client_or_default(client) as cluster:
             self._check_distributable()
-            delayed = partitions(X, y, qid, sample_weight, graded=explicit is None)
+            delayed = partitions(X, y, qid, sample_weight, graded=pairs is None)
             with (
-                scatter(cluster, delayed, self, explicit) as scattered,
+                scatter(cluster, delayed, self, pairs, pair_weight) as scattered,
                 Context(self.n_jobs) as context,
             ):
                 eval_sets, qids, groups = _in_client_memory((eval_set, eval_qid, eval_group))
@@ -140,10 +136,29 @@ class _DaskRanker(BaseRanker):
         self.__dict__.update(fitted, has_queries_=scattered.has_queries)
         return self
 
+    def _check_pairs(self, pairs: ArrayLike | None, pair_weight: ArrayLike | None) -> None:
+        """Raise ValueError for explicit pairs that are not supported or not in memory."""
+        if pairs is None:
+            if pair_weight is not None:
+                raise ValueError("pair_weight is given without pairs; give both, or leave it out")
+            return
+        if _is_dask_collection(pairs) or _is_dask_collection(pair_weight):
+            raise ValueError("pairs and pair_weight are collections of dask; compute() them first")
+        if not self._supports_pairs:
+            raise ValueError(
+                f"{type(self).__name__} does not learn from listed pairs; give grades, or use "
+                f"{self._local_class.__name__}"
+            )
+
     def _check_distributable(self) -> None:
         """Raise ValueError for parameters that are not supported on a cluster."""
         self.check_parameters()
-        _check_family(self.weak_rankers)
+        if not learner(self.weak_rankers).distributable:
+            raise ValueError(
+                f"weak_rankers={self.weak_rankers!r} cannot be searched on a cluster; use "
+                "'stumps', 'features' or 'trees' (or set distributable = True on a family of your "
+                "own whose search adds up over all machines)"
+            )
         self._check_device()
         if chosen := find_auto_parameters(self):
             raise ValueError(
@@ -152,13 +167,12 @@ class _DaskRanker(BaseRanker):
             )
         if self._n_bags > 1:
             raise ValueError(f"bags={self._n_bags} draws rows, which is not done on a cluster")
-        if self._needs_rows():
+        given = self.get_params(deep=False).values()
+        if any(isinstance(each, str) and each == "cv" for each in given):
             raise ValueError(
                 f"{type(self).__name__} cannot cross-validate on a cluster; give a number instead "
                 f"of 'cv', which {self._local_class.__name__} finds on a sample"
             )
-        if not self._risk().distributable:
-            raise ValueError(f"{self._risk()!r} cannot be minimized on a cluster; use PairRisk")
         if getattr(self, "_skl_callbacks", None):
             raise ValueError(
                 "callbacks set by set_callbacks cannot follow a fit on a cluster; use the "
@@ -168,14 +182,14 @@ class _DaskRanker(BaseRanker):
     def _check_device(self) -> None:
         """Raise ValueError if the device is unknown or would not be used."""
         check_device(self.device)
-        used = self._searches_only_family and isinstance(learner(self.weak_rankers), Trees)
+        used = self._grows_on_gpu and isinstance(learner(self.weak_rankers), Trees)
         if self.device != "cpu" and not used:
             raise ValueError(
                 f"device={self.device!r} on a cluster is for trees; use device='cpu', or "
                 f"{self._local_class.__name__} on one machine"
             )
 
-    def _take_features(self, count: int, names: list[str] | None) -> None:
+    def take_features(self, count: int, names: list[str] | None) -> None:
         """Set the number and names of the features; on a warm start, compare them instead."""
         known = getattr(self, "feature_names_in_", None)
         continues = self.warm_start and hasattr(self, "ensemble_")
@@ -195,69 +209,68 @@ class _DaskRanker(BaseRanker):
                 f"{', '.join(known[:5])}, ..."
             )
 
+    def can_split_list(self) -> bool:
+        """Return whether a list may be split between workers; refuse undistributable risks."""
+        fresh = clone(self.to_local())
+        fresh.__dict__.update(self._features())
+        risk = fresh._risk()
+        if not risk.distributable:
+            raise ValueError(f"{risk!r} cannot be minimized on a cluster; use PairRisk")
+        by_slope = getattr(self, "select", "slope") == "slope"
+        return self._splits_lists and risk.can_split_queries and by_slope
+
+    def _features(self) -> dict[str, object]:
+        """Return the attributes that `take_features` sets."""
+        names = ("n_features_in_", "feature_names_in_")
+        return {name: vars(self)[name] for name in names if name in vars(self)}
+
     def _fit_on_workers(
         self,
-        client: Any,
+        client: Client,
         scattered: ScatteredRows,
         monitors: list[tuple[Monitor, dict[str, bool]]],
         saved: Checkpoint | None,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """Run the local fit on all workers in lockstep; return the fitted attributes."""
         model = self.to_local()
         rounds = None if saved is None else _SavedRounds.read(saved, model)
         if not self.warm_start:
             model = clone(model)
-        needs_seed = "random_state" in model.get_params(deep=False) and self._draws_seed
-        if needs_seed and model.random_state is None:
+        if model.random_state is None and model._unseeded_share():
             model.random_state = check_random_state(None).randint(2**31)  # on all workers
-        monitored = [(each.name, list(each.metrics), better) for each, better in monitors]
         spec = _FitSpec(
-            model.set_params(callbacks=None, verbose=0),
-            scattered.bins,
-            scattered.totals,
-            scattered.classes,
-            monitored,
-            self.n_features_in_,
-            getattr(self, "feature_names_in_", None),
-            self.n_jobs,
-            bool(self.callbacks) or self.verbose > 0 or saved is not None,
-            rounds,
+            model=model.set_params(callbacks=None, verbose=0),
+            bins=scattered.bins,
+            totals=scattered.totals,
+            classes=scattered.classes,
+            monitored=[(each.name, list(each.metrics), better) for each, better in monitors],
+            features=self._features(),
+            n_jobs=self.n_jobs,
+            report_rounds=bool(self.callbacks) or self.verbose > 0 or saved is not None,
+            rounds=rounds,
         )
-        rounds_done = len(getattr(self, "history_", ())) if self.warm_start else 0
+        done = len(getattr(self, "history_", ())) if self.warm_start else 0
         if rounds is not None:
-            rounds_done = rounds.count
+            done = rounds.count
         name = type(self).__name__
-        with ProgressBar(
-            name, rounds=self.n_estimators, done=rounds_done, verbose=self.verbose
-        ) as bar:
-            callbacks: list[Callable[..., Any]] = list(bar.callbacks(self.callbacks))
+        with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
+            callbacks: list[Callable[[Progress], object]] = list(bar.callbacks(self.callbacks))
             if saved is not None:
                 callbacks.append(saved)
             on_client = _ClientServices([each for each, _ in monitors], callbacks)
-            services: dict[str, Callable[[Any], Any]] = {
+            services: dict[str, Callable[..., object]] = {
                 "compute_metrics": on_client.compute_metrics,
                 "report": on_client.report,
             }
             launch = _SessionLauncher(client, scattered, spec)
+            driver = SpmdDriver(launch, len(scattered.blocks), services, launch.why_lost)
             try:
-                return SpmdDriver(launch, len(scattered.blocks), services, launch.why_lost).run()
+                return cast("dict[str, object]", driver.run())
             finally:
                 if saved is not None:
                     saved.finish()
 
-    def _needs_rows(self) -> bool:
-        """Whether the fit selects rows, as for cross-validation."""
-        return False
-
-    def _risk(self) -> Risk:
-        """Return the risk that is minimized."""
-        return PairRisk("exponential", balance=self.balance)
-
-    def _splits_a_list(self) -> bool:
-        """Whether a single list may be split between workers."""
-        return self._risk().can_split_queries
-
-    def predict(self, X: Any, *, num_iteration: int | None = None) -> Any:
+    def predict(self, X: MatrixLike, *, num_iteration: int | None = None) -> VectorLike:
         """Return the score of every row: a dask array for a dask collection, else an array."""
         if not _is_dask_collection(X):
             return super().predict(X, num_iteration=num_iteration)
@@ -274,21 +287,24 @@ class _DaskRanker(BaseRanker):
     def to_local(self) -> BaseRanker:
         """Return the model as a local estimator."""
         local = self._local_class(**self.get_params(deep=False))
-        fitted = {name: each for name, each in vars(self).items() if name.endswith("_")}
-        local.__dict__.update(fitted)
+        local.__dict__.update(_fitted_attributes(self))
         return local
 
-    def save(self, path: Any) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model as a local estimator, to be loaded by `precede.load`."""
         self.to_local().save(path)
 
 
-def _is_dask_collection(X: Any) -> bool:
+def _fitted_attributes(model: BaseRanker) -> dict[str, object]:
+    return {name: each for name, each in vars(model).items() if name.endswith("_")}
+
+
+def _is_dask_collection(X: object) -> bool:
     """Whether X is a dask collection."""
     return hasattr(X, "__dask_graph__")
 
 
-def _scores(X: Any, model: BaseRanker) -> Floats:
+def _scores(X: MatrixLike, model: BaseRanker) -> Floats:
     """Return the scores of a partition, which may be empty."""
     return model.predict(X) if X.shape[0] else np.zeros(0)
 
@@ -324,12 +340,6 @@ class DaskRankBoost(_DaskRanker, RankBoost):
 
     _local_class = RankBoost
 
-    def _splits_a_list(self) -> bool:
-        return super()._splits_a_list() and self.select == "slope"
-
-    def _risk(self) -> Risk:
-        return PairRisk("exponential", balance=self.balance, rank_weight=self.rank_weight)
-
 
 class DaskPushRanker(_DaskRanker, PushRanker):
     """`PushRanker` on a Dask cluster; see `DaskRankBoost`. ``price="cv"`` is refused.
@@ -339,12 +349,6 @@ class DaskPushRanker(_DaskRanker, PushRanker):
     """
 
     _local_class = PushRanker
-
-    def _needs_rows(self) -> bool:
-        return isinstance(self.price, str) and self.price == "cv"
-
-    def _risk(self) -> Risk:
-        return PairRisk(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
 
 
 class DaskSmoothMarginRanker(_DaskRanker, SmoothMarginRanker):
@@ -361,12 +365,6 @@ class DaskConvexRiskRanker(_DaskRanker, ConvexRiskRanker):
     """
 
     _local_class = ConvexRiskRanker
-
-    def _needs_rows(self) -> bool:
-        return isinstance(self.radius, str)
-
-    def _risk(self) -> Risk:
-        return PairRisk(self.loss, balance=self.balance)
 
 
 class DaskBoostedRanker(_DaskRanker, BoostedRanker):
@@ -401,9 +399,6 @@ class DaskBoostedRanker(_DaskRanker, BoostedRanker):
 
     _local_class = BoostedRanker
 
-    def _risk(self) -> Risk:
-        return risk_of(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
-
 
 class DaskGlassBoxRanker(_DaskRanker, GlassBoxRanker):
     """`GlassBoxRanker` on a Dask cluster; see `DaskBoostedRanker`.
@@ -430,24 +425,7 @@ class DaskGlassBoxRanker(_DaskRanker, GlassBoxRanker):
     """
 
     _local_class = GlassBoxRanker
-    _draws_seed = False
-    _supports_pairs = False
-    _searches_only_family = False
-
-    def _check_distributable(self) -> None:
-        for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
-        super()._check_distributable()
-
-    def _take_features(self, count: int, names: list[str] | None) -> None:
-        super()._take_features(count, names)
-        self._pairs()  # raises ValueError for unknown columns
-
-    def _splits_a_list(self) -> bool:
-        return False
-
-    def _risk(self) -> Risk:
-        return risk_of(self.loss, self.price, balance=self.balance)
+    _supports_pairs = _splits_lists = _grows_on_gpu = False
 
 
 class DaskQBRank(_DaskRanker, QBRank):
@@ -457,9 +435,6 @@ class DaskQBRank(_DaskRanker, QBRank):
     """
 
     _local_class = QBRank
-
-    def _risk(self) -> Risk:
-        return QuadraticMixture(self.margin, float(self.weight), self.balance)
 
 
 class PairObjective:
@@ -507,48 +482,25 @@ class PairObjective:
         )
 
 
-def _explicit_pairs(pairs: ArrayLike | None, weight: ArrayLike | None) -> ExplicitPairs | None:
-    if pairs is None:
-        if weight is not None:
-            raise ValueError("pair_weight is given without pairs; give both, or leave it out")
-        return None
-    if _is_dask_collection(pairs) or _is_dask_collection(weight):
-        raise ValueError("pairs and pair_weight are collections of dask; compute() them first")
-    return ExplicitPairs(pairs, weight)
-
-
-def _check_family(weak_rankers: str | Family) -> None:
-    """Raise ValueError if a family is not `distributable`."""
-    weak = learner(weak_rankers)
-    if not weak.distributable:
-        raise ValueError(
-            f"weak_rankers={weak_rankers!r} cannot be searched on a cluster; use 'stumps', "
-            "'features' or "
-            "'trees' (or set distributable = True on a family of your own whose search adds up "
-            "over all machines)"
-        )
-
-
 # -- in the client process -------------------------------------------------------------------
 
 
 class _ClientServices:
     """Services of the client process: evaluate monitors and call the user's callbacks."""
 
-    def __init__(self, monitors: list[Monitor], callbacks: list[Callable[[Progress], Any]]):
+    def __init__(self, monitors: list[Monitor], callbacks: list[Callable[[Progress], object]]):
         self._monitors, self._callbacks = monitors, callbacks
         self._history, self._ensemble = History(), Ensemble([], [], 1)
 
-    def compute_metrics(self, argument: tuple[int, list[tuple[Any, ...]]]) -> dict[str, float]:
+    def compute_metrics(self, argument: tuple[int, list[MonitorUpdate]]) -> dict[str, float]:
         """Update the scores of an evaluation set and return its metrics."""
         number, updates = argument
-        for method, *arguments in updates:
-            getattr(self._monitors[number], method)(*arguments)
+        for update in updates:
+            update(self._monitors[number])
         return self._monitors[number].compute_metrics()
 
     def report(
-        self,
-        argument: tuple[list[dict[str, Any]], Ensemble | None, tuple[Any, ...] | None],
+        self, argument: tuple[list[Json], Ensemble | None, tuple[WeakRanker, float] | None]
     ) -> bool:
         """Append a round to history and ensemble; return whether a callback asks to stop."""
         records, ensemble, last = argument
@@ -564,18 +516,18 @@ class _ClientServices:
 class _SessionLauncher:
     """Launch the session of a block on its worker, or on another one if that is lost."""
 
-    def __init__(self, client: Any, scattered: ScatteredRows, spec: _FitSpec):
+    def __init__(self, client: Client, scattered: ScatteredRows, spec: _FitSpec):
         self._client, self._scattered, self._spec = client, scattered, spec
-        self._futures: dict[int, Any] = {}
+        self._futures: dict[int, Future[WorkerSession]] = {}
 
-    def __call__(self, rank: int) -> Any:
+    def __call__(self, rank: int) -> Session:
         future = self._client.submit(
             _worker_session, self._scattered.blocks[rank], self._spec, rank, actor=True, pure=False,
             workers=[self._scattered.workers[rank]], allow_other_workers=True,
         )  # fmt: skip
         self._futures[rank] = future  # keeps the actor alive
         with self._client.as_current():  # used by the actor proxy
-            return future.result()
+            return cast("Session", future.result())
 
     def why_lost(self) -> str:
         """Return why no worker can be reached; "" while the client is connected."""
@@ -595,7 +547,7 @@ def _worker_session(block: RowBlock, spec: _FitSpec, rank: int) -> WorkerSession
 
 
 @contextmanager
-def _client_or_default(client: Any) -> Iterator[Any]:
+def _client_or_default(client: Client | None) -> Iterator[Client]:
     """Yield the given client, the current one, or a temporary one with a local cluster."""
     try:
         from distributed import Client, default_client  # noqa: PLC0415  (only on clusters)
@@ -632,23 +584,20 @@ class _FitSpec:
     totals: GlobalTotals
     classes: Array | None
     monitored: list[tuple[str, list[str], dict[str, bool]]]
-    n_features: int
-    names: Array | None
+    features: dict[str, object]  # fitted attributes
     n_jobs: int | None
     report_rounds: bool  # whether the client needs every round
     rounds: _SavedRounds | None = None  # of a checkpoint
 
 
-def _fit_block(block: RowBlock, spec: _FitSpec, context: ClusterContext) -> dict[str, Any] | None:
+def _fit_block(
+    block: RowBlock, spec: _FitSpec, context: ClusterContext
+) -> dict[str, object] | None:
     """Fit the local estimator on one block; return the fitted attributes on the first worker."""
     model = clone(spec.model)
     if model.warm_start:
-        model.__dict__.update(
-            {name: each for name, each in vars(spec.model).items() if name.endswith("_")}
-        )
-    model.n_features_in_ = spec.n_features
-    if spec.names is not None:
-        model.feature_names_in_ = spec.names
+        model.__dict__.update(_fitted_attributes(spec.model))
+    model.__dict__.update(spec.features)
     model.callbacks = [_Reporter(context)] if spec.report_rounds else None
     model.n_jobs = context.jobs
     context.tree_backend = open_backend_of_worker(model.device, context.rank)
@@ -660,9 +609,7 @@ def _fit_block(block: RowBlock, spec: _FitSpec, context: ClusterContext) -> dict
     judgments = block.judgments()
     task = FitContext(None, judgments, spec.classes, training, monitors, spec.rounds)
     model._set_fitted_attributes(model._boost(task), task)
-    if context.rank > 0:
-        return None
-    return {name: each for name, each in vars(model).items() if name.endswith("_")}
+    return None if context.rank else _fitted_attributes(model)
 
 
 def _training_data(block: RowBlock, spec: _FitSpec, context: ClusterContext) -> TrainingData:
@@ -679,7 +626,7 @@ def _training_data(block: RowBlock, spec: _FitSpec, context: ClusterContext) -> 
 class _SavedRounds(Checkpoint):
     """Rounds of a checkpoint read by the client; workers do not write checkpoints."""
 
-    def __init__(self, path: Path, fields: dict[str, Any] | None):
+    def __init__(self, path: Path, fields: Json | None):
         super().__init__(path)
         self._fields = fields
 
@@ -694,7 +641,7 @@ class _SavedRounds(Checkpoint):
         history = None if self._fields is None else self._fields.get("history")
         return len(history) if isinstance(history, list) else 0
 
-    def begin(self, estimator: str, parameters: dict[str, Any]) -> dict[str, Any] | None:  # noqa: ARG002
+    def begin(self, estimator: str, parameters: Json) -> Json | None:  # noqa: ARG002
         """Return the contents of the checkpoint file."""
         return self._fields
 
@@ -720,7 +667,7 @@ class _Reporter:
         else:
             ensemble = progress.ensemble.first(len(weights))
         self._rounds, self._weights = len(progress.history), list(weights)
-        return self._context.call_service("report", (records, ensemble, last))
+        return bool(self._context.call_service("report", (records, ensemble, last)))
 
 
 class _RemoteMonitor:
@@ -730,27 +677,28 @@ class _RemoteMonitor:
         self.name = name
         self.metrics = dict.fromkeys(metrics)
         self._context, self._number = context, number
-        self._updates: list[tuple[Any, ...]] = []
+        self._updates: list[MonitorUpdate] = []
 
     def advance(self, weak_ranker: WeakRanker, weight: float) -> None:
         """See `Monitor.advance`."""
-        self._updates.append(("advance", weak_ranker, weight))
+        self._updates.append(methodcaller("advance", weak_ranker, weight))
 
     def shrink(self, factor: float) -> None:
         """See `Monitor.shrink`."""
-        self._updates.append(("shrink", factor))
+        self._updates.append(methodcaller("shrink", factor))
 
     def restart(self, model: Scoring) -> None:
         """See `Monitor.restart`."""
-        self._updates = [("restart", model)]
+        self._updates = [methodcaller("restart", model)]
 
     def compute_metrics(self) -> dict[str, float]:
         """Return the metrics; see `Monitor.compute_metrics`."""
         updates, self._updates = self._updates, []
-        return self._context.call_service("compute_metrics", (self._number, updates))
+        found = self._context.call_service("compute_metrics", (self._number, updates))
+        return cast("dict[str, float]", found)
 
 
-def _in_client_memory(eval_data: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+def _in_client_memory(eval_data: EvaluationSets) -> EvaluationSets:
     """Compute evaluation sets given as dask collections."""
     import dask  # noqa: PLC0415  (only on clusters)
 

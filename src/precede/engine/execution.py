@@ -39,7 +39,7 @@ from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral
 from reprlib import repr as shown
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -53,10 +53,16 @@ import precede.engine.compiling  # noqa: F401  (announces the first compilation)
 from precede.engine.arrays import Integers
 
 if TYPE_CHECKING:
+    from numba.core.base import BaseContext
+    from numba.core.typing import Signature
+
     from precede.engine.backend import Backend
+    from precede.engine.cuda import CudaBackend
 
 
+Part = TypeVar("Part")
 Result = TypeVar("Result")
+RootState = dict[int, Integers]  # see `Context.reduce_on_root`
 
 # Minimum amount of work to run in parallel, by kind: for less, waking a second thread (about 40 us)
 # costs more than it saves. Results do not depend on these numbers.
@@ -151,12 +157,12 @@ class Context:
         self.jobs = count_jobs(n_jobs)
         self.backend = self.tree_backend = backend or CPU
         self._pool: ThreadPoolExecutor | None = None
-        self._root_state: dict[Any, Any] = {}
+        self._root_state: RootState = {}
 
     @property
-    def device(self) -> Any:
+    def device(self) -> CudaBackend | None:
         """The backend if it is a GPU, otherwise None."""
-        return self.backend if self.backend.is_gpu else None
+        return cast("CudaBackend", self.backend) if self.backend.is_gpu else None
 
     def __enter__(self) -> Context:
         return self
@@ -172,7 +178,7 @@ class Context:
         return [(low, high) for low, high in pairwise(bounds) if low < high]
 
     def run(
-        self, kernel: Callable[..., Result], count: int, *arguments: Any, small: bool = False
+        self, kernel: Callable[..., Result], count: int, *arguments: object, small: bool = False
     ) -> list[Result]:
         """Call ``kernel(low, high, *arguments)`` on chunks of ``range(count)``; return the results.
 
@@ -187,7 +193,7 @@ class Context:
         return [first, *(call.result() for call in calls)]
 
     def launch_helpers(
-        self, kernel: Callable[..., Result], *arguments: Any
+        self, kernel: Callable[..., Result], *arguments: object
     ) -> list[Future[Result]]:
         """Start ``kernel(*arguments)`` on all other threads; return their futures."""
         pool = self._threads()
@@ -206,7 +212,9 @@ class Context:
 
     # -- several machines ------------------------------------------------------------------
 
-    def all_reduce(self, part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any]) -> Any:
+    def all_reduce(
+        self, part: Callable[[], Part], combine: Callable[[Sequence[Part]], Result]
+    ) -> Result:
         """Combine the parts of all machines; every machine gets the same result.
 
         The result must not depend on how the rows are distributed, such as integer sums and maxima.
@@ -218,10 +226,8 @@ class Context:
         return combine([part()])
 
     def reduce_on_root(
-        self,
-        part: Callable[[], Any],
-        combine: Callable[[Sequence[Any], dict[Any, Any]], Any],
-    ) -> Any:
+        self, part: Callable[[], Part], combine: Callable[[Sequence[Part], RootState], Result]
+    ) -> Result:
         """Combine the parts of all machines, with a dictionary `state` kept in the root process.
 
         ``combine(parts, state)`` stores in `state` what only later calls of `combine` need, so that
@@ -289,7 +295,14 @@ def new_control_block() -> Integers:
     return np.zeros(32, np.int64)
 
 
-def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+Values = Sequence[ir.Value]
+# What an intrinsic returns for the types of its arguments: its signature, and its code generator.
+Typed = tuple["Signature", Callable[..., ir.Value]]
+
+
+def _pointer(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+) -> ir.Value:
     """Return the address of entry ``arguments[1]`` of the array ``arguments[0]``."""
     kind = signature.args[0]
     array = arrayobj.make_array(kind)(context, builder, arguments[0])
@@ -297,30 +310,36 @@ def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return cgutils.get_item_pointer(context, builder, kind, array, at, wraparound=False)
 
 
-def _add(_: Any, block: Any, index: Any, value: Any) -> Any:
+def _add(_: BaseContext, block: types.Type, index: types.Type, value: types.Type) -> Typed:
     """Add to an entry; return its previous value."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
         pointer = _pointer(context, builder, signature, arguments)
         return builder.atomic_rmw("add", pointer, arguments[2], "seq_cst")
 
     return types.int64(block, types.intp, types.int64), generate
 
 
-def _load(_: Any, block: Any, index: Any) -> Any:
+def _load(_: BaseContext, block: types.Type, index: types.Type) -> Typed:
     """Read an entry."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
         pointer = _pointer(context, builder, signature, arguments)
         return builder.load_atomic(pointer, "seq_cst", 8)
 
     return types.int64(block, types.intp), generate
 
 
-def _store(_: Any, block: Any, index: Any, value: Any) -> Any:
+def _store(_: BaseContext, block: types.Type, index: types.Type, value: types.Type) -> Typed:
     """Write an entry."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
         pointer = _pointer(context, builder, signature, arguments)
         builder.store_atomic(arguments[2], pointer, "seq_cst", 8)
         return context.get_dummy_value()
@@ -328,10 +347,14 @@ def _store(_: Any, block: Any, index: Any, value: Any) -> Any:
     return types.void(block, types.intp, types.int64), generate
 
 
-def _add_two(_: Any, array: Any, index: Any, one: Any, other: Any) -> Any:
+def _add_two(
+    _: BaseContext, array: types.Type, index: types.Type, one: types.Type, other: types.Type
+) -> Typed:
     """Add to two adjacent entries with one vector instruction; not atomic."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
         pointer = _pointer(context, builder, signature, arguments)
         pair = ir.VectorType(ir.IntType(64), 2)
         pointer = builder.bitcast(pointer, pair.as_pointer())
@@ -345,10 +368,12 @@ def _add_two(_: Any, array: Any, index: Any, one: Any, other: Any) -> Any:
     return types.void(array, types.uintp, types.int64, types.int64), generate
 
 
-def _yield_processor(_: Any) -> Any:
+def _yield_processor(_: BaseContext) -> Typed:
     """Yield the processor to another thread or process."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
         if os.name == "posix":
             kind = ir.FunctionType(ir.IntType(32), [])
             function = cgutils.get_or_insert_function(builder.module, kind, "sched_yield")
@@ -358,13 +383,8 @@ def _yield_processor(_: Any) -> Any:
     return types.void(), generate
 
 
-def _intrinsic(function: Callable[..., Any]) -> Any:
-    """Apply `numba.extending.intrinsic`, which is annotated as never returning."""
-    return intrinsic(function)
-
-
-add: Callable[[Integers, int, int], int] = _intrinsic(_add)
-load: Callable[[Integers, int], int] = _intrinsic(_load)
-store: Callable[[Integers, int, int], None] = _intrinsic(_store)
-add_two: Callable[[Integers, int, int, int], None] = _intrinsic(_add_two)
-sched_yield: Callable[[], None] = _intrinsic(_yield_processor)
+add = cast("Callable[[Integers, int, int], int]", intrinsic(_add))
+load = cast("Callable[[Integers, int], int]", intrinsic(_load))
+store = cast("Callable[[Integers, int, int], None]", intrinsic(_store))
+add_two = cast("Callable[[Integers, int, int, int], None]", intrinsic(_add_two))
+sched_yield = cast("Callable[[], None]", intrinsic(_yield_processor))

@@ -70,6 +70,7 @@ from precede.judgments import (
     warn_of_lost_queries,
 )
 from precede.model import Ensemble, check_model_name, write_model
+from precede.risks.base import Risk
 from precede.risks.links import ADABOOST, Link, fit_intercept, probability
 from precede.weak_rankers.base import Family, WeakRanker, family
 
@@ -666,11 +667,15 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         self.link_ = None if link is None else link.scale
         self.intercept_ = self._intercept(link or ADABOOST, task.training, known) if two else None
 
-    def _link(self) -> Link | None:
-        """Return the link of the minimized risk."""
+    def _risk(self) -> Risk:
+        """Return the minimized risk."""
         planned = copy.copy(self._with_selection())
         planned.random_state = 0  # do not advance the user's generator
-        return planned.plan(Rounds(1)).risk.link
+        return planned.plan(Rounds(1)).risk
+
+    def _link(self) -> Link | None:
+        """Return the link of the minimized risk."""
+        return self._risk().link
 
     def _intercept(self, link: Link, training: TrainingData, scores: Floats | None = None) -> float:
         """Return the intercept of a link; `scores` are those of the model, if known."""

@@ -196,17 +196,6 @@ def test_without_any_folder_the_remedy_is_named(nothing_writable, monkeypatch, t
         nothing_writable("")
 
 
-def test_files_are_copied_if_links_are_not_supported(monkeypatch, tmp_path):
-    def refused(*_):
-        raise OSError("a required privilege is not held by the client")
-
-    monkeypatch.setattr(Path, "symlink_to", refused)
-    (tmp_path / "a.nbi").write_text("kernel")
-    kernel_cache._link(tmp_path / "a.nbi", tmp_path / "there" / "a.nbi")
-    assert [each.name for each in (tmp_path / "there").iterdir()] == ["a.nbi"]
-    assert (tmp_path / "there" / "a.nbi").read_text() == "kernel"
-
-
 def test_a_user_without_a_home_has_no_folder(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(kernel_cache.os.path, "expanduser", lambda path: path)
@@ -297,17 +286,15 @@ def test_idle_folders_of_other_versions_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_cache, "N_KEPT", 4)
     hour = kernel_cache.MIN_IDLE_SECONDS
     for i in range(8):
-        inside = tmp_path / f"{PREFIX}{i}" / "engine"
-        inside.mkdir(parents=True)
-        (inside / "a.nbi").touch()
-        for each in (inside, inside.parent):
-            os.utime(each, (0, time.time() - (i + 0.5) * hour))
-    os.utime(tmp_path / f"{PREFIX}7" / "engine")  # a long process has compiled a kernel
+        folder = tmp_path / f"{PREFIX}{i}"
+        (folder / "engine").mkdir(parents=True)
+        (folder / "engine" / "a.nbi").touch()
+        os.utime(folder, (0, time.time() - (i + 0.5) * hour))
     os.utime(tmp_path / f"{PREFIX}6")  # a process has started
     (tmp_path / "other").mkdir()
     kernel_cache._create(tmp_path / f"{PREFIX}new")
     names = {each.name.removeprefix(PREFIX) for each in tmp_path.iterdir()}
-    assert names == {"0", "1", "6", "7", "new", "other"}
+    assert names == {"0", "1", "2", "6", "new", "other"}
     kernel_cache._create(tmp_path / f"{PREFIX}new")  # exists
 
 

@@ -9,30 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import sklearn
 
 if TYPE_CHECKING:  # scikit-learn ships no types
+    from sklearn.utils import Tags
     from typing_extensions import Self
 
     class BaseEstimator:
         """What scikit-learn's class of the same name defines."""
 
-        def get_params(self, deep: bool = True) -> dict[str, Any]:
+        def get_params(self, deep: bool = True) -> dict[str, object]:
             """Return the parameters by name."""
 
-        def set_params(self, **parameters: Any) -> Self:
+        def set_params(self, **parameters: object) -> Self:
             """Set parameters by name."""
 
-        def __sklearn_tags__(self) -> Any: ...
+        def __sklearn_tags__(self) -> Tags: ...
 
 else:
     from sklearn.base import BaseEstimator
 
 __all__ = ["BaseEstimator", "CallbackSupportMixin", "has_callbacks", "with_callbacks"]
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+Method = TypeVar("Method", bound=Callable[..., object])
 
 
 class _NullContext:
@@ -41,17 +42,17 @@ class _NullContext:
     def subcontext(self, *, task_name: str) -> Self:  # noqa: ARG002  (scikit-learn's signature)
         return self
 
-    def call_on_fit_task_begin(self, **_: Any) -> None:
+    def call_on_fit_task_begin(self, **_: object) -> None:
         return None
 
-    def call_on_fit_task_end(self, **_: Any) -> bool:
+    def call_on_fit_task_end(self, **_: object) -> bool:
         return False
 
 
 class _NoCallbacks:
     """Stand-in for scikit-learn's `CallbackSupportMixin`."""
 
-    def set_callbacks(self, *_: Any) -> Self:
+    def set_callbacks(self, *_: object) -> Self:
         """Raise NotImplementedError: this version of scikit-learn has no callbacks."""
         raise NotImplementedError(
             f"set_callbacks needs scikit-learn 1.9 or later, and this is {sklearn.__version__}; "

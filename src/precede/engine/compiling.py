@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numba
 from numba import config
@@ -22,9 +22,10 @@ from precede.engine.kernel_cache import kernel_folder
 
 # Options of kernels that only other kernels call. Without the wrappers for calls from Python and C
 # they compile in three quarters of the time.
-INNER: dict[str, Any] = {
+INNER = {
     "cache": True, "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
 }  # fmt: skip
+Kernel = TypeVar("Kernel", bound=Callable[..., object])
 QUIET = "PRECEDE_QUIET"  # environment variable that turns the announcement off
 
 
@@ -33,7 +34,7 @@ class _Announcement(event.Listener):
 
     done = False
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, event: event.Event) -> None:
         """Print a notice for the first kernel compiled in an interactive session."""
         if self.done or not event.data["dispatcher"].__module__.startswith("precede."):
             return
@@ -45,7 +46,7 @@ class _Announcement(event.Listener):
                 file=sys.stderr,
             )
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self, event: event.Event) -> None:
         """No-op."""
 
 
@@ -58,14 +59,14 @@ class _PauseGarbageCollection(event.Listener):
 
     depth, paused = 0, False
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, event: event.Event) -> None:
         """Pause at the outermost kernel, if it belongs to this package."""
         if self.depth == 0 and event.data["dispatcher"].__module__.startswith("precede."):
             self.paused = gc.isenabled()
             gc.disable()
         self.depth += 1
 
-    def on_end(self, event: Any) -> None:  # noqa: ARG002
+    def on_end(self, event: event.Event) -> None:  # noqa: ARG002
         """Resume after the outermost kernel, whether or not it compiled."""
         self.depth -= 1
         if self.depth == 0 and self.paused:
@@ -105,19 +106,19 @@ def cache_folder() -> Path:
 _config_lock = threading.Lock()
 
 
-def njit(**options: Any) -> Callable[[Any], Any]:
+def njit(**options: bool | str) -> Callable[[Kernel], Kernel]:
     """Declare a kernel: `numba.njit`, with the cache in `cache_folder`.
 
     numba reads its configuration when a kernel is declared, so it is only changed for that moment:
     kernels of other packages stay where they are.
     """
 
-    def declare(function: Any) -> Any:
+    def declare(function: Kernel) -> Kernel:
         with _config_lock:
             configured = config.CACHE_DIR  # type: ignore[attr-defined]
             config.CACHE_DIR = str(kernel_folder(configured))  # type: ignore[attr-defined]
             try:
-                return numba.njit(**options)(function)
+                return numba.njit(**options)(function)  # type: ignore[call-overload]
             finally:
                 config.CACHE_DIR = configured  # type: ignore[attr-defined]
 

@@ -25,17 +25,21 @@ the order of the rows and of the machine that holds them.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from typing import TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precede.engine.arrays import Floats, Integers, Keys
+from precede.engine.arrays import Floats, Integer, Integers, Keys
 from precede.engine.compiling import njit
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, log
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
 
 # Factor of `to_integers`: 2^-61 is far below the rounding of a floating-point sum, and sums up to
 # 4 in size still fit into 64 bits.
@@ -222,7 +226,7 @@ def fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
     return _fixed_point_sum(values, int(exponent))
 
 
-def from_fixed_point(words: Any, exponent: Any = 0) -> Any:
+def from_fixed_point(words: Sequence[Integer] | Integers, exponent: int | Integers = 0) -> Floats:
     """Convert words of `fixed_point_sum` to floats.
 
     >>> import numpy as np
@@ -234,7 +238,7 @@ def from_fixed_point(words: Any, exponent: Any = 0) -> Any:
         return np.ldexp(high / HIGH + low / LOW, exponent)
 
 
-def _from_fixed_point(words: Sequence[Any], exponent: int) -> float:
+def _from_fixed_point(words: Sequence[Integer], exponent: int) -> float:
     """Convert the words of one sum to a float, ten times as fast as `from_fixed_point`."""
     total = words[0] / HIGH + words[1] / LOW
     try:
@@ -292,9 +296,17 @@ def _log_sum_exp(log_values: Floats) -> float:
 # -- over all machines -------------------------------------------------------------------------
 
 
+@overload
+def all_reduce_sum(part: Callable[[], Part], context: Context | None) -> Part: ...
+@overload
 def all_reduce_sum(
-    part: Callable[[], Any], context: Context | None, then: Callable[[Any], Any] | None = None
-) -> Any:
+    part: Callable[[], Part], context: Context | None, then: Callable[[Part], Result]
+) -> Result: ...
+def all_reduce_sum(
+    part: Callable[[], Part],
+    context: Context | None,
+    then: Callable[[Part], Result] | None = None,
+) -> Part | Result:
     """Return the sum over all machines of integers, arrays of integers, or tuples of either.
 
     `then` is applied to the sum before the result is sent back, so that large sums need not be
@@ -304,10 +316,12 @@ def all_reduce_sum(
     >>> all_reduce_sum(lambda: 3, Context(1)), all_reduce_sum(lambda: (1, 2), None, then=max)
     (3, 2)
     """
-    return _all_reduce(part, sum_parts if then is None else partial(_apply_to_sum, then), context)
+    if then is None:
+        return _all_reduce(part, sum_parts, context)
+    return _all_reduce(part, partial(_apply_to_sum, then), context)
 
 
-def all_reduce_max(part: Callable[[], Any], context: Context | None) -> Any:
+def all_reduce_max(part: Callable[[], Part], context: Context | None) -> Part:
     """Return the elementwise maximum over all machines.
 
     >>> all_reduce_max(lambda: 0.5, Context(1))
@@ -316,13 +330,14 @@ def all_reduce_max(part: Callable[[], Any], context: Context | None) -> Any:
     return _all_reduce(part, max_parts, context)
 
 
-def all_reduce_min(part: Callable[[], Any], context: Context | None) -> Any:
+def all_reduce_min(part: Callable[[], float], context: Context | None) -> float:
     """Return the minimum over all machines.
 
     >>> all_reduce_min(lambda: 0.5, Context(1))
     0.5
     """
-    return _all_reduce(part, min, context)
+    least: Callable[[Sequence[float]], float] = min
+    return _all_reduce(part, least, context)
 
 
 def all_reduce_all(part: Callable[[], bool], context: Context | None) -> bool:
@@ -334,7 +349,7 @@ def all_reduce_all(part: Callable[[], bool], context: Context | None) -> bool:
     return bool(_all_reduce(part, all, context))
 
 
-def all_gather(part: Callable[[], Any], context: Context | None) -> list[Any]:
+def all_gather(part: Callable[[], Part], context: Context | None) -> list[Part]:
     """Return the list of the parts of all machines.
 
     Callers' results must not depend on how the rows are distributed.
@@ -346,32 +361,28 @@ def all_gather(part: Callable[[], Any], context: Context | None) -> list[Any]:
 
 
 def _all_reduce(
-    part: Callable[[], Any], combine: Callable[[Sequence[Any]], Any], context: Context | None
-) -> Any:
+    part: Callable[[], Part],
+    combine: Callable[[Sequence[Part]], Result],
+    context: Context | None,
+) -> Result:
     """Combine the parts of all machines; without a context, of this one."""
     return combine([part()]) if context is None else context.all_reduce(part, combine)
 
 
-def _apply_to_sum(then: Callable[[Any], Any], parts: Sequence[Any]) -> Any:
+def _apply_to_sum(then: Callable[[Part], Result], parts: Sequence[Part]) -> Result:
     return then(sum_parts(parts))
 
 
-def sum_parts(parts: Sequence[Any]) -> Any:
+def sum_parts(parts: Sequence[Part]) -> Part:
     """Return the sum of the parts; tuples are summed member by member."""
     if isinstance(parts[0], tuple):
-        return tuple(sum_parts(members) for members in zip(*parts, strict=True))
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+        return tuple(map(sum_parts, zip(*parts, strict=True)))  # type: ignore
+    return reduce(operator.add, parts)
 
 
-def max_parts(parts: Sequence[Any]) -> Any:
+def max_parts(parts: Sequence[Part]) -> Part:
     """Return the elementwise maximum of the parts."""
-    largest = parts[0]
-    for part in parts[1:]:
-        largest = np.maximum(largest, part)
-    return largest
+    return reduce(np.maximum, parts)  # type: ignore[arg-type]
 
 
 # -- kernels ---------------------------------------------------------------------------------

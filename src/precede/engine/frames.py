@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from precede.engine.arrays import Array
+from precede.engine.arrays import Array, Floats, Json, MatrixLike, VectorLike
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import pandas as pd
+
+Categories = dict[str, list[str | int | float]]  # of each categorical column
 
 
-def frame_of(X: Any) -> Any:
+def frame_of(X: MatrixLike) -> nw.DataFrame[Any] | None:
     """Wrap a data frame as a narwhals frame; return None for any other type."""
     if not hasattr(X, "columns"):
         return None
@@ -20,7 +26,7 @@ def frame_of(X: Any) -> Any:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def row_labels(X: Any) -> list[Any] | None:
+def row_labels(X: MatrixLike) -> list[Hashable] | None:
     """Return the index of a pandas data frame; None if it is just the row numbers."""
     index = getattr(X, "index", None) if hasattr(X, "iloc") else None
     if index is None or index.equals(type(index)(range(len(index)))):
@@ -28,7 +34,7 @@ def row_labels(X: Any) -> list[Any] | None:
     return list(index)
 
 
-def take_rows(X: Any, rows: Array) -> Any:
+def take_rows(X: MatrixLike, rows: Array) -> MatrixLike:
     """Return rows of an array, a sparse matrix or a data frame.
 
     >>> take_rows([[1], [2], [3]], np.array([2, 0])).tolist()
@@ -41,7 +47,9 @@ def take_rows(X: Any, rows: Array) -> Any:
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
-def pandas_frame(rows: Any, index: Any = None) -> Any:
+def pandas_frame(
+    rows: Sequence[Json] | Mapping[str, VectorLike] | Floats, index: VectorLike = None
+) -> pd.DataFrame:
     """Return a pandas data frame of rows (dictionaries) or columns."""
     try:
         import pandas as pd  # noqa: PLC0415  (optional dependency)
@@ -51,7 +59,7 @@ def pandas_frame(rows: Any, index: Any = None) -> Any:
 
 
 def refuse_text(
-    X: Any,
+    X: MatrixLike,
     remedy: str = "encode them first, for example with scikit-learn's OrdinalEncoder or "
     "OneHotEncoder; BoostedRanker and GlassBoxRanker take categorical columns as they are",
 ) -> None:
@@ -73,7 +81,7 @@ def refuse_text(
         raise ValueError(f"columns {', '.join(map(repr, text[:5]))} are not numbers; {remedy}")
 
 
-def refuse_text_in_blocks(X: Any) -> None:
+def refuse_text_in_blocks(X: MatrixLike) -> None:
     """Raise like `refuse_text`, with the remedy for data read in blocks of rows."""
     refuse_text(
         X,
@@ -82,7 +90,7 @@ def refuse_text_in_blocks(X: Any) -> None:
     )
 
 
-def category_columns(X: Any, named: Collection[str]) -> dict[str, list[Any]]:
+def category_columns(X: MatrixLike, named: Collection[str]) -> Categories:
     """Return the sorted categories of each categorical column of a data frame.
 
     Categorical are the columns of a categorical type (pandas "category", polars Categorical or
@@ -107,13 +115,13 @@ def category_columns(X: Any, named: Collection[str]) -> dict[str, list[Any]]:
     return categories
 
 
-def category_codes(X: Any, categories: dict[str, list[Any]]) -> Any:
+def category_codes(X: MatrixLike, categories: Categories) -> MatrixLike:
     """Replace the categories of a data frame by their numbers; unknown ones become NaN."""
     if not categories:
         return X
     frame = frame_of(X)
     absent = list(categories) if frame is None else [n for n in categories if n not in frame]
-    if absent:
+    if frame is None or absent:
         raise ValueError(
             f"the model was fitted on categories in column {absent[0]!r}; give a data frame with "
             "that column, whose values are then looked up among them"
@@ -128,7 +136,7 @@ def category_codes(X: Any, categories: dict[str, list[Any]]) -> Any:
     return frame.with_columns(*columns).to_native()
 
 
-def check_categories(given: Any, names: Any) -> dict[str, list[Any]]:
+def check_categories(given: object, names: Iterable[object] | None) -> Categories:
     """Return the categories of a model file; raise ValueError if they are malformed."""
     known = set() if names is None else {str(name) for name in names}
     if not isinstance(given, dict) or not set(given) <= known:
@@ -140,7 +148,7 @@ def check_categories(given: Any, names: Any) -> dict[str, list[Any]]:
     return given
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Return whether a value is missing: None, NaN, NaT or pandas' NA."""
     if value is None:
         return True

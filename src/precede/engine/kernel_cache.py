@@ -58,7 +58,10 @@ def kernel_folder(configured: str) -> Path:
     if compiled:
         folder = _create(_private_folder() / f"{name}-{_hash_of_files(compiled)}")
         for path in compiled:
-            _link(path, folder / path.parent.name / path.name)
+            link = folder / path.parent.name / path.name
+            link.parent.mkdir(exist_ok=True)
+            with contextlib.suppress(OSError):  # exists, or links are not supported
+                link.symlink_to(path)
         return folder
     folder = _create(_private_folder() / name)
     warnings.warn(
@@ -114,24 +117,17 @@ def _subfolders(folder: Path, pattern: str = "*") -> list[Path]:
 def _remove_idle(used: Path) -> None:
     """Remove folders of other versions that no process has used for a while.
 
-    A process that has been running for longer creates its folder again when it compiles. Folders
-    are renamed first, so that an index is never read without its kernels.
+    A process that has been running for longer creates its folder again when it compiles.
     """
     last_use = {}
-    for folder in _subfolders(used.parent, f"{PREFIX}*"):
+    for folder in used.parent.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):  # removed by another process
-            times = [each.stat().st_mtime for each in (folder, *_subfolders(folder))]
-            last_use[folder] = max(times)
+            last_use[folder] = folder.stat().st_mtime
     last_use.pop(used, None)
     newest_first = sorted(last_use, key=lambda folder: -last_use[folder])
     for folder in newest_first[N_KEPT:]:
         if time.time() - last_use[folder] > MIN_IDLE_SECONDS:
-            removed = folder.with_name(f"{folder.name}-{os.getpid()}")
-            try:
-                folder.rename(removed)
-            except OSError:  # another user's, or in use on Windows, or removed by another process
-                continue
-            shutil.rmtree(removed, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)  # may be another user's
 
 
 def user_cache() -> Path:
@@ -175,21 +171,3 @@ def _hash_of_files(kernels: list[Path]) -> str:
     """Return a hash of the names, times and sizes of files."""
     files = [(str(path), path.stat().st_mtime_ns, path.stat().st_size) for path in kernels]
     return hashlib.sha256(repr(files).encode()).hexdigest()[:16]
-
-
-def _link(path: Path, link: Path) -> None:
-    """Link to a file, or copy it if links are not supported.
-
-    numba replaces files instead of changing them, so the original is never written.
-    """
-    link.parent.mkdir(parents=True, exist_ok=True)
-    if os.path.lexists(link):
-        return
-    try:
-        link.symlink_to(path)
-    except FileExistsError:  # created by another process in the meantime
-        pass
-    except OSError:
-        part = link.with_name(f"{link.name}.{os.getpid()}")
-        shutil.copyfile(path, part)
-        part.replace(link)

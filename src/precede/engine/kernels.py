@@ -25,6 +25,16 @@ def add_to_fenwick_tree(tree: Array, node: Integer, amount: float) -> None:
 
 
 @njit(**INNER)
+def sum_of_fenwick_tree(tree: Array, node: Integer) -> Integer:
+    """Return the sum of the amounts added to nodes 1, ..., `node`."""
+    total = tree[0]  # always 0, of the type of the tree
+    while node > 0:
+        total += tree[node]
+        node -= node & -node
+    return total
+
+
+@njit(**INNER)
 def shared_ranks(by_rank: Floats, begin: Integer, end: Integer) -> tuple[float, float]:
     """Return the mean discount of the ranks begin..end, and the mean |D_r - D_q| of two of them.
 

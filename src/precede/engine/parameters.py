@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -91,44 +91,51 @@ class ParameterWarning(ParameterMessage, UserWarning):
     """A UserWarning whose remedy is an argument."""
 
 
-def check_integer(name: str, value: Any, *, least: int, most: int | None = None) -> None:
+def check_integer(name: str, value: object, *, least: int, most: int | None = None) -> None:
     """Raise ValueError unless `value` is an integer from `least` to `most`."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_)
-    if not whole or value < least or (most is not None and value > most):
+    if (
+        not isinstance(value, int | np.integer)
+        or isinstance(value, bool)
+        or value < least
+        or (most is not None and value > most)
+    ):
         upto = "" if most is None else f" to {most}"
         raise ParameterError(
             Argument(name, value), f" is out of range; use a whole number from {least}{upto}"
         )
 
 
-def check_range(name: str, value: Any, low: float, high: float) -> None:
+def check_range(name: str, value: object, low: float, high: float) -> None:
     """Raise ValueError unless `value` is a number above `low` and at most `high`."""
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    if not number or not low < value <= high:
+    if (
+        not isinstance(value, int | float | np.integer | np.floating)
+        or isinstance(value, bool)
+        or not low < value <= high
+    ):
         raise ParameterError(
             Argument(name, value), f" is out of range; use more than {low:g}, up to {high:g}"
         )
 
 
-def check_bool(name: str, value: Any) -> None:
+def check_bool(name: str, value: object) -> None:
     """Raise ValueError unless `value` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ParameterError(Argument(name, value), "; use True or False")
 
 
-def check_choice(name: str, given: Any, choices: Iterable[str]) -> None:
+def check_choice(name: str, given: object, choices: Iterable[str]) -> None:
     """Raise ValueError unless `given` is one of the choices."""
     if given not in (allowed := tuple(choices)):
         raise ParameterError(Argument(name, given), f"; choose one of {', '.join(allowed)}")
 
 
-def upper_tail(level: Any) -> float:
+def upper_tail(level: object) -> float:
     """Return the tail probability on each side of an interval of this confidence level.
 
     >>> round(upper_tail(0.95), 3)
     0.025
     """
-    if not isinstance(level, int | float | np.number) or not 0 < level < 1:
+    if not isinstance(level, int | float | np.floating) or not 0 < level < 1:
         given = Argument("level", level)
         raise ParameterError(given, "; give a number strictly between 0 and 1, such as 0.95")
     return float(1 - level) / 2

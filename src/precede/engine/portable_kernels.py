@@ -13,12 +13,18 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, Union, cast
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import config, types
 from numba.extending import intrinsic
+
+from precede.engine.arrays import Integer as Number
+
+if TYPE_CHECKING:
+    from numba.core.base import BaseContext
+    from numba.core.typing import Signature
 
 # Adding 1.5 * 2^52 rounds to an integer, which is then in the low bits.
 SHIFT, SHIFT_BITS = 6755399441055744.0, 0x4338000000000000
@@ -31,11 +37,26 @@ LOG_COEFFICIENTS = tuple(2 / degree for degree in range(21, 2, -2))
 
 # -- formulas --------------------------------------------------------------------------------------
 #
-# `x` is a float or a `_LlvmValue`; `ops` has the operations without an operator: `choose`, `bits`
-# and `from_bits`.
+# Numbers are annotated as those of Python, for which a `_LlvmValue` stands in.
 
 
-def _exp(x: Any, ops: Any) -> Any:
+class Operations(Protocol):
+    """The operations without an operator."""
+
+    def choose(self, condition: bool, one: float, other: float) -> float:
+        """Return `one` if the condition holds, else `other`."""
+        ...
+
+    def bits(self, x: float) -> int:
+        """Return the bits of a float as an integer."""
+        ...
+
+    def from_bits(self, number: int) -> float:
+        """Return the float of these bits."""
+        ...
+
+
+def _exp(x: float, ops: Operations) -> float:
     clipped = ops.choose(x < 710.0, x, 710.0)  # beyond, the result is inf or 0 as well
     clipped = ops.choose(clipped > -746.0, clipped, -746.0)
     shifted = clipped * 1.4426950408889634 + SHIFT
@@ -54,7 +75,7 @@ def _exp(x: Any, ops: Any) -> Any:
     return ops.choose(x == x, value * one * other, x)  # noqa: PLR0124  (NaN is not itself)
 
 
-def _log(x: Any, ops: Any) -> Any:
+def _log(x: float, ops: Operations) -> float:
     subnormal = x < 2.2250738585072014e-308
     m, e = _mantissa_and_exponent(ops.choose(subnormal, x * 2.0**54, x), ops)
     e = e - ops.choose(subnormal, 54.0, 0.0)
@@ -62,7 +83,7 @@ def _log(x: Any, ops: Any) -> Any:
     return ops.choose(x > 0.0, value, ops.choose(x == 0.0, -math.inf, math.nan))
 
 
-def _log1p(x: Any, ops: Any) -> Any:
+def _log1p(x: float, ops: Operations) -> float:
     valid = ops.choose(x > -1.0, x, 0.0)
     near_zero = (valid > -0.2928932188134524) & (valid < 0.41421356237309503)
     total = valid + 1.0
@@ -76,7 +97,7 @@ def _log1p(x: Any, ops: Any) -> Any:
     return ops.choose(x > -1.0, value, ops.choose(x == -1.0, -math.inf, math.nan))
 
 
-def _mantissa_and_exponent(x: Any, ops: Any) -> tuple[Any, Any]:
+def _mantissa_and_exponent(x: float, ops: Operations) -> tuple[float, float]:
     """Split a normal number x = m 2^e into ``m`` from 0.71 to 1.41 and an integer ``e``."""
     bits = ops.bits(x)
     m = ops.from_bits((bits & 0xFFFFFFFFFFFFF) | 0x3FF0000000000000)
@@ -85,7 +106,7 @@ def _mantissa_and_exponent(x: Any, ops: Any) -> tuple[Any, Any]:
     return ops.choose(large, m * 0.5, m), e + ops.choose(large, 1.0, 0.0)
 
 
-def _log_from_parts(f: Any, e: Any, correction: Any) -> Any:
+def _log_from_parts(f: float, e: float, correction: float) -> float:
     """Return ``log(1 + f) + e log(2) + correction``."""
     s = f / (f + 2.0)
     z = s * s
@@ -128,56 +149,62 @@ def evaluate_in_python(name: str, x: float) -> float:
 # -- in kernels ------------------------------------------------------------------------------------
 
 DOUBLE, INTEGER = ir.DoubleType(), ir.IntType(64)
+Values = Sequence[ir.Value]
+# What an intrinsic returns for the types of its arguments: its signature, and its code generator.
+Typed = tuple["Signature", Callable[..., ir.Value]]
+
+
+Operand = Union["_LlvmValue", int, float]
 
 
 class _LlvmValue:
     """A value in a kernel that is being compiled; operators emit LLVM instructions."""
 
-    def __init__(self, builder: Any, value: Any):
+    def __init__(self, builder: ir.IRBuilder, value: ir.Value):
         self._builder, self.value = builder, value
 
-    def _operand(self, other: Any) -> Any:
+    def _operand(self, other: Operand) -> ir.Value:
         return other.value if isinstance(other, _LlvmValue) else ir.Constant(self.value.type, other)
 
-    def _arithmetic(self, name: str, other: Any) -> _LlvmValue:
+    def _arithmetic(self, name: str, other: Operand) -> _LlvmValue:
         float_ = self.value.type == DOUBLE
         emit = getattr(self._builder, f"f{name}" if float_ else name)
         return _LlvmValue(self._builder, emit(self.value, self._operand(other)))
 
-    def _compare(self, sign: str, other: Any) -> _LlvmValue:
+    def _compare(self, sign: str, other: Operand) -> _LlvmValue:
         result = self._builder.fcmp_ordered(sign, self.value, self._operand(other))
         return _LlvmValue(self._builder, result)
 
-    def __add__(self, other: Any) -> _LlvmValue:
+    def __add__(self, other: Operand) -> _LlvmValue:
         return self._arithmetic("add", other)
 
-    def __sub__(self, other: Any) -> _LlvmValue:
+    def __sub__(self, other: Operand) -> _LlvmValue:
         return self._arithmetic("sub", other)
 
-    def __mul__(self, other: Any) -> _LlvmValue:
+    def __mul__(self, other: Operand) -> _LlvmValue:
         return self._arithmetic("mul", other)
 
-    def __truediv__(self, other: Any) -> _LlvmValue:
+    def __truediv__(self, other: Operand) -> _LlvmValue:
         return self._arithmetic("div", other)
 
     def __neg__(self) -> _LlvmValue:
         return _LlvmValue(self._builder, self._builder.fneg(self.value))
 
-    def __lt__(self, other: Any) -> _LlvmValue:
+    def __lt__(self, other: Operand) -> _LlvmValue:
         return self._compare("<", other)
 
-    def __gt__(self, other: Any) -> _LlvmValue:
+    def __gt__(self, other: Operand) -> _LlvmValue:
         return self._compare(">", other)
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: Operand) -> _LlvmValue:  # type: ignore[override]
         return self._compare("==", other)
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __and__(self, other: Any) -> _LlvmValue:
+    def __and__(self, other: Operand) -> _LlvmValue:
         return _LlvmValue(self._builder, self._builder.and_(self.value, self._operand(other)))
 
-    def __or__(self, other: Any) -> _LlvmValue:
+    def __or__(self, other: Operand) -> _LlvmValue:
         return _LlvmValue(self._builder, self._builder.or_(self.value, self._operand(other)))
 
     def __lshift__(self, count: int) -> _LlvmValue:
@@ -190,13 +217,13 @@ class _LlvmValue:
 class _LlvmOps:
     """Operations on `_LlvmValue`s."""
 
-    def __init__(self, builder: Any):
+    def __init__(self, builder: ir.IRBuilder):
         self._builder = builder
 
-    def _float(self, x: Any) -> Any:
+    def _float(self, x: Operand) -> ir.Value:
         return x.value if isinstance(x, _LlvmValue) else ir.Constant(DOUBLE, x)
 
-    def choose(self, condition: _LlvmValue, one: Any, other: Any) -> _LlvmValue:
+    def choose(self, condition: _LlvmValue, one: Operand, other: Operand) -> _LlvmValue:
         both = self._float(one), self._float(other)
         return _LlvmValue(self._builder, self._builder.select(condition.value, *both))
 
@@ -207,29 +234,34 @@ class _LlvmOps:
         return _LlvmValue(self._builder, self._builder.bitcast(number.value, DOUBLE))
 
 
-def _make_intrinsic(formula: Callable[[Any, Any], Any]) -> Any:
+def _make_intrinsic(formula: Callable[..., float]) -> Callable[[float], float]:
     """Return a function for kernels that inlines a formula."""
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return lambda x: formula(float(x), _PythonOps)
 
-    def typed(_: Any, x: Any) -> Any:  # noqa: ARG001  (numba reads the names of all arguments)
-        def generate(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-            return formula(_LlvmValue(builder, arguments[0]), _LlvmOps(builder)).value
+    # numba reads the names of all arguments.
+    def typed(_: BaseContext, x: types.Type) -> Typed:  # noqa: ARG001
+        def generate(
+            _: BaseContext, builder: ir.IRBuilder, _signature: Signature, arguments: Values
+        ) -> ir.Value:
+            return formula(_LlvmValue(builder, arguments[0]), _LlvmOps(builder)).value  # type: ignore[attr-defined]
 
         return types.float64(types.float64), generate
 
-    return _intrinsic(typed)
+    return cast("Callable[[float], float]", intrinsic(typed))
 
 
-def _make_min_or_max(sign: str, plain: Callable[..., Any]) -> Any:
+def _make_min_or_max(sign: str, plain: Callable[..., Number]) -> Callable[[Number, Number], Number]:
     """Return `min` or `max` for kernels: `other` if ``other sign one``, else `one`."""
     if config.DISABLE_JIT:  # type: ignore[attr-defined]
         return plain
 
-    def typed(_: Any, one: Any, other: Any) -> Any:
+    def typed(_: BaseContext, one: types.Type, other: types.Type) -> Typed | None:
         floats = isinstance(one, types.Float) or isinstance(other, types.Float)
 
-        def generate(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
+        def generate(
+            _: BaseContext, builder: ir.IRBuilder, _signature: Signature, arguments: Values
+        ) -> ir.Value:
             one, other = arguments
             compare = builder.fcmp_ordered if floats else builder.icmp_signed
             return builder.select(compare(sign, other, one), other, one)
@@ -239,16 +271,11 @@ def _make_min_or_max(sign: str, plain: Callable[..., Any]) -> Any:
             return None
         return kind(kind, kind), generate
 
-    return _intrinsic(typed)
+    return cast("Callable[[Number, Number], Number]", intrinsic(typed))
 
 
-def _intrinsic(typed: Callable[..., Any]) -> Any:
-    """Apply `numba.extending.intrinsic`, which is annotated as never returning."""
-    return intrinsic(typed)
-
-
-portable_exp: Callable[[float], float] = _make_intrinsic(_exp)
-portable_log: Callable[[float], float] = _make_intrinsic(_log)
-portable_log1p: Callable[[float], float] = _make_intrinsic(_log1p)
-fmin: Callable[[Any, Any], Any] = _make_min_or_max("<", min)
-fmax: Callable[[Any, Any], Any] = _make_min_or_max(">", max)
+portable_exp = _make_intrinsic(_exp)
+portable_log = _make_intrinsic(_log)
+portable_log1p = _make_intrinsic(_log1p)
+fmin = _make_min_or_max("<", min)
+fmax = _make_min_or_max(">", max)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import scipy.sparse
@@ -283,7 +283,7 @@ class Table:
     def codes_on(self, backend: Backend, features: Integers) -> BackendArray:
         """Return the codes of some features on a backend, without a copy if possible."""
         if features[-1] - features[0] + 1 == features.size:  # a slice is not copied
-            columns: Any = slice(int(features[0]), int(features[-1]) + 1)
+            columns: slice | BackendArray = slice(int(features[0]), int(features[-1]) + 1)
         else:
             columns = self._backend.put(features)
         return backend.put(self._stored_codes[columns])
@@ -782,7 +782,7 @@ def _bin_end(ordered: Array, first: int, left: int, bins: int, max_bins: int) ->
     """
     target = first + (left - 1) // bins
     heavy = (ordered.size - 1) // max_bins + 1
-    position = first
+    position: int = first
     while position < target:
         position = fmin(position + heavy, target)
         start = _binary_search(ordered, ordered[position], first, position, np.int64(0))

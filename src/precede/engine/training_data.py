@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from precede.engine.arrays import Floats
+from precede.engine.arrays import Floats, MatrixLike
 from precede.engine.execution import Context
 from precede.engine.query_layout import QueryLayout
 from precede.engine.table import Table
@@ -30,7 +30,7 @@ class TrainingData:
     @classmethod
     def prepare(
         cls,
-        X: Any,
+        X: MatrixLike,
         judgments: Judgments,
         *,
         balance: str,

@@ -13,15 +13,15 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 
-from precede.engine.arrays import Floats, Integers, Json
+from precede.engine.arrays import Array, Flags, Floats, Integers, Json, RandomState
 from precede.engine.compiling import njit
-from precede.engine.kernels import add_to_fenwick_tree
+from precede.engine.kernels import add_to_fenwick_tree, sum_of_fenwick_tree
 from precede.engine.parameters import check_choice, upper_tail
 from precede.judgments import (
     Judgments,
@@ -110,7 +110,7 @@ class Estimate(_IntervalResult):
     degrees: float = field(default=math.inf, repr=False)
     blocks: int = field(default=0, repr=False)
     unit: str = field(default="query", repr=False)
-    replicates: np.ndarray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    replicates: Floats = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
 
     def interval(self, level: float = 0.95) -> Interval:
         """Return the interval of this level; raise ValueError with the reason if there is none."""
@@ -250,7 +250,7 @@ def ranking_risk(
     ties: str = "half",
     pairs: str = "all",
     method: str = "asymptotic",
-    random_state: Any = None,
+    random_state: RandomState = None,
     group: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> Estimate:
@@ -370,7 +370,7 @@ class Decomposition(Result):
     mean: float
     linear: float
     degenerate: float
-    projection: np.ndarray = field(repr=False, compare=False)
+    projection: Floats = field(repr=False, compare=False)
 
 
 def hoeffding_decomposition(
@@ -439,15 +439,10 @@ def _mean_errors(y: Floats, s: Floats, other_y: Floats, other_s: Floats, tie: fl
     )
 
 
-def _order_errors(y: Any, s: Any, other_y: Floats, other_s: Floats, tie: float) -> Floats:
-    """Return k of `ranking_risk` for pairs of items, elementwise."""
-    better, higher = np.sign(y - other_y), _signs(s, other_s)
-    return np.where(better * higher < 0, 1.0, np.where((better != 0) & (higher == 0), tie, 0.0))
-
-
-def _signs(s: Any, other: Floats) -> Floats:
-    """Return the sign of the difference of scores, which may be infinite."""
-    return (s > other) * 1.0 - (s < other) * 1.0
+def _order_errors(y: Floats, s: Floats, other_y: Floats, other_s: Floats, tie: float) -> Floats:
+    """Return k of `ranking_risk` for pairs of items, elementwise; scores may be infinite."""
+    misordered = ((y > other_y) & (s < other_s)) | ((y < other_y) & (s > other_s))
+    return np.where(misordered, 1.0, np.where((y != other_y) & (s == other_s), tie, 0.0))
 
 
 def auc(
@@ -456,7 +451,7 @@ def auc(
     *,
     scale: str = "logit",
     method: str = "asymptotic",
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Estimate:
     """Estimate the area under the ROC curve of two classes, with DeLong's standard error.
 
@@ -512,7 +507,7 @@ def mean_metric(
     *,
     scale: str = "plain",
     method: str = "asymptotic",
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Estimate:
     """Estimate the mean of a metric over independent queries from one value per query.
 
@@ -558,7 +553,7 @@ def compare(
     *,
     metric: str | Metric = "ranking_risk",
     method: str = "asymptotic",
-    random_state: Any = None,
+    random_state: RandomState = None,
     group: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> Comparison:
@@ -629,18 +624,19 @@ def compare(
         raise ValueError(f"{first.obstacle()}, or no qid to take the items as independent")
     error, degrees, reason = first.standard_error(second)
     difference = first.value - second.value
-    test: dict[str, Any] = {"p_value": None}
+    p_value, exchanged, n_draws = None, "", 0
     if method == "randomization":
-        test = _randomize(sample, (first, second), scores, random_state)
+        p_value, exchanged, n_draws = _randomize(sample, (first, second), scores, random_state)
     elif error is not None:
-        test = {"p_value": float(2 * stdtr(degrees, -abs(difference) / error))}
+        p_value = float(2 * stdtr(degrees, -abs(difference) / error))
     elif np.array_equal(first.numerator, second.numerator):
-        test = {"p_value": 1.0}
-    test |= {"std_error": error, "degrees": degrees, "reason": reason, "method": method}
-    test |= {"unit": sample.unit, "n_units": first.n_units}
-    test |= {"value_a": first.value, "value_b": second.value, "difference": difference}
-    test |= {"span": _span(name), "convention": _convention(name, sample.unit)}
-    return Comparison(metric=name, n_skipped=first.counts["n_skipped"], **test)
+        p_value = 1.0
+    return Comparison(
+        name, first.value, second.value, difference, error, p_value, method, sample.unit,
+        first.n_units,
+        n_skipped=first.counts["n_skipped"], exchanged=exchanged, n_draws=n_draws, reason=reason,
+        convention=_convention(name, sample.unit), degrees=degrees, span=_span(name),
+    )  # fmt: skip
 
 
 def _ties(name: str) -> str:
@@ -661,7 +657,7 @@ def _span(name: str) -> float:
     return most - least
 
 
-def holm(p_values: ArrayLike) -> np.ndarray:
+def holm(p_values: ArrayLike) -> Floats:
     """Adjust p values for multiple comparisons by Holm's step-down rule.
 
     The k-th smallest of m becomes the maximum over j ≤ k of min(1, (m − j + 1)·p_(j)), in the
@@ -711,7 +707,7 @@ def friedman(
         raise ValueError(f"table of shape {grid.shape}; give 2 x 2 values or more, without NaN")
     n_datasets, n_rankers = grid.shape
     labels = [f"ranker {j}" for j in range(n_rankers)] if names is None else names
-    if not isinstance(labels, Sequence | np.ndarray) or isinstance(labels, str):
+    if not isinstance(labels, Sequence | Floats) or isinstance(labels, str):
         raise ValueError(f"names={names!r}; give a list of names, one per column")
     if len(labels) != n_rankers:
         raise ValueError(f"{len(labels)} names for {n_rankers} rankers; give one per column")
@@ -766,14 +762,14 @@ class _Ratio:
     `dyads` are both parts once more, by the two items of listed pairs.
     """
 
-    numerator: np.ndarray
-    denominator: np.ndarray
+    numerator: Floats
+    denominator: Floats
     share: int
     counts: dict[str, int]
     blocks: int = 0
-    strata: np.ndarray | None = None
-    redraw: Callable[[np.ndarray], float] | None = None
-    dyads: np.ndarray | None = None
+    strata: Integers | None = None
+    redraw: Callable[[Floats], float] | None = None
+    dyads: Floats | None = None
 
     @property
     def n_units(self) -> int:
@@ -783,7 +779,7 @@ class _Ratio:
     def value(self) -> float:
         return float(self.numerator.sum() / self.denominator.sum())
 
-    def influence(self) -> np.ndarray:
+    def influence(self) -> Floats:
         if self.strata is not None:
             return self.numerator / self.denominator
         left = self.denominator.sum() - self.share * self.denominator
@@ -823,9 +819,7 @@ class _Ratio:
             degrees = self.denominator.sum() ** 2 / (self.denominator**2).sum() - 1
         return math.sqrt(variances.sum()), float(degrees), ""
 
-    def _dyadic_error(
-        self, psi: np.ndarray, other: _Ratio | None
-    ) -> tuple[float | None, float, str]:
+    def _dyadic_error(self, psi: Floats, other: _Ratio | None) -> tuple[float | None, float, str]:
         """Subtract once the pairs of items, which the jackknife over items counts twice."""
         assert self.dyads is not None
         numerator, weight = self.dyads
@@ -839,7 +833,7 @@ class _Ratio:
         units = (each.sum() ** 2 / np.square(each).sum() for each in (self.denominator, weight))
         return math.sqrt(variance), float(min(units)) - 1, ""
 
-    def resample(self, rng: np.random.Generator) -> np.ndarray:
+    def resample(self, rng: np.random.Generator) -> Floats:
         replicates, size = np.empty(BOOTSTRAP_RESAMPLES), self.n_units
         for draw in range(BOOTSTRAP_RESAMPLES):
             weight = np.bincount(rng.integers(size, size=size), minlength=size).astype(np.float64)
@@ -848,7 +842,15 @@ class _Ratio:
         return replicates[~np.isnan(replicates)]
 
 
-def _estimate(ratio: _Ratio, method: str, random_state: Any, **facts: Any) -> Estimate:
+def _estimate(
+    ratio: _Ratio,
+    method: str,
+    random_state: RandomState,
+    *,
+    quantity: str,
+    scale: str = "logit",
+    unit: str = "query",
+) -> Estimate:
     check_choice("method", method, ("asymptotic", "bernstein", "bootstrap"))
     error, degrees, reason = ratio.standard_error()
     replicates = np.empty(0)
@@ -858,29 +860,31 @@ def _estimate(ratio: _Ratio, method: str, random_state: Any, **facts: Any) -> Es
     if method == "bernstein":
         reason = ""
         if not ratio.blocks:
-            why = f"the {facts['quantity']} is a ratio of sums, which it does not cover"
+            why = f"the {quantity} is a ratio of sums, which it does not cover"
             raise ValueError(f"method='bernstein': {why}; use pairs='all' or method='asymptotic'")
     elif method == "bootstrap" and not reason:
         replicates = ratio.resample(np.random.default_rng(random_state))
         error, lost = float(replicates.std(ddof=1)), BOOTSTRAP_RESAMPLES - len(replicates)
         if lost > 0.05 * BOOTSTRAP_RESAMPLES:
             error, reason = None, f"{lost} of {BOOTSTRAP_RESAMPLES} resamples hold no pair"
-    facts |= {"value": ratio.value, "std_error": error, "method": method, "reason": reason}
-    facts |= {"degrees": degrees, "blocks": ratio.blocks, "replicates": replicates, **ratio.counts}
-    return Estimate(n_queries=ratio.n_units if ratio.share == 1 else None, **facts)
+    return Estimate(
+        quantity, ratio.value, error, method, **ratio.counts,
+        n_queries=ratio.n_units if ratio.share == 1 else None, reason=reason, scale=scale,
+        degrees=degrees, blocks=ratio.blocks, unit=unit, replicates=replicates,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Sample:
     """Labels grouped by query and sorted by grade, independent of the scores."""
 
-    order: np.ndarray
-    starts: np.ndarray
-    values: np.ndarray
-    grade: np.ndarray
-    comparable: np.ndarray
+    order: Integers
+    starts: Integers
+    values: Floats
+    grade: Integers
+    comparable: Floats
     queries: bool
-    strata: np.ndarray | None
+    strata: Integers | None
 
     @property
     def unit(self) -> str:
@@ -890,7 +894,7 @@ class _Sample:
     def n_rows(self) -> int:
         return len(self.grade)
 
-    def wrong(self, ranks: np.ndarray) -> float:
+    def wrong(self, ranks: Integers) -> float:
         """Count the errors over ordered pairs, equal ranks half."""
         ones = np.ones(len(self.grade))
         return float(_item_errors(self.starts, self.grade, ranks, ones, 0.5).sum())
@@ -913,7 +917,7 @@ class _Sample:
         counts, queries = comparable.astype(np.float64), qid is not None
         return cls(order, starts, labels[order], grade, counts, queries, strata)
 
-    def ranks(self, scores: ArrayLike) -> np.ndarray:
+    def ranks(self, scores: ArrayLike) -> Integers:
         """Return dense ranks 1, 2, … of the scores within each query."""
         size = len(self.grade)
         values = check_column(scores, "scores", size, infinite=True)
@@ -930,7 +934,7 @@ class _Sample:
         if pairs == "pooled":
             raise ValueError("pooled pairs need qid; without queries use the comparable pairs")
 
-        def redraw(weight: np.ndarray) -> float:
+        def redraw(weight: Floats) -> float:
             wrong = weight @ _item_errors(self.starts, self.grade, ranks, weight, tie)
             classes = np.bincount(self.grade, weights=weight)
             # An item drawn twice forms a pair with itself that is never wrong: n(n − 1) instead
@@ -945,7 +949,7 @@ class _Sample:
         smaller = 0 if self.strata is None else int(np.bincount(self.grade).min())
         return _Ratio(errors, self.comparable, 2, counts, smaller, self.strata, redraw)
 
-    def _query_ratio(self, errors: np.ndarray, pairs: str) -> _Ratio:
+    def _query_ratio(self, errors: Floats, pairs: str) -> _Ratio:
         sizes = np.diff(self.starts).astype(np.float64)
         wrong = np.add.reduceat(errors, self.starts[:-1])
         total = np.add.reduceat(self.comparable, self.starts[:-1])
@@ -962,12 +966,12 @@ class _Sample:
 class _ListedSample:
     """Explicit pairs, ties last; items are numbered by the `rows` that take part in a pair."""
 
-    rows: np.ndarray
-    sides: np.ndarray  # winners and losers, as items
-    weight: np.ndarray
-    tied: np.ndarray
+    rows: Integers
+    sides: Integers  # winners and losers, as items
+    weight: Floats
+    tied: Flags
     unit: str
-    number: np.ndarray  # of the query or group of every pair
+    number: Integers  # of the query or group of every pair
     n_queries: int
     n_rows: int
 
@@ -1002,17 +1006,17 @@ class _ListedSample:
         items = items.reshape(-1, 2).T
         return cls(rows, items, weight[kept], ties, unit, number[kept], queries, len(y))
 
-    def ranks(self, scores: ArrayLike) -> np.ndarray:
+    def ranks(self, scores: ArrayLike) -> Integers:
         """Return dense ranks 1, 2, … of the scores of the items."""
         values = check_column(scores, "scores", self.n_rows, infinite=True)
         return np.unique(values[self.rows], return_inverse=True)[1] + 1
 
-    def errors(self, ranks: np.ndarray, tie: float) -> np.ndarray:
+    def errors(self, ranks: Integers, tie: float) -> Floats:
         above, below = ranks[self.sides]
         wrong = np.where(above == below, tie, above < below)
         return np.where(self.tied, 0.0, self.weight * wrong)
 
-    def wrong(self, ranks: np.ndarray) -> float:
+    def wrong(self, ranks: Integers) -> float:
         """Sum the weights of the pairs in the wrong order, equal ranks half."""
         return float(self.errors(ranks, 0.5).sum())
 
@@ -1026,7 +1030,7 @@ class _ListedSample:
             raise ValueError("pooled pairs need qid; without queries use the comparable pairs")
         if self.unit == "item":
             return self._item_ratio(sides, errors, weight, counts)
-        wrong, total = np.bincount(number, errors), np.bincount(number, weight)
+        wrong, total = _sums_at(number, errors), _sums_at(number, weight)
         wrong, total = wrong[total > 0], total[total > 0]
         counts["n_skipped"] = self.n_queries - total.size if self.unit == "query" else 0
         if pairs == "pooled" or self.unit == "group":
@@ -1034,24 +1038,30 @@ class _ListedSample:
         return _Ratio(wrong / total, np.ones(total.size), 1, counts, blocks=total.size)
 
     def _item_ratio(
-        self, sides: np.ndarray, errors: np.ndarray, weight: np.ndarray, counts: dict[str, int]
+        self, sides: Integers, errors: Floats, weight: Floats, counts: dict[str, int]
     ) -> _Ratio:
         rows, item = np.unique(sides, return_inverse=True)
         item = item.reshape(sides.shape)
         both = np.stack([errors, weight])
         parts = [
-            np.bincount(item[0], part, len(rows)) + np.bincount(item[1], part, len(rows))
-            for part in both
+            _sums_at(item[0], part, len(rows)) + _sums_at(item[1], part, len(rows)) for part in both
         ]
         dyad = np.unique(np.sort(item, axis=0).T @ [item.max() + 1, 1], return_inverse=True)[1]
-        dyads = np.stack([np.bincount(dyad, part) for part in both])
+        dyads = np.stack([_sums_at(dyad, part) for part in both])
         return _Ratio(parts[0], parts[1], 2, counts, dyads=dyads)
 
 
-def _read(y: Any, qid: Any, groups: ArrayLike | None) -> _Sample | _ListedSample:
+def _sums_at(index: Integers, values: Floats, count: int = 0) -> Floats:
+    return np.bincount(index, values, count).astype(np.float64, copy=False)
+
+
+def _read(
+    y: ArrayLike | Judgments, qid: ArrayLike | None, groups: ArrayLike | None
+) -> _Sample | _ListedSample:
     """Read labels, or the explicit pairs of a `Judgments`, with their independent units."""
-    held = (y.pairs, y.ties) if isinstance(y, Judgments) else ()
-    if any(pairs is not None and len(pairs) for pairs in held):
+    if isinstance(y, Judgments) and any(
+        pairs is not None and len(pairs) for pairs in (y.pairs, y.ties)
+    ):
         refuse_weights(y.weight)
         if qid is not None:
             raise ValueError("qid is given with a Judgments: put it inside")
@@ -1065,35 +1075,43 @@ def _read(y: Any, qid: Any, groups: ArrayLike | None) -> _Sample | _ListedSample
 
 
 def _randomize(
-    sample: _Sample | _ListedSample, both: Any, scores: Any, random_state: Any
-) -> dict[str, Any]:
-    """Exchange the two results of queries, or the two mid-ranks of items, and compare the gaps."""
-    rng, by_item = np.random.default_rng(random_state), sample.unit == "item"
-    gaps = both[0].numerator - both[1].numerator
-    ranks = [np.rint(2 * _mid_ranks(sample.ranks(values))).astype(np.int64) for values in scores]
-    size = len(ranks[0]) if by_item else both[0].n_units
+    sample: _Sample | _ListedSample,
+    ratios: tuple[_Ratio, _Ratio],
+    scores: list[Floats],
+    random_state: RandomState,
+) -> tuple[float, str, int]:
+    """Exchange the two results of queries, or the two mid-ranks of items, and compare the gaps.
 
-    def gap(swap: np.ndarray) -> float:
+    Returns the p value, what was exchanged, and how often.
+    """
+    rng, by_item = np.random.default_rng(random_state), sample.unit == "item"
+    gaps = ratios[0].numerator - ratios[1].numerator
+    ranks = [np.rint(2 * _mid_ranks(sample.ranks(values))).astype(np.int64) for values in scores]
+    size = len(ranks[0]) if by_item else ratios[0].n_units
+
+    def gap(swap: Flags) -> float:
         if not by_item:
-            return abs(np.where(swap, gaps, -gaps).sum())
+            return abs(float(np.where(swap, gaps, -gaps).sum()))
         turned = (np.where(swap, ranks[0], ranks[1]), np.where(swap, ranks[1], ranks[0]))
         return abs(sample.wrong(turned[0]) - sample.wrong(turned[1]))
 
     # Equal gaps differ by rounding; they must count as equal or p is too small.
     observed = gap(np.ones(size, dtype=bool)) - 1e-12 * np.abs(gaps).sum()
-    exchanged = f"the two {'mid-ranks' if by_item else 'results'} of each {sample.unit}"
-    facts: dict[str, Any] = {"exchanged": exchanged + " exchanged"}
+    what = f"the two {'mid-ranks' if by_item else 'results'} of each {sample.unit} exchanged"
     if not by_item and size <= 13:
         every = ((np.arange(2**size)[:, None] >> np.arange(size)) & 1) == 1
-        beyond = sum(gap(swap) >= observed for swap in every)
-        return facts | {"p_value": float(beyond / 2**size), "n_draws": 2**size}
+        return sum(gap(swap) >= observed for swap in every) / 2**size, what, 2**size
     n_draws = ITEM_DRAWS if by_item else QUERY_DRAWS
     beyond = sum(gap(rng.integers(2, size=size) == 1) >= observed for _ in range(n_draws))
-    return facts | {"p_value": float((1 + beyond) / (1 + n_draws)), "n_draws": n_draws}
+    return (1 + beyond) / (1 + n_draws), what, n_draws
 
 
 def _bootstrapped(
-    sample: _Sample | _ListedSample, both: Any, name: str, method: str, random_state: Any
+    sample: _Sample | _ListedSample,
+    both: list[Floats],
+    name: str,
+    method: str,
+    random_state: RandomState,
 ) -> Comparison:
     """Compare two rankings of one list by a metric, with a bootstrap over items."""
     if not isinstance(sample, _Sample) or sample.queries:
@@ -1103,9 +1121,8 @@ def _bootstrapped(
     chosen = metric_of(name)
     labels = np.empty(sample.n_rows)
     labels[sample.order] = sample.values
-    policy: dict[str, Any] = {"metrics": (chosen,), "max_grade": float(labels.max())}
-    policy["ties"] = _ties(name)
-    values = [evaluate(labels, scores, **policy).mean[str(chosen)] for scores in both]
+    judged = partial(evaluate, metrics=(chosen,), max_grade=float(labels.max()), ties=_ties(name))
+    values = [judged(labels, scores).mean[str(chosen)] for scores in both]
     rng, size = np.random.default_rng(random_state), sample.n_rows
     draws = int(np.clip(BOOTSTRAP_ROWS // size, 200, BOOTSTRAP_RESAMPLES))
     strata = [np.arange(size)]
@@ -1120,10 +1137,8 @@ def _bootstrapped(
         query = np.repeat(np.arange(number), size)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the original list has warned
-            tables = [
-                evaluate(labels[rows.ravel()], scores[rows.ravel()], query, **policy)
-                for scores in both
-            ]
+            drawn = rows.ravel()
+            tables = [judged(labels[drawn], scores[drawn], query) for scores in both]
         one, other = (next(iter(table.per_query.values())) for table in tables)
         found.append(one - other)
     gaps = np.concatenate(found)
@@ -1145,7 +1160,11 @@ def _bootstrapped(
 
 
 def _metric_ratios(
-    y: Any, both: Any, qid: Any, metric: str, sample: _Sample | _ListedSample
+    y: ArrayLike | Judgments,
+    both: list[Floats],
+    qid: ArrayLike | None,
+    metric: str,
+    sample: _Sample | _ListedSample,
 ) -> list[_Ratio]:
     if sample.unit != "query":
         raise ValueError(f"metric={metric!r} needs qid or graded items; use 'pair_error'")
@@ -1159,7 +1178,7 @@ def _metric_ratios(
     return [_Ratio(np.asarray(values)[kept], ones, 1, counts) for values in found]
 
 
-def _mid_ranks(values: np.ndarray) -> np.ndarray:
+def _mid_ranks(values: Array) -> Floats:
     _, code, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[code]
 
@@ -1195,8 +1214,8 @@ def _item_errors(
             while low <= group < high:
                 end = group
                 while low <= end < high and grade[end] == grade[group]:
-                    below = _below(tree, rank[end] - 1)
-                    equal = _below(tree, rank[end]) - below
+                    below = sum_of_fenwick_tree(tree, rank[end] - 1)
+                    equal = sum_of_fenwick_tree(tree, rank[end]) - below
                     wrong = seen - equal - below if direction == 1 else below
                     errors[end] += wrong + tie * equal
                     end += direction
@@ -1205,12 +1224,3 @@ def _item_errors(
                     add_to_fenwick_tree(tree, rank[item], weight[item])
                 group = end
     return errors
-
-
-@njit(cache=True, nogil=True)
-def _below(tree: Floats, node: int) -> float:
-    total = 0.0
-    while node > 0:
-        total += tree[node]
-        node -= node & -node
-    return total

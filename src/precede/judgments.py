@@ -10,14 +10,13 @@ the value and the remedy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from reprlib import repr as shown
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.arrays import Array, Floats, Integers, MatrixLike, VectorLike
 from precede.engine.execution import warn_caller
 from precede.engine.frames import is_missing
 from precede.engine.parameters import Argument, ParameterWarning, pluralize
@@ -30,10 +29,8 @@ from precede.engine.query_layout import (
 __all__ = ["Judgments"]
 
 
-# Attributes of a `Judgments`.
-_FIELDS = (
-    "grade", "qid", "pairs", "pair_weight", "pair_margin", "ties", "tie_weight", "weight", "label",
-)  # fmt: skip
+# What is known of explicit pairs and ties.
+_DETAILS = {"pairs": ("pair_weight", "pair_margin"), "ties": ("tie_weight",)}
 
 
 class Judgments:
@@ -105,7 +102,7 @@ class Judgments:
         weight: ArrayLike | None = None,
         label: ArrayLike | None = None,
         n: int | None = None,
-        grade_order: Sequence[Any] | None = None,
+        grade_order: Sequence[Hashable] | None = None,
     ):
         self.grade = _graded(grade, grade_order)
         self.label = _given(label, "label")
@@ -121,7 +118,7 @@ class Judgments:
     # -- other ways to make one ------------------------------------------------------------
 
     @classmethod
-    def graded(cls, y: ArrayLike, qid: ArrayLike | None = None, **others: Any) -> Judgments:
+    def graded(cls, y: ArrayLike, qid: ArrayLike | None = None, **others: VectorLike) -> Judgments:
         """Graded labels inside queries: the everyday case of search.
 
         >>> Judgments.graded([1, 0, 2], qid=[7, 7, 7]).n_pairs
@@ -130,7 +127,7 @@ class Judgments:
         return cls(grade=y, qid=qid, **others)
 
     @classmethod
-    def bipartite(cls, y: ArrayLike, **others: Any) -> Judgments:
+    def bipartite(cls, y: ArrayLike, **others: VectorLike) -> Judgments:
         """Two classes and no query: every positive should precede every negative.
 
         >>> Judgments.bipartite([True, False, False]).n_pairs
@@ -155,7 +152,7 @@ class Judgments:
         weight: ArrayLike | None = None,
         item_weight: ArrayLike | None = None,
         n: int | None = None,
-        **others: Any,
+        **others: VectorLike,
     ) -> Judgments:
         """Explicit comparisons: row ``better[j]`` should precede row ``worse[j]``.
 
@@ -180,13 +177,13 @@ class Judgments:
     @classmethod
     def read(
         cls,
-        frame: Any,
+        frame: MatrixLike,
         *,
         grade: str | None = None,
         qid: str | None = None,
         weight: str | None = None,
         label: str | None = None,
-        **others: Any,
+        **others: VectorLike,
     ) -> Judgments:
         """Take the columns of a data frame (pandas, polars, arrow) by name.
 
@@ -219,34 +216,25 @@ class Judgments:
         """One target per row: ``(n,)``."""
         return (self._n,)
 
-    def __array__(self, *_: Any, **__: Any) -> Array:
+    def __array__(self, *_: object, **__: object) -> Array:
         raise ValueError(
             f"{self!r} is given where numbers are expected; pass one of its arrays, such as "
             "its grade, qid or pairs"
         )
 
-    def __getitem__(self, rows: Any) -> Judgments:
+    def __getitem__(self, rows: VectorLike) -> Judgments:
         index = np.atleast_1d(np.arange(self._n)[rows])
-        pairs, pair_weight, pair_margin = self._sliced_pairs(
-            self.pairs, (self.pair_weight, self.pair_margin), index
-        )
-        ties, tie_weight = self._sliced_pairs(self.ties, (self.tie_weight,), index)
+        kept = {name: self._taken(name, index) for name in ("grade", "qid", "weight", "label")}
+        for name, details in _DETAILS.items():
+            listed = getattr(self, name)
+            if listed is not None:
+                kept[name], old = self._sliced_pairs(listed, index)
+                kept |= {each: self._taken(each, old) for each in details}
+        return Judgments(n=index.size, **kept)  # type: ignore[arg-type]
 
-        def take(values: Array | None) -> Array | None:
-            return None if values is None else values[index]
-
-        return Judgments(
-            take(self.grade),
-            take(self.qid),
-            pairs=pairs,
-            pair_weight=pair_weight,
-            pair_margin=pair_margin,
-            ties=ties,
-            tie_weight=tie_weight,
-            weight=take(self.weight),
-            label=take(self.label),
-            n=index.size,
-        )
+    def _taken(self, name: str, rows: Integers) -> Array | None:
+        values: Array | None = getattr(self, name)
+        return None if values is None else values[rows]
 
     def as_one_query(self) -> Judgments:
         """Return the same grades without queries: every row is compared with every other.
@@ -256,40 +244,31 @@ class Judgments:
         """
         return self._with(qid=None)
 
-    def _with(self, **changes: Any) -> Judgments:
+    def _with(self, **changes: ArrayLike | None) -> Judgments:
         """Return a copy with some of the fields changed."""
-        fields = {name: getattr(self, name) for name in _FIELDS}
+        fields = {name: each for name, each in vars(self).items() if name != "_n"}
         return Judgments(**fields | changes, n=self._n)
 
     def _without_ties(self) -> Judgments:
         return self if self.ties is None else self._with(ties=None, tie_weight=None)
 
-    def _sliced_pairs(
-        self, listed: Integers | None, of_pairs: tuple[Floats | None, ...], index: Integers
-    ) -> tuple[Any, ...]:
-        """Return the pairs of which both rows are kept, renumbered, with weights and margins."""
-        if listed is None:
-            return (None,) * (1 + len(of_pairs))
+    def _sliced_pairs(self, listed: Integers, index: Integers) -> tuple[Integers, Integers]:
+        """Return the pairs of which both rows are kept, renumbered, and their old numbers."""
         copies = np.bincount(index, minlength=self._n)
-        kept = (copies[listed[:, 0]] > 0) & (copies[listed[:, 1]] > 0)
-        pairs = listed[kept]
+        kept = np.flatnonzero((copies[listed] > 0).all(axis=1))
         # New rows grouped by their old row: the copies of row r are
         # by_row[first[r] : first[r] + copies[r]].
         by_row = np.argsort(index, kind="stable")
-        first = np.concatenate([[0], np.cumsum(copies)[:-1]])
-        of_winner, of_loser = copies[pairs[:, 0]], copies[pairs[:, 1]]
-        times = of_winner * of_loser
-        source = np.repeat(np.arange(len(pairs)), times)
+        first = np.cumsum(copies) - copies
+        winner, loser = listed[kept].T
+        times = copies[winner] * copies[loser]
+        source = np.repeat(np.arange(kept.size), times)
         within = np.arange(source.size) - np.repeat(np.cumsum(times) - times, times)
-        winner_copy, loser_copy = np.divmod(within, of_loser[source])
-        sliced = np.stack(
-            [
-                by_row[first[pairs[source, 0]] + winner_copy],
-                by_row[first[pairs[source, 1]] + loser_copy],
-            ],
-            axis=1,
-        )
-        return sliced, *(None if each is None else each[kept][source] for each in of_pairs)
+        copy = np.divmod(within, copies[loser][source])
+        sliced = [
+            by_row[first[rows[source]] + c] for rows, c in zip((winner, loser), copy, strict=True)
+        ]
+        return np.stack(sliced, axis=1), kept[source]
 
     def __repr__(self) -> str:
         queries = 0 if self.qid is None else np.unique(self._query()).size
@@ -308,7 +287,7 @@ class Judgments:
         unweighted = Judgments(self.grade, self.qid)
         return listed + unweighted.to_layout().count_graded_pairs()
 
-    def pairs_of(self, query: Any = None) -> Iterator[tuple[int, int]]:
+    def pairs_of(self, query: Hashable = None) -> Iterator[tuple[int, int]]:
         """Enumerate the crucial pairs of one query: O(n²)."""
         inside = np.ones(self._n, bool) if self.qid is None else self.qid == query
         rows = np.flatnonzero(inside)
@@ -373,7 +352,7 @@ def _given(values: ArrayLike | None, name: str) -> Floats | None:
 
 
 def _graded(
-    values: Any, grade_order: Sequence[Any] | None = None, name: str = "grade"
+    values: VectorLike, grade_order: Sequence[Hashable] | None = None, name: str = "grade"
 ) -> Floats | None:
     """Return grades as numbers; ordered categories, or values with an order, count from 0."""
     ordered = _ordered_codes(values)
@@ -386,7 +365,7 @@ def _graded(
     return _given(values, name)
 
 
-def _in_order(values: Any, grade_order: Sequence[Any], name: str) -> Floats:
+def _in_order(values: VectorLike, grade_order: Sequence[Hashable], name: str) -> Floats:
     """Return the position of every value in the order; NaN for a missing value."""
     if values is None:
         raise ValueError("grade_order is given without grade; give the grades as well")
@@ -406,11 +385,14 @@ def _in_order(values: Any, grade_order: Sequence[Any], name: str) -> Floats:
     return grade
 
 
-def _ordered_codes(values: Any) -> tuple[Floats, Array] | None:
+def _ordered_codes(values: VectorLike) -> tuple[Floats, Array] | None:
     """Return codes (NaN is missing) and categories of an ordered categorical or polars Enum."""
-    kind: Any = getattr(values, "dtype", None)
+    if not hasattr(values, "dtype"):
+        return None
+    kind = values.dtype
     if getattr(kind, "ordered", False):
-        codes = np.asarray(getattr(values, "cat", values).codes, np.float64)
+        column = values.cat if hasattr(values, "cat") else values
+        codes = np.asarray(column.codes, np.float64)
         return np.where(codes < 0, np.nan, codes), np.array(list(kind.categories))
     if type(kind).__name__ == "Enum":
         codes = values.to_physical().cast(float).to_numpy()
@@ -418,7 +400,7 @@ def _ordered_codes(values: Any) -> tuple[Floats, Array] | None:
     return None
 
 
-def _kinds_of_text(values: Any) -> NDArray[np.str_]:
+def _kinds_of_text(values: VectorLike) -> NDArray[np.str_]:
     """Return the distinct texts if some of the values are not numbers."""
     none = np.zeros(0, np.str_)
     try:
@@ -445,7 +427,7 @@ def _no_order(names: NDArray[np.str_]) -> str:
 # -- the checks that every public function uses ------------------------------------------------
 
 
-def to_numbers(values: Any, name: str) -> Floats:
+def to_numbers(values: VectorLike, name: str) -> Floats:
     """Return a float64 array of any shape, or say what is not a number.
 
     >>> to_numbers([[1, True]], "X")
@@ -464,7 +446,7 @@ def to_numbers(values: Any, name: str) -> Floats:
 
 
 def check_column(
-    values: Any,
+    values: VectorLike,
     name: str,
     rows: int | None = None,
     *,
@@ -492,7 +474,7 @@ def check_column(
     return column
 
 
-def check_scores(values: Any, name: str, rows: int | None = None) -> Floats:
+def check_scores(values: VectorLike, name: str, rows: int | None = None) -> Floats:
     """Return one score per row: a finite number, or −inf for a row that was not returned.
 
     >>> check_scores([1, -np.inf], "scores")
@@ -503,7 +485,7 @@ def check_scores(values: Any, name: str, rows: int | None = None) -> Floats:
     return column
 
 
-def check_weights(values: Any, name: str, rows: int | None = None) -> Floats:
+def check_weights(values: VectorLike, name: str, rows: int | None = None) -> Floats:
     """Return one weight per row: 0, or a number whose products and sums stay finite."""
     array = check_column(values, name, rows, empty=True)
     if (array < 0).any():
@@ -520,7 +502,9 @@ def check_weights(values: Any, name: str, rows: int | None = None) -> Floats:
     return array
 
 
-def sample_weights(sample_weight: Any, rows: int, name: str = "sample_weight") -> Floats | None:
+def sample_weights(
+    sample_weight: VectorLike, rows: int, name: str = "sample_weight"
+) -> Floats | None:
     """Return the weights of the rows; a single number stands for all of them."""
     if sample_weight is None:
         return None
@@ -544,7 +528,7 @@ def _as_array(values: ArrayLike, name: str) -> Array:
         raise ValueError(f"{name} is not an array: {error}") from error
 
 
-def check_labels(values: Any, name: str, rows: int | None = None) -> Array:
+def check_labels(values: VectorLike, name: str, rows: int | None = None) -> Array:
     """Return one label per row, of any type (numbers, text, dates), or say what is wrong.
 
     >>> check_labels(["good", "bad"], "y", rows=2).tolist()
@@ -557,7 +541,9 @@ def check_labels(values: Any, name: str, rows: int | None = None) -> Array:
     return array
 
 
-def number_queries(qid: Any, rows: int | None = None, name: str = "qid") -> tuple[Integers, Array]:
+def number_queries(
+    qid: VectorLike, rows: int | None = None, name: str = "qid"
+) -> tuple[Integers, Array]:
     """Number query identifiers of any type 0, 1, ...; equal identifiers get equal numbers.
 
     Gives the number of every row, and the identifier of every number: sorted, or in the order
@@ -573,7 +559,7 @@ def number_queries(qid: Any, rows: int | None = None, name: str = "qid") -> tupl
     if array.dtype.kind != "O" or {type(value) for value in array} <= {str}:
         names, number = np.unique(array, return_inverse=True)
         return number.astype(np.int64), names
-    seen: dict[Any, int] = {}
+    seen: dict[Hashable, int] = {}
     number = np.array([seen.setdefault(value, len(seen)) for value in array], np.int64)
     names = np.empty(len(seen), object)
     names[:] = list(seen)
@@ -667,7 +653,7 @@ def _check_of_pairs(
 # -- what is given to fit and to metrics ----------------------------------------------------
 
 
-def grades_of(y: Any) -> tuple[Floats, Array]:
+def grades_of(y: VectorLike) -> tuple[Floats, Array]:
     """Return grades as numbers, and as they were given.
 
     An ordered categorical has its own order; other text has none and is refused.
@@ -708,7 +694,7 @@ def _are_numbers(names: Array) -> bool:
     return True
 
 
-def numeric_grades(y: Any, block: int | str) -> tuple[Floats, Array]:
+def numeric_grades(y: VectorLike, block: int | str) -> tuple[Floats, Array]:
     """Return the grades of a block of rows; text is refused, as its order needs all rows."""
     if y is None:
         raise ValueError(f"block {block} has no y; give the grade of every row")
@@ -764,9 +750,9 @@ def warn_of_lost_queries(model: object, judgments: Judgments) -> None:
         warn_caller(warning, once=True)
 
 
-def judgments_to_fit(
+def read_judgments(
     rows: int,
-    y: Any,
+    y: VectorLike,
     *,
     qid: ArrayLike | None = None,
     group: ArrayLike | None = None,
@@ -806,7 +792,9 @@ def judgments_to_fit(
     return judgments, labels[[int(np.argmax(grade == each)) for each in two]]
 
 
-def _refuse_weights_of_queries(weight: Any, rows: int, qid: Any, group: Any) -> None:
+def _refuse_weights_of_queries(
+    weight: VectorLike, rows: int, qid: VectorLike, group: VectorLike
+) -> None:
     """Refuse one weight for each query, and say how to give it to the rows."""
     if weight is None or (qid is None and group is None):
         return
@@ -826,18 +814,7 @@ def _refuse_weights_of_queries(weight: Any, rows: int, qid: Any, group: Any) -> 
     )
 
 
-def as_judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:
-    """Return `y` if it is a `Judgments`, or one made of grades, queries and pairs of the rows."""
-    if not isinstance(y, Judgments):
-        y = Judgments(y, qid, pairs=pairs, n=rows if y is None else None)
-    elif qid is not None or pairs is not None:
-        raise ValueError("qid or pairs given with Judgments; put everything inside")
-    if len(y) != rows:
-        raise ValueError(f"X has {rows} rows and y has {len(y)}; give one per row")
-    return y
-
-
-def qid_or_group(y: Any, qid: Any, group: ArrayLike | None) -> Any:
+def qid_or_group(y: VectorLike, qid: VectorLike, group: ArrayLike | None) -> VectorLike:
     """Return `qid`, or query numbers from the sizes in `group`, for the rows of y.
 
     >>> qid_or_group([0, 1, 1], None, group=[1, 2]).tolist()
@@ -868,9 +845,9 @@ def _qid_of_group(group: ArrayLike, qid: ArrayLike | None, n: int) -> Array:
     return np.repeat(np.arange(sizes.size), sizes)
 
 
-def read_target(
-    y: Any, qid: Any, weight: Any = None, *, listed: bool = False
-) -> tuple[Any, Any, Any]:
+def read_grades(
+    y: VectorLike, qid: VectorLike, weight: VectorLike = None, *, listed: bool = False
+) -> tuple[VectorLike, VectorLike, VectorLike]:
     """Return grades, query ids and item weights, which a `Judgments` holds in one.
 
     Explicit pairs and ties are refused unless `listed`; then missing grades are all 0.
@@ -903,12 +880,14 @@ def check_within_queries(y: Judgments, pairs: Integers, name: str) -> None:
         raise ValueError(f"{given}: leave qid out of y, or use precede.pairs_in_order")
 
 
-def read_sample(y: Any, qid: Any = None, *, one_list: str = "") -> tuple[Any, Any]:
+def read_sample(
+    y: VectorLike, qid: VectorLike = None, *, one_list: str = ""
+) -> tuple[VectorLike, VectorLike]:
     """Return labels and queries, also from a `Judgments`; refuse weights and explicit pairs.
 
     `one_list` is the name of a function without queries, for the error message.
     """
-    labels, queries, weight = read_target(y, qid)
+    labels, queries, weight = read_grades(y, qid)
     refuse_weights(weight)
     if one_list and queries is not None:
         raise ValueError(f"y has queries, but {one_list} takes one list; pass y.grade to pool them")
@@ -925,7 +904,7 @@ def refuse_weights(weight: Floats | None) -> None:
 # -- features -------------------------------------------------------------------------------
 
 
-def feature_names(given: Any, count: int) -> list[str]:
+def feature_names(given: VectorLike, count: int) -> list[str]:
     """Return the names of the features as text, by default x0, x1, ...
 
     >>> feature_names(None, 2), feature_names(("size", 7), 2)
@@ -941,7 +920,7 @@ def feature_names(given: Any, count: int) -> list[str]:
     return names
 
 
-def column_numbers(given: Any, names: Any, n_features: int) -> list[int]:
+def column_numbers(given: VectorLike, names: VectorLike, n_features: int) -> list[int]:
     """Return the numbers of the columns in `categorical_features`, sorted and unique.
 
     >>> column_numbers(["color", 0], ["size", "color"], 2)
@@ -950,7 +929,9 @@ def column_numbers(given: Any, names: Any, n_features: int) -> list[int]:
     return sorted(set(columns_in_order(given, names, n_features, "categorical_features")))
 
 
-def columns_in_order(given: Any, names: Any, n_features: int, parameter: str) -> list[int]:
+def columns_in_order(
+    given: VectorLike, names: VectorLike, n_features: int, parameter: str
+) -> list[int]:
     """Return the numbers of columns given by number or name, in the order given.
 
     `parameter` is where they were given, for messages.
@@ -980,7 +961,7 @@ def columns_in_order(given: Any, names: Any, n_features: int, parameter: str) ->
     return found
 
 
-def _listed_columns(given: Any, parameter: str) -> list[Any]:
+def _listed_columns(given: VectorLike, parameter: str) -> list[int | str]:
     listed = given.tolist() if isinstance(given, np.ndarray) else given
     if listed is None:
         return []

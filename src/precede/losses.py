@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from reprlib import repr as shown
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +154,7 @@ class PairLoss(_Value):
     most_curvature: float | None = None
     log_odds: float | None = None
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         if "value" in vars(cls):  # properties of the old function need not hold for a new one
             for known in {"form", "log_odds", "psi", "smoothed"} - set(vars(cls)):
@@ -267,13 +267,13 @@ class Hinge(PairLoss):
     name = "hinge"
     degree: ClassVar[int] = 1
 
-    def __init__(self, margin: Any = 1.0):
+    def __init__(self, margin: float | str = 1.0):
         number = isinstance(margin, int | float | np.number) and not isinstance(margin, bool)
         self.gap = isinstance(margin, str) and margin == "gap"
         if isinstance(margin, list | tuple) or np.ndim(margin) > 0:
             raise ValueError(
-                f"margin holds {len(margin)} values; a margin for each pair belongs to the data: "
-                "use margin='gap' and Judgments(pairs=..., pair_margin=...)"
+                f"margin holds {np.size(margin)} values; a margin for each pair belongs to the "
+                "data: use margin='gap' and Judgments(pairs=..., pair_margin=...)"
             )
         if not self.gap and not (number and np.isfinite(margin)):
             raise ValueError(f"margin={margin!r} is unknown; use a finite number or 'gap'")
@@ -600,7 +600,7 @@ def price(given: str | float | Price) -> Price:
     )
 
 
-def logarithm(values: Any) -> Any:
+def logarithm(values: Floats | float) -> Floats:
     """Natural logarithm; ``-inf`` at 0 without a warning.
 
     >>> logarithm(np.array([1.0, 0.0]))

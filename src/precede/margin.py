@@ -10,25 +10,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.optimize
 import scipy.sparse
 from numpy.typing import ArrayLike
 
-from precede.engine.arrays import Array, Floats, Integers, Json
+from precede.engine.arrays import Array, Floats, Integers, Json, MatrixLike, VectorLike
 from precede.engine.compiling import njit
 from precede.engine.execution import Context
-from precede.engine.kernels import add_to_fenwick_tree
+from precede.engine.kernels import add_to_fenwick_tree, sum_of_fenwick_tree
 from precede.engine.portable import log_of
 from precede.engine.query_layout import QueryLayout
 from precede.engine.training_data import TrainingData
 from precede.judgments import (
     Judgments,
-    as_judgments,
     check_column,
     number_queries,
+    read_judgments,
     read_sample,
     to_numbers,
 )
@@ -134,7 +134,7 @@ class MarginDistribution(Result):
         """Share of ordered pairs that are crucial: the empirical E, at most ½."""
         return self.n_pairs / (self.n_items * (self.n_items - 1))
 
-    def at(self, theta: ArrayLike) -> Any:
+    def at(self, theta: VectorLike) -> VectorLike:
         """Return P_S{margin ≤ θ} for one θ or an array of them, O(n log n) each."""
         wanted = np.asarray(theta, dtype=np.float64)
         if np.isnan(wanted).any():
@@ -227,8 +227,8 @@ def _distribution(judgments: Judgments, scores: Floats, norm: float) -> MarginDi
 
 def margins(
     model: BaseRanker,
-    X: Any,
-    y: Any = None,
+    X: MatrixLike,
+    y: VectorLike = None,
     *,
     qid: ArrayLike | None = None,
     pairs: ArrayLike | None = None,
@@ -285,7 +285,7 @@ def margins_of_predictions(
 
 def best_margin(
     X: ArrayLike,
-    y: Any = None,
+    y: VectorLike = None,
     *,
     qid: ArrayLike | None = None,
     pairs: ArrayLike | None = None,
@@ -428,8 +428,10 @@ def progress_ratio(edge: float, smooth: float, tied: float) -> float:
     return (fall / step - smooth) / (edge - smooth)
 
 
-def _judgments(y: Any, qid: ArrayLike | None, pairs: ArrayLike | None, rows: int) -> Judgments:
-    judgments = as_judgments(y, qid, pairs, rows)
+def _judgments(
+    y: VectorLike, qid: ArrayLike | None, pairs: ArrayLike | None, rows: int
+) -> Judgments:
+    judgments = read_judgments(rows, y, qid=qid, pairs=pairs)[0]
     refuse_ties(judgments)
     return judgments  # unchanged: rows of weight 0 are left out
 
@@ -496,7 +498,9 @@ class _LinearProgram:
         return max(0.0, float(-answer.fun)), np.asarray(-(self._items.T @ duals))
 
 
-def _structure(layout: QueryLayout) -> tuple[Any, Any]:
+def _structure(
+    layout: QueryLayout,
+) -> tuple[scipy.sparse.csr_array, scipy.sparse.csr_array]:
     """Return the rows of the program: coefficients of the items' scores, and of u and r."""
     graded = layout.n_graded
     sizes = np.diff(layout.level_start)
@@ -526,7 +530,9 @@ def _structure(layout: QueryLayout) -> tuple[Any, Any]:
     return items, fixed
 
 
-def _sparse(parts: list[tuple[Array, Array, float]], shape: tuple[int, int]) -> Any:
+def _sparse(
+    parts: list[tuple[Array, Array, float]], shape: tuple[int, int]
+) -> scipy.sparse.csr_array:
     row = np.concatenate([part[0] for part in parts])
     column = np.concatenate([part[1] for part in parts])
     value = np.concatenate([np.full(part[0].size, part[2]) for part in parts])
@@ -559,10 +565,7 @@ def _count_small(
             while first < end and (score[item] - score[first]) / norm > theta:
                 add_to_fenwick_tree(tree, grade[first] + 1, np.int64(-1))
                 first += 1
-            node = grade[item]
-            while node > 0:
-                pairs += tree[node]
-                node -= node & -node
+            pairs += sum_of_fenwick_tree(tree, grade[item])
         for item in range(first, end):
             add_to_fenwick_tree(tree, grade[item] + 1, np.int64(-1))
     return pairs

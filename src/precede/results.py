@@ -6,12 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from precede.engine.arrays import Json
 from precede.engine.frames import pandas_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Result:
@@ -51,7 +54,7 @@ class Result:
         """Return the table, one dictionary per row; by default one row of all fields."""
         return [self.to_dict()]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """Return the table as a pandas data frame."""
         return pandas_frame(self.rows())
 

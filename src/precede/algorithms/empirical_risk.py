@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Array, Flags, Floats, Integers
-from precede.judgments import Judgments, as_judgments, check_column, number_queries, to_numbers
+from precede.judgments import Judgments, check_column, number_queries, read_judgments, to_numbers
 from precede.margin import margin_distribution
 from precede.weak_rankers.columns import Column, Constant
 from precede.weak_rankers.stumps import Stump
@@ -131,7 +131,7 @@ def minimize_ranking_risk(
 
 
 def _judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:
-    y = as_judgments(y, qid, pairs, rows)
+    y = read_judgments(rows, y, qid=qid, pairs=pairs)[0]
     for name in ("weight", "pair_weight"):
         given = getattr(y, name)
         if given is not None and (given != 1).any():

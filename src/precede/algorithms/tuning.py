@@ -35,7 +35,7 @@ from precede.engine.arrays import Floats, Integers, Json
 from precede.engine.frames import pandas_frame, take_rows
 from precede.engine.parameters import check_integer
 from precede.estimator import BaseRanker, described_parameters
-from precede.judgments import Judgments, judgments_to_fit
+from precede.judgments import Judgments, read_judgments
 from precede.model import spelled, write_file
 from precede.results import plain
 from precede.risks.listwise import LISTWISE
@@ -208,7 +208,7 @@ def tune(
     if estimator.get_params(deep=False).get("random_state", drawn) is None:
         estimator = clone(estimator).set_params(random_state=drawn)
     rows = X.shape[0] if scipy.sparse.issparse(X) else len(X)
-    judgments, _ = judgments_to_fit(rows, y, qid=qid, group=group)
+    judgments, _ = read_judgments(rows, y, qid=qid, group=group)
     if judgments.grade is None:
         raise ValueError("tuning needs grades, but there are only listed pairs")
     metric = metric or ("ndcg@10" if judgments.qid is not None else "pairwise_accuracy")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from precede.bounds.base import (
     least,
     solve,
 )
+from precede.engine.arrays import Floats
 from precede.engine.parameters import check_choice
 from precede.margin import MARGIN_GRID, MarginDistribution
 from precede.margin import margin_distribution as margin_distribution  # noqa: PLC0414  (re-exported)
@@ -218,7 +218,9 @@ def _covering_epsilon(
     return solve(log_failure, math.log(delta))
 
 
-def _margin_grid(margins: Any, theta: Any) -> tuple[float, ...]:
+def _margin_grid(
+    margins: MarginDistribution | float, theta: float | Sequence[float] | None
+) -> tuple[float, ...]:
     grid = MARGIN_GRID if theta is None else tuple(float(one) for one in np.atleast_1d(theta))
     if not isinstance(margins, MarginDistribution):
         if len(grid) != 1 or theta is None:
@@ -231,21 +233,21 @@ def _margin_grid(margins: Any, theta: Any) -> tuple[float, ...]:
 
 
 def _margin_sample(
-    margins: Any, grid: tuple[float, ...], m: int | None, E: float | None
-) -> tuple[Any, int, float]:
+    margins: MarginDistribution | float, grid: tuple[float, ...], m: int | None, E: float | None
+) -> tuple[Floats, int, float]:
     """Return shares of small margins, number of items and share of crucial pairs."""
-    known = isinstance(margins, MarginDistribution)
-    if not known and (m is None or E is None):
-        raise ValueError("a bare fraction needs m and E; give both, or a MarginDistribution")
-    if known and margins.span > 1 + ROUNDING:
+    if not isinstance(margins, MarginDistribution):
+        if m is None or E is None:
+            raise ValueError("a bare fraction needs m and E; give both, or a MarginDistribution")
+        return np.array([float(margins)]), m, E
+    if margins.span > 1 + ROUNDING:
         raise ValueError(
             f"scores divided by norm={margins.norm:g} span {margins.span:.4g}, and the bound is "
             "for scores in [0, 1]; give the sum of absolute weights times the range of the rankers "
             "as norm"
         )
-    fractions = np.atleast_1d(margins.at(grid)) if known else [float(margins)]
-    items = m if m is not None else margins.n_items
-    return fractions, items, E if E is not None else margins.crucial_share
+    items = margins.n_items if m is None else m
+    return margins.at(grid), items, margins.crucial_share if E is None else E
 
 
 def _check_margin_inputs(items: float, share: float, n_rankers: int, kind: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +14,7 @@ from precede.bounds.base import (
     check_open,
     smallest,
 )
+from precede.engine.arrays import Floats, RandomState, VectorLike
 from precede.engine.parameters import check_choice
 from precede.engine.table import Table
 from precede.judgments import to_numbers
@@ -322,7 +322,7 @@ def noise_constant(alpha: float, *, density: float, spread: float | None = None)
     return reach**alpha / (1 - alpha)
 
 
-def psi_transform(x: ArrayLike, loss: str | PairLoss = "exponential") -> Any:
+def psi_transform(x: ArrayLike, loss: str | PairLoss = "exponential") -> VectorLike:
     """Return ψ(x), which carries the excess ranking risk to the excess convex risk.
 
     ψ(L(f) − L*) ≤ A(f) − A*, where ψ(x) = H⁻((1+x)/2) − H((1+x)/2), H(ρ) = inf_a ρφ(−a) + (1−ρ)φ(a)
@@ -356,7 +356,7 @@ def psi_transform(x: ArrayLike, loss: str | PairLoss = "exponential") -> Any:
     return float(psi) if psi.ndim == 0 else psi
 
 
-def psi_inverse(y: ArrayLike, loss: str | PairLoss = "exponential") -> Any:
+def psi_inverse(y: ArrayLike, loss: str | PairLoss = "exponential") -> VectorLike:
     """Return the largest excess ranking risk that an excess convex risk allows, at most 1.
 
     L(f) − L* ≤ ψ⁻¹(A(f) − A*), the largest x in [0, 1] with ψ(x) ≤ y, by bisection of
@@ -424,7 +424,7 @@ def consistent_radius(n: int, loss: str | PairLoss = "exponential", *, power: fl
 def _least_conditional_cost(loss: PairLoss, rho: float) -> float:
     """Return the least ρ·l(a) + (1 − ρ)·l(−a) over a ≥ 0, for ρ of at least ½; convex in a."""
 
-    def mixed(of: Callable[[Any], Any], a: float, sign: float) -> float:
+    def mixed(of: Callable[[Floats], Floats], a: float, sign: float) -> float:
         with np.errstate(over="ignore"):
             right, wrong = (float(of(np.array([m]))[0]) for m in (a, -a))
         return rho * right + (sign * (1 - rho) * wrong if rho < 1 else 0.0)
@@ -486,7 +486,7 @@ def rademacher_bound(
     delta: float = 0.05,
     constants: str = "proved",
     n_draws: int = 200,
-    random_state: Any = None,
+    random_state: RandomState = None,
 ) -> Bound:
     """Bound the excess convex risk of the minimizer over combinations of stumps.
 
@@ -561,7 +561,7 @@ def rademacher_bound(
     return Bound(*found, details)
 
 
-def stump_supremum(X: ArrayLike, signs: ArrayLike) -> Any:
+def stump_supremum(X: ArrayLike, signs: ArrayLike) -> VectorLike:
     """Return the largest |Σ_i signs_i · h(x_i)| over the stumps h = 1[x_j > t] and the constant 1.
 
     Found by `precede.Stumps`: missing values on either side, "is missing" among the stumps,

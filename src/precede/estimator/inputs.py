@@ -18,7 +18,7 @@ from precede.engine.frames import refuse_text
 from precede.engine.parameters import AUTO, Argument, ParameterError, find_auto_parameters
 from precede.engine.table import Bins, Table
 from precede.files.disk import DiskTable
-from precede.judgments import Judgments, check_column, judgments_to_fit, one_graded_list
+from precede.judgments import Judgments, check_column, one_graded_list, read_judgments
 
 if TYPE_CHECKING:
     from precede.estimator.base import BaseRanker
@@ -78,14 +78,14 @@ def _validate_on_device(estimator: BaseRanker, X: Any, *, reset: bool) -> Any:
 def read_target(
     estimator: BaseRanker, n: int, y: Any, **target: Any
 ) -> tuple[Judgments, Array | None]:
-    """Return `judgments_to_fit`; raise ValueError without a target."""
+    """Return `read_judgments`; raise ValueError without a target."""
     if y is None and target.get("pairs") is None:
         raise ValueError(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None; "
             "give grades, Judgments or pairs"
         )
     on_host = {name: copied_to_host(each) for name, each in target.items()}
-    return judgments_to_fit(n, copied_to_host(y), **on_host)
+    return read_judgments(n, copied_to_host(y), **on_host)
 
 
 def read_table(

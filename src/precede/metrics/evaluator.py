@@ -26,10 +26,10 @@ from precede.judgments import (
     check_scores,
     check_weights,
     check_within_queries,
-    judgments_to_fit,
     number_queries,
     qid_or_group,
-    read_target,
+    read_grades,
+    read_judgments,
     warn_of_lost_queries,
 )
 from precede.metrics.ranked import (
@@ -229,7 +229,7 @@ class Evaluator:
         self._listed = read_listed(y)
         if isinstance(metrics, str) and metrics == "default":
             metrics = default_metrics() if self._listed is None else listed_metrics()
-        grade, qid, sample_weight = read_target(y, qid, sample_weight, listed=True)
+        grade, qid, sample_weight = read_grades(y, qid, sample_weight, listed=True)
         grades = check_column(grade, "y")
         given = np.ones(grades.size) if sample_weight is None else sample_weight
         weights = check_weights(given, "sample_weight", grades.size)
@@ -649,7 +649,7 @@ class Scorer:
     ) -> float:
         """Return the metric of the estimator's scores of X, negated if less is better."""
         scores = estimator.predict(X)
-        judgments, _ = judgments_to_fit(len(scores), y, qid=qid, sample_weight=sample_weight)
+        judgments, _ = read_judgments(len(scores), y, qid=qid, sample_weight=sample_weight)
         warn_of_lost_queries(estimator, judgments)
         if isinstance(self._metric, Metric):
             value = Evaluator(judgments, metrics=self._metric, **self._options).value(scores)

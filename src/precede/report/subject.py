@@ -20,8 +20,8 @@ from precede.judgments import (
     check_column,
     check_scores,
     feature_names,
-    judgments_to_fit,
     number_queries,
+    read_judgments,
     warn_of_lost_queries,
 )
 from precede.report.wording import Value
@@ -115,7 +115,7 @@ class Subject:
             for name, each in given.items()
         ]
         candidates = _ordered(candidates, order)
-        judgments, classes = judgments_to_fit(rows, y, **target)
+        judgments, classes = read_judgments(rows, y, **target)
         for model in models.values():
             warn_of_lost_queries(model, judgments)
         known = [getattr(model, "feature_names_in_", None) for model in models.values()]

@@ -239,7 +239,7 @@ def test_margins_say_what_is_wrong():
     model = RankBoost(n_estimators=2, learning_rate=1.0).fit(X, y)
     with pytest.raises(ValueError, match="with Judgments"):
         margins(model, X, Judgments(y), qid=[1, 1, 1])
-    with pytest.raises(ValueError, match="X has 3 rows and y has 2"):
+    with pytest.raises(ValueError, match="y has 2 values and X has 3 rows"):
         margins(model, X, y[:2])
     with pytest.raises(ValueError, match="no crucial pair"):
         margins(model, X, [1, 1, 1])

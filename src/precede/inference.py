@@ -707,7 +707,7 @@ def friedman(
         raise ValueError(f"table of shape {grid.shape}; give 2 x 2 values or more, without NaN")
     n_datasets, n_rankers = grid.shape
     labels = [f"ranker {j}" for j in range(n_rankers)] if names is None else names
-    if not isinstance(labels, Sequence | Floats) or isinstance(labels, str):
+    if not isinstance(labels, Sequence | np.ndarray) or isinstance(labels, str):
         raise ValueError(f"names={names!r}; give a list of names, one per column")
     if len(labels) != n_rankers:
         raise ValueError(f"{len(labels)} names for {n_rankers} rankers; give one per column")

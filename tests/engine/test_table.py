@@ -17,6 +17,7 @@ from precede import Judgments
 from precede.engine import table as table_module
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.execution import Context
+from precede.engine.histograms import Histograms
 from precede.engine.table import LARGE_COLUMN_ROWS, MISSING, Table, choose_cuts
 from precede.engine.training_data import TrainingData
 
@@ -249,7 +250,7 @@ def test_other_rows_are_binned_by_the_cuts_already_chosen(X, data):
 def test_a_histogram_is_the_sum_of_the_pull_over_each_bin(X, data):
     table = Table.build(X)
     pull = data.draw(some.pulls(len(X)))
-    histogram = table.histogram(pull)
+    histogram = Histograms(table).sums(to_integers(pull)) / SCALE
     assert histogram.shape == (X.shape[1], 256)
     for feature in range(X.shape[1]):
         expected = np.bincount(table.codes[feature], pull, minlength=256)
@@ -265,12 +266,10 @@ def test_histograms_of_chunks_add_up_to_the_same_bits(data):
     integers = to_integers(pull)
     owner = rng.integers(0, data.draw(st.integers(1, 6)), 60)
     parts = [
-        table.block(owner == block).integer_histogram(integers[owner == block])
+        Histograms(table.block(owner == block)).sums(integers[owner == block])
         for block in rng.permutation(np.unique(owner))
     ]
-    whole = table.integer_histogram(integers)
-    assert_array_equal(sum(parts), whole)
-    assert_array_equal(whole / SCALE, table.histogram(pull))
+    assert_array_equal(sum(parts), Histograms(table).sums(integers))
 
 
 def test_integers_keep_sixty_binary_digits():

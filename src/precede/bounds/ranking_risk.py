@@ -466,15 +466,7 @@ def _given_constant(name: str, constant: float | None) -> tuple[str, ...]:
 # -- The bound by Rademacher averages (Clémençon, Lugosi & Vayatis 2005, proposition 3) ----------
 
 
-# The three costs of the paper: value φ(x) and slope φ'(x), both increasing.
-COSTS: dict[str, tuple[Callable[[float], float], Callable[[float], float]]] = {
-    "exponential": (math.exp, math.exp),
-    "logistic": (
-        lambda x: (max(x, 0.0) + math.log1p(math.exp(-abs(x)))) / math.log(2),
-        lambda x: 0.5 * (1 + math.tanh(x / 2)) / math.log(2),
-    ),
-    "hinge": (lambda x: max(1 + x, 0.0), lambda x: float(x > -1)),
-}
+COSTS = ("exponential", "logistic", "hinge")
 LARGEST_RADIUS = 700  # e^x is finite up to 709
 
 
@@ -528,7 +520,7 @@ def rademacher_bound(
     table = to_numbers(X, "X")
     if table.ndim != 2 or len(table) < 4 or not table.shape[1]:
         raise ValueError(f"X has shape {table.shape}; give at least 4 rows and one column")
-    check_choice("cost", cost, tuple(COSTS))
+    check_choice("cost", cost, COSTS)
     check_choice("constants", constants, ("proved", "printed"))
     if not 0 < radius < LARGEST_RADIUS:
         raise ValueError(f"radius={radius!r}; give a number above 0 and below {LARGEST_RADIUS}")
@@ -599,16 +591,19 @@ def _excess_terms(
     average: float, facts: tuple[float, str, str], *, samples: float, delta: float, n_draws: int
 ) -> dict[str, float]:
     radius, cost, constants = facts
-    value, slope = COSTS[cost]
+    loss = pair_loss(cost)
+    scale = value_at_zero(loss)
+    slope = -float(loss.slope(np.array([-radius]))[0]) / scale  # φ(−m) = loss(m)/loss(0)
+    rise = float(np.ptp(loss.value(np.array([-radius, radius])))) / scale
     if constants == "printed":
         deviation = math.sqrt(2 * radius**2 * math.log(1 / delta) / (2 * max(samples - 1, 1)))
         name = "8 · radius · slope of the cost · estimated Rademacher average"
-        return {name: 8 * radius * slope(radius) * average, "deviation": deviation}
+        return {name: 8 * radius * slope * average, "deviation": deviation}
     log, half = math.log(2 / delta), max(samples // 2, 1)
     # McDiarmid: an item moves the average by B/⌊n/2⌋, one sign of one draw by 2B/(⌊n/2⌋·draws).
     error = radius * math.sqrt((1 + 2 / n_draws) * log / half)
     return {
-        "4 · slope of the cost · estimated Rademacher average": 4 * slope(radius) * average,
-        "estimating the Rademacher average": 4 * slope(radius) * error,
-        "deviation": (value(radius) - value(-radius)) * math.sqrt(8 * log / samples),
+        "4 · slope of the cost · estimated Rademacher average": 4 * slope * average,
+        "estimating the Rademacher average": 4 * slope * error,
+        "deviation": rise * math.sqrt(8 * log / samples),
     }

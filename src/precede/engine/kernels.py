@@ -24,7 +24,7 @@ def add_to_fenwick_tree(tree: Array, node: Integer, amount: float) -> None:
         node += node & -node
 
 
-@njit(**INNER)
+@njit(cache=True, nogil=True)
 def sum_of_fenwick_tree(tree: Array, node: Integer) -> Integer:
     """Return the sum of the amounts added to nodes 1, ..., `node`."""
     total = tree[0]  # always 0, of the type of the tree

@@ -136,24 +136,6 @@ class QueryLayout:
             return self.level_weight
         return _segment_sums(self.loser_weight, self.level_start)
 
-    def chunks(self, rows: int) -> list[Integers]:
-        """Split the rows into chunks of about `rows` rows; no pair crosses two chunks.
-
-        Queries are never split, and queries connected by explicit pairs stay together, so a
-        chunk may be larger than `rows`.
-        """
-        if rows < 1:
-            raise ValueError(f"rows={rows} is not a chunk size; use 1 or more")
-        component = self.components()
-        order = np.argsort(component, kind="stable")
-        ends = np.cumsum(np.bincount(component))
-        cuts, begin = [], 0
-        for end in ends[:-1]:
-            if end - begin >= rows:
-                cuts.append(int(end))
-                begin = int(end)
-        return [np.sort(chunk) for chunk in np.split(order, cuts)]
-
     def components(self) -> Integers:
         """Return the connected component of each row in the graph of pairs."""
         first = self.level_start[self.query_start]

@@ -29,39 +29,28 @@ Kernel = TypeVar("Kernel", bound=Callable[..., object])
 QUIET = "PRECEDE_QUIET"  # environment variable that turns the announcement off
 
 
-class _Announcement(event.Listener):
-    """Announces the first compilation of a process; loading from the cache is not an event."""
+class _Compilation(event.Listener):
+    """Announces the first compilation of a process, and pauses garbage collection meanwhile.
 
-    done = False
-
-    def on_start(self, event: event.Event) -> None:
-        """Print a notice for the first kernel compiled in an interactive session."""
-        if self.done or not event.data["dispatcher"].__module__.startswith("precede."):
-            return
-        self.done = True
-        if _is_interactive():
-            print(
-                "precede: compiling for this machine, once; this takes some seconds "
-                "(`precede warmup` does it ahead)",
-                file=sys.stderr,
-            )
-
-    def on_end(self, event: event.Event) -> None:
-        """No-op."""
-
-
-class _PauseGarbageCollection(event.Listener):
-    """Pauses garbage collection while a kernel of this package and its callees are compiled.
-
-    The compiler allocates so many objects that collections would take a sixth of the time. numba
-    compiles under a lock, so `depth` needs none.
+    Loading from the cache is not an event. The compiler allocates so many objects that collections
+    would take a sixth of the time. numba compiles under a lock, so `depth` needs none.
     """
 
-    depth, paused = 0, False
+    announced = False
+    depth, paused = 0, False  # of the kernels being compiled, with their callees
 
     def on_start(self, event: event.Event) -> None:
-        """Pause at the outermost kernel, if it belongs to this package."""
-        if self.depth == 0 and event.data["dispatcher"].__module__.startswith("precede."):
+        """Announce the first kernel of this package; pause at the outermost one."""
+        ours = event.data["dispatcher"].__module__.startswith("precede.")
+        if ours and not self.announced:
+            self.announced = True
+            if _is_interactive():
+                print(
+                    "precede: compiling for this machine, once; this takes some seconds "
+                    "(`precede warmup` does it ahead)",
+                    file=sys.stderr,
+                )
+        if ours and self.depth == 0:
             self.paused = gc.isenabled()
             gc.disable()
         self.depth += 1
@@ -74,7 +63,7 @@ class _PauseGarbageCollection(event.Listener):
             gc.enable()
 
 
-_announcement = _Announcement()
+_compilation = _Compilation()
 
 
 def announce_compiling(wanted: bool = True) -> None:
@@ -82,7 +71,7 @@ def announce_compiling(wanted: bool = True) -> None:
 
     >>> announce_compiling(False)
     """
-    _announcement.done = not wanted
+    _compilation.announced = not wanted
 
 
 def _is_interactive() -> bool:
@@ -125,5 +114,4 @@ def njit(**options: bool | str) -> Callable[[Kernel], Kernel]:
     return declare
 
 
-event.register("numba:compile", _announcement)
-event.register("numba:compile", _PauseGarbageCollection())
+event.register("numba:compile", _compilation)

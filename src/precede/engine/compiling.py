@@ -25,7 +25,7 @@ from precede.engine.kernel_cache import kernel_folder
 INNER = {
     "cache": True, "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
 }  # fmt: skip
-Kernel = TypeVar("Kernel", bound=Callable[..., object])
+Result = TypeVar("Result")
 QUIET = "PRECEDE_QUIET"  # environment variable that turns the announcement off
 
 
@@ -95,14 +95,14 @@ def cache_folder() -> Path:
 _config_lock = threading.Lock()
 
 
-def njit(**options: bool | str) -> Callable[[Kernel], Kernel]:
+def njit(**options: bool | str) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Declare a kernel: `numba.njit`, with the cache in `cache_folder`.
 
     numba reads its configuration when a kernel is declared, so it is only changed for that moment:
     kernels of other packages stay where they are.
     """
 
-    def declare(function: Kernel) -> Kernel:
+    def declare(function: Callable[..., Result]) -> Callable[..., Result]:
         with _config_lock:
             configured = config.CACHE_DIR  # type: ignore[attr-defined]
             config.CACHE_DIR = str(kernel_folder(configured))  # type: ignore[attr-defined]

@@ -1066,7 +1066,7 @@ def run_phases(  # noqa: C901, PLR0912
                         phase < PARTITION, column, job.offset, job.step, goes_left, rows, packed,
                         out, packed_out)  # fmt: skip
                 elif blocks is not None and phase == FILL:
-                    _fill_block(number, of, jobs, out, packed_out, words, blocks, progress)  # type: ignore[arg-type]
+                    _fill_block(number, of, jobs, out, packed_out, words, blocks, progress)
                 else:  # one feature at a time, so that its bins stay in the cache
                     begin, end = _tile_features(number, of, layout[1].size)
                     keep_node = phase == FLUSH or children[1].histogram < 0

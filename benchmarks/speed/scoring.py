@@ -24,7 +24,7 @@ import xgboost
 
 from measure import about, middle, spread, write_page
 from precede.engine.execution import Context
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 from precede.judgments import Judgments
 from precede.weak_rankers.trees import Forest, tree_from_lightgbm
 

@@ -22,8 +22,7 @@ from precede.engine.compiling import njit
 from precede.engine.execution import Context
 from precede.engine.kernels import add_to_fenwick_tree, sum_of_fenwick_tree
 from precede.engine.portable import log_of
-from precede.engine.query_layout import QueryLayout
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import QueryLayout, TrainingData
 from precede.judgments import (
     Judgments,
     check_column,

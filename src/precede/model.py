@@ -23,7 +23,7 @@ from precede.decomposition import Decomposition, Steps
 from precede.engine.arrays import Array, BackendArray, Floats, Integers, Json, MatrixLike
 from precede.engine.compiling import njit
 from precede.engine.execution import Context, is_small
-from precede.engine.portable_kernels import fmin
+from precede.engine.portable import fmin
 from precede.files.streams import is_plain, opened, require_folder, suffix_of, writing
 from precede.results import plain
 from precede.weak_rankers.base import WeakRanker, declared_field_types, weak_ranker_from_dict

@@ -11,7 +11,7 @@ from precede.algorithms.additive_fit import AdditiveFit, _best_round
 from precede.boosting.holdout import Resampler
 from precede.boosting.loop import run_rounds
 from precede.engine.execution import Context
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 from precede.weak_rankers.interactions import PairTerms
 
 

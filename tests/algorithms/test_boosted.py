@@ -33,7 +33,7 @@ from precede.boosting.steps import SecantStep, SmoothedStepWarning
 from precede.bounds import convergence_bound, small_step_bound
 from precede.datasets import search_results
 from precede.engine.execution import Context
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 from precede.risks.by_level import SeparableRisk
 from precede.risks.line_search import line_search
 from precede.risks.mixture import MixtureRisk, QuadraticMixture

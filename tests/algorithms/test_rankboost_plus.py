@@ -17,8 +17,8 @@ import naive_algorithms
 import strategies as some
 from precede import Judgments, RankBoost, RankBoostPlus, load, pairs_in_order
 from precede.engine.execution import Context
+from precede.engine.query_layout import TrainingData
 from precede.engine.table import Table
-from precede.engine.training_data import TrainingData
 from precede.testing import check_algorithm
 from precede.weak_rankers.candidates import Candidates
 from precede.weak_rankers.columns import Columns

@@ -10,7 +10,7 @@ from precede.boosting.holdout import Resampler
 from precede.boosting.loop import Rounds, run_rounds
 from precede.datasets import search_results
 from precede.engine.execution import Context
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 
 data = search_results(30, features=5, informative=3, per_query=10, random_state=1)
 few = {"n_estimators": 6, "num_leaves": 4, "learning_rate": 0.3, "min_child_samples": 5}

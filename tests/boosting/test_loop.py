@@ -11,7 +11,7 @@ from precede.boosting.coordinate_descent import Plan, run
 from precede.boosting.loop import Rounds
 from precede.boosting.steps import BoundStep, ExactStep, SmoothedStepWarning
 from precede.engine.execution import Context
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 from precede.weak_rankers.base import SearchResult
 
 

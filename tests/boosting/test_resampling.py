@@ -9,7 +9,7 @@ from precede import BoostedRanker, GlassBoxRanker, Judgments, pairs_in_order
 from precede.boosting.holdout import Resampler, TooFewError, assign_folds
 from precede.datasets import search_results
 from precede.engine.execution import Context
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 
 data = search_results(23, features=4, informative=2, per_query=9, random_state=3)
 

@@ -13,7 +13,7 @@ from precede.boosting.loop import History, Round, Rounds, Trainer, run_rounds
 from precede.boosting.steps import ExactStep
 from precede.datasets import search_results, two_normals
 from precede.engine.execution import Context
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 from precede.model import Ensemble
 
 SAMPLE = search_results(12, features=5, informative=3, per_query=10, random_state=0)

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from emulated_device import EmulatedDevice, needs_compiler
 from naive_trees import quantize
 from precede import BoostedRanker, GlassBoxRanker, PushRanker, QBRank, RankBoost, RankBoostPlus
-from precede.engine import cuda, portable_kernels
+from precede.engine import cuda, portable
 from precede.engine.backend import BACKENDS
 from precede.engine.cuda import tiles
 from precede.engine.exact import exact_sum, exact_sums
@@ -165,14 +165,14 @@ def test_the_kernels_have_the_constants_of_the_portable_functions():
     text = (source / "kernels.cu").read_text(encoding="utf-8")
     written = {float(each) for each in re.findall(r"\d+\.\d+(?:e[+-]?\d+)?", text)}
     named = [
-        portable_kernels.SHIFT,
-        portable_kernels.LOG_2_HIGH,
-        portable_kernels.LOG_2_LOW,
-        portable_kernels.SQRT_2,
+        portable.SHIFT,
+        portable.LOG_2_HIGH,
+        portable.LOG_2_LOW,
+        portable.SQRT_2,
     ]
-    named += [*portable_kernels.EXP_COEFFICIENTS, *portable_kernels.LOG_COEFFICIENTS, 2.0**-53]
+    named += [*portable.EXP_COEFFICIENTS, *portable.LOG_COEFFICIENTS, 2.0**-53]
     assert set(named) <= written
-    tree = ast.parse((source / "portable_kernels.py").read_text(encoding="utf-8"))
+    tree = ast.parse((source / "portable.py").read_text(encoding="utf-8"))
     steps = [each for each in tree.body if getattr(each, "name", "") in ("_exp", "_log", "_log1p")]
     assert len(steps) == 3
     for function in steps:

@@ -1,4 +1,4 @@
-"""Connected components of the pairs, and kernels without numba."""
+"""The rows that have a pair, components of the pairs, and kernels without numba."""
 
 import json
 import os
@@ -6,8 +6,16 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
+from hypothesis import given
+from numpy.testing import assert_array_equal
 
+import naive
+import strategies as some
+from boosting.test_loop import prepare
 from precede import Judgments, PairRisk
+from precede.engine.execution import Context
+from precede.engine.query_layout import TrainingData
 
 
 def graded_and_paired(seed=0, rows=200):
@@ -70,3 +78,26 @@ def test_kernels_are_correct_python_too():
     ):
         assert weak_rankers == plain_rankers
         np.testing.assert_allclose(weights, plain_weights, rtol=1e-12)
+
+
+@given(some.problems())
+def test_training_data_hold_exactly_the_rows_that_have_a_pair(problem):
+    X, made = problem
+    training = TrainingData.prepare(X, made, balance="pairs", max_bins=255, context=Context(1))
+    involved = {row for p in naive.list_pairs(made) for row in (p.winner, p.loser)}
+    assert set(training.table.order) == involved
+    assert_array_equal(training.table.order, training.layout.order)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (Judgments([1, 1]), "y has only one class, 1; ranking needs at least two grades"),
+        (Judgments([1, 0], qid=[0, 1]), "no query holds two rows of different grades.*check that"),
+        (Judgments([1, 0], weight=[0, 0]), "every sample weight is zero"),
+        (Judgments(pairs=[(0, 1)], pair_weight=[0], n=2), "no pair has a positive weight"),
+    ],
+)
+def test_without_a_pair_the_error_names_the_reason(made, told):
+    with pytest.raises(ValueError, match=told):
+        prepare([[0], [1]], made)

@@ -18,8 +18,8 @@ from precede.engine import table as table_module
 from precede.engine.exact import SCALE, to_integers
 from precede.engine.execution import Context
 from precede.engine.histograms import Histograms
+from precede.engine.query_layout import TrainingData
 from precede.engine.table import LARGE_COLUMN_ROWS, MISSING, Table, choose_cuts
-from precede.engine.training_data import TrainingData
 
 FEW_ROWS = st.integers(1, 12).flatmap(some.tables)
 

@@ -33,7 +33,7 @@ from precede import (
 from precede.boosting.steps import SmoothedStepWarning
 from precede.engine import query_layout
 from precede.engine.execution import Context
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 from precede.files import disk
 from precede.weak_rankers import tree_grower, trees
 from samples import splits_on_categories, with_categories

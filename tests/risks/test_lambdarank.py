@@ -24,7 +24,7 @@ from precede.boosting.loop import History, Rounds
 from precede.datasets import search_results
 from precede.engine.backend import CPU
 from precede.engine.execution import Context
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 from precede.losses import SmoothedHinge, pair_loss
 from precede.risks.lambdarank import RankWeight, RankWeights, rank_weight
 

@@ -12,8 +12,8 @@ from algorithms.test_rankboost_plus import candidate
 from emulated_device import EmulatedDevice, needs_compiler
 from precede import Judgments
 from precede.engine.execution import Context
+from precede.engine.query_layout import TrainingData
 from precede.engine.table import Table
-from precede.engine.training_data import TrainingData
 from precede.weak_rankers import candidates as module
 from precede.weak_rankers.candidates import Candidates, LinearSpan
 from precede.weak_rankers.stumps import Stumps

@@ -32,7 +32,7 @@ from precede.boosting.steps import QuadraticStep
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.backend import CPU
 from precede.engine.portable import exp, exp_of
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 from precede.risks.base import BoundRisk, Risk
 from precede.weak_rankers.base import Family, SearchResult
 from precede.weak_rankers.interactions import Grid, PairTerms, interaction_strengths

@@ -37,8 +37,8 @@ from precede.engine.exact import (
 )
 from precede.engine.execution import Context
 from precede.engine.histograms import Histograms, suffix_sums
+from precede.engine.query_layout import TrainingData
 from precede.engine.table import MISSING
-from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import required_field
 from precede.losses import PairLoss, pair_loss, value_at_zero

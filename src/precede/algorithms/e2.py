@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from precede.engine.arrays import Array, Bytes, Floats
 from precede.engine.execution import Context
-from precede.engine.query_layout import QueryLayout
-from precede.engine.training_data import why_no_pair
+from precede.engine.query_layout import QueryLayout, why_no_pair
 from precede.estimator import BaseRanker
 from precede.judgments import Judgments
 from precede.model import Ensemble

@@ -35,8 +35,8 @@ from precede.engine.execution import Context, is_small
 from precede.engine.histograms import BINS, Histograms
 from precede.engine.parameters import check_integer
 from precede.engine.portable import log
+from precede.engine.query_layout import TrainingData
 from precede.engine.table import Table
-from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext, restore_on_failure
 from precede.judgments import Judgments, sample_weights
 from precede.model import Ensemble, number

@@ -19,7 +19,7 @@ from precede.boosting.steps import ExactStep
 from precede.engine.arrays import Floats
 from precede.engine.exact import all_reduce_sum, exact_sums
 from precede.engine.parameters import check_integer, find_auto_parameters
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 from precede.estimator import BaseRanker, FitContext
 from precede.estimator.saving import required_field
 from precede.judgments import Judgments

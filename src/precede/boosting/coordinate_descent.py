@@ -26,7 +26,7 @@ from precede.boosting.monitors import Monitor
 from precede.boosting.steps import SmoothedStepWarning, Step, StepRule
 from precede.engine.arrays import Array, Flags, Floats
 from precede.engine.backend import CPU
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import TrainingData
 from precede.model import Ensemble
 from precede.risks.base import Risk, State
 from precede.risks.line_search import last_step

@@ -19,8 +19,7 @@ import scipy.sparse.csgraph
 
 from precede.engine.arrays import Array, Floats, Integers, Keys
 from precede.engine.exact import all_gather, all_reduce_max, all_reduce_sum, exact_sum, splitmix64
-from precede.engine.query_layout import QueryLayout, merge_query_totals, query_totals
-from precede.engine.training_data import TrainingData
+from precede.engine.query_layout import QueryLayout, TrainingData, merge_query_totals, query_totals
 from precede.judgments import Judgments
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ from precede.boosting.monitors import Monitor, monitored_metrics
 from precede.engine.arrays import Flags, Floats, Keys
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import find_auto_parameters, pluralize
+from precede.engine.query_layout import TrainingData
 from precede.engine.table import Table
-from precede.engine.training_data import TrainingData
 from precede.judgments import Judgments
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from precede.engine.query_layout import (
     QueryTotals,
     merge_query_totals,
     query_totals,
+    why_no_pair,
 )
 from precede.engine.table import Bins, FeatureBins, integer_weights
-from precede.engine.training_data import why_no_pair
 from precede.files.disk import dense_block
 from precede.judgments import Judgments, number_queries, numeric_grades, sample_weights
 

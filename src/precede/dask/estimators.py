@@ -46,8 +46,8 @@ from precede.engine.arrays import Array, Floats, Json, MatrixLike, VectorLike
 from precede.engine.backend import check_device, open_backend_of_worker
 from precede.engine.execution import Context, count_jobs
 from precede.engine.parameters import find_auto_parameters
+from precede.engine.query_layout import TrainingData
 from precede.engine.table import Bins, Table
-from precede.engine.training_data import TrainingData
 from precede.estimator import BaseRanker, FitContext, described_parameters, restore_on_failure
 from precede.estimator.inputs import evaluation_monitors, forget_categories
 from precede.judgments import Judgments

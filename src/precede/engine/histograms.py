@@ -22,7 +22,7 @@ from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, least_tied_kernel
 from precede.engine.execution import Context, is_small
-from precede.engine.portable_kernels import fmax
+from precede.engine.portable import fmax
 from precede.engine.quantization import pack, power_factors
 
 if TYPE_CHECKING:

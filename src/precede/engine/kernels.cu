@@ -10,7 +10,7 @@ typedef unsigned char u8;
 #define QUIET_NAN __longlong_as_double(0x7FF8000000000000LL)
 #define INFINITE __longlong_as_double(0x7FF0000000000000LL)
 
-// -- exponentials and logarithms, see engine/portable_kernels.py ------------------------------
+// -- exponentials and logarithms, see engine/portable.py --------------------------------------
 
 __device__ __forceinline__ double portable_exp(double x) {
   double near = x < 710.0 ? x : 710.0;

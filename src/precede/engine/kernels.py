@@ -1,19 +1,11 @@
-"""Kernels that kernels of several other modules call."""
+"""Kernels that several other modules call."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
-from precede.engine.compiling import INNER, njit
-from precede.engine.portable_kernels import portable_exp
-
-
-@njit(**INNER)
-def exp_array(values: Floats) -> None:
-    """Replace values by their exponentials; a loop over a single array is vectorized."""
-    for row in range(values.size):
-        values[row] = portable_exp(values[row])
+from precede.engine.compiling import njit
 
 
 @njit(cache=True, nogil=True)
@@ -32,23 +24,6 @@ def sum_of_fenwick_tree(tree: Array, node: Integer) -> Integer:
         total += tree[node]
         node -= node & -node
     return total
-
-
-@njit(**INNER)
-def shared_ranks(by_rank: Floats, begin: Integer, end: Integer) -> tuple[float, float]:
-    """Return the mean discount of the ranks begin..end, and the mean |D_r - D_q| of two of them.
-
-    Ranks start at 0. The discounts `by_rank` decrease and are 0 from its end on.
-    """
-    count = end - begin
-    last = by_rank[end - 1] if end <= by_rank.size else 0.0
-    if by_rank[begin] == last:
-        return last, 0.0
-    total, gap = 0.0, 0.0
-    for rank in range(begin, end if end < by_rank.size else by_rank.size):
-        total += by_rank[rank]
-        gap += (count - 1 - 2 * (rank - begin)) * by_rank[rank]
-    return total / count, 2.0 * gap / (count * (count - 1.0))
 
 
 @njit(cache=True, nogil=True)

@@ -34,7 +34,7 @@ from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, splitmix64
 from precede.engine.execution import Context, is_small
 from precede.engine.histograms import GPU_GROUP
-from precede.engine.portable_kernels import fmin
+from precede.engine.portable import fmin
 
 Result = TypeVar("Result")
 # Minimum and maximum of a column, and whether it has missing values.

@@ -86,7 +86,7 @@ from precede.engine.execution import (
     store,
 )
 from precede.engine.histograms import GROUP_SIZE
-from precede.engine.portable_kernels import fmax, fmin
+from precede.engine.portable import fmax, fmin
 from precede.engine.quantization import QuantizedRows
 
 if TYPE_CHECKING:

@@ -43,8 +43,8 @@ from precede.engine.compatibility import BaseEstimator, CallbackSupportMixin, wi
 from precede.engine.execution import Context, count_jobs
 from precede.engine.frames import row_labels
 from precede.engine.parameters import AUTO, check_integer, check_range, find_auto_parameters
+from precede.engine.query_layout import TrainingData
 from precede.engine.table import MAX_BINS
-from precede.engine.training_data import TrainingData
 from precede.estimator.inputs import (
     check_offset,
     evaluation_monitors,

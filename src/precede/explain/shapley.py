@@ -26,7 +26,6 @@ from precede.engine.arrays import Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 
-
 __all__ = ["Paths"]
 
 

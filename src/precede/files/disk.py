@@ -41,7 +41,14 @@ from precede.engine.arrays import Array, Floats
 from precede.engine.execution import Context
 from precede.engine.frames import refuse_text_in_blocks
 from precede.engine.parameters import check_integer
-from precede.engine.query_layout import BALANCES, QueryLayout, check_balance, layouts
+from precede.engine.query_layout import (
+    BALANCES,
+    QueryLayout,
+    TrainingData,
+    check_balance,
+    layouts,
+    why_no_pair,
+)
 from precede.engine.table import (
     MAX_BINS,
     MAX_CATEGORIES,
@@ -51,7 +58,6 @@ from precede.engine.table import (
     integer_weights,
     mix_codes,
 )
-from precede.engine.training_data import TrainingData, why_no_pair
 from precede.judgments import (
     Judgments,
     column_numbers,

@@ -16,7 +16,7 @@ import numpy as np
 
 from precede.engine.arrays import Floats, Integers
 from precede.engine.compiling import INNER, njit
-from precede.engine.portable_kernels import fmax, fmin
+from precede.engine.portable import fmax, fmin
 
 # Rows of the table of items; further rows flag the items that are relevant to some metric.
 RANK, GAIN, CHANCE, RELEVANT, WEIGHT = range(5)

@@ -51,8 +51,7 @@ from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import all_reduce_max, exact_sum
 from precede.engine.execution import Context, is_small
-from precede.engine.portable import cosines, exp, log1p
-from precede.engine.portable_kernels import portable_exp
+from precede.engine.portable import cosines, exp, log1p, portable_exp
 from precede.engine.query_layout import QueryLayout
 from precede.losses import Smooth
 from precede.risks.base import BoundLossRisk, PairShape, State, cut_into_chunks

@@ -28,9 +28,18 @@ from precede.engine.exact import (
     to_integers,
 )
 from precede.engine.execution import Context, is_small
-from precede.engine.kernels import exp_array
-from precede.engine.portable import exp, expm1_of, log, log_of
-from precede.engine.portable_kernels import fmax, fmin, portable_exp, portable_log, portable_log1p
+from precede.engine.portable import (
+    exp,
+    exp_array,
+    expm1_of,
+    fmax,
+    fmin,
+    log,
+    log_of,
+    portable_exp,
+    portable_log,
+    portable_log1p,
+)
 from precede.engine.pull import Factors, decreases
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price, Separable

@@ -15,11 +15,10 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precede.engine.arrays import BackendArray, Floats, Integers
+from precede.engine.arrays import BackendArray, Floats, Integer, Integers
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
-from precede.engine.kernels import shared_ranks
 from precede.engine.parameters import check_integer
 from precede.engine.portable import exp2, log, log_of
 from precede.engine.query_layout import QueryLayout
@@ -382,7 +381,7 @@ def _rank_queries(
                 last = begin
                 for row in range(start, end):
                     last += -scores[row] == best[begin]
-            shared[0, begin], shared[1, begin] = shared_ranks(by_rank, begin, last)
+            shared[0, begin], shared[1, begin] = _shared_ranks(by_rank, begin, last)
             begin = last
         for row in range(start, end):
             if -scores[row] <= best[depth - 1]:
@@ -405,3 +404,20 @@ def _find_best(scores: Floats, best: Floats) -> None:
                 best[rank] = best[rank - 1]
                 rank -= 1
             best[rank] = score
+
+
+@njit(**INNER)
+def _shared_ranks(by_rank: Floats, begin: Integer, end: Integer) -> tuple[float, float]:
+    """Return the mean discount of the ranks begin..end, and the mean |D_r - D_q| of two of them.
+
+    Ranks start at 0. The discounts `by_rank` decrease and are 0 from its end on.
+    """
+    count = end - begin
+    last = by_rank[end - 1] if end <= by_rank.size else 0.0
+    if by_rank[begin] == last:
+        return last, 0.0
+    total, gap = 0.0, 0.0
+    for rank in range(begin, end if end < by_rank.size else by_rank.size):
+        total += by_rank[rank]
+        gap += (count - 1 - 2 * (rank - begin)) * by_rank[rank]
+    return total / count, 2.0 * gap / (count * (count - 1.0))

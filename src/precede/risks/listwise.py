@@ -12,9 +12,7 @@ from precede.engine.arrays import Floats, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.execution import Context, is_small
-from precede.engine.kernels import exp_array
-from precede.engine.portable import exp, exp2, log
-from precede.engine.portable_kernels import portable_log, portable_log1p
+from precede.engine.portable import exp, exp2, exp_array, log, portable_log, portable_log1p
 from precede.engine.query_layout import QueryLayout
 from precede.risks.base import BoundRisk, Risk, State
 from precede.risks.links import Link

@@ -20,8 +20,7 @@ from precede.engine.arrays import Bytes, Floats, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import SCALE, exact_sum
 from precede.engine.execution import Context, is_small
-from precede.engine.portable import exp
-from precede.engine.portable_kernels import portable_exp
+from precede.engine.portable import exp, portable_exp
 from precede.engine.query_layout import QueryLayout
 
 # Pairs of a chunk; small enough for one query of millions of pairs to keep all threads busy. Chunks

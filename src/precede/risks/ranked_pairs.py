@@ -29,8 +29,7 @@ from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import all_reduce_max, all_reduce_sum, exact_sums
 from precede.engine.execution import is_small
-from precede.engine.portable import exp, log_of
-from precede.engine.portable_kernels import fmin, portable_exp, portable_log1p
+from precede.engine.portable import exp, fmin, log_of, portable_exp, portable_log1p
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price, Separable
 from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_shape

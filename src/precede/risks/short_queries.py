@@ -22,7 +22,7 @@ from precede.engine.arrays import BackendArray, Floats, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import sums_at
 from precede.engine.execution import Context, is_small
-from precede.engine.portable_kernels import fmax, fmin, portable_exp, portable_log, portable_log1p
+from precede.engine.portable import fmax, fmin, portable_exp, portable_log, portable_log1p
 from precede.engine.query_layout import QueryLayout
 from precede.risks.base import PairShape
 

@@ -10,8 +10,7 @@ from precede.engine.arrays import Array, BackendArray, Floats, Integers
 from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_max, sums_at
 from precede.engine.execution import Context
-from precede.engine.portable import log_of
-from precede.engine.portable_kernels import fmax, fmin
+from precede.engine.portable import fmax, fmin, log_of
 from precede.engine.query_layout import QueryLayout
 
 

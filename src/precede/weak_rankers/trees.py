@@ -31,7 +31,7 @@ from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.kernels import predict_codes
-from precede.engine.portable_kernels import fmax, fmin
+from precede.engine.portable import fmax, fmin
 from precede.engine.table import MAX_CATEGORIES, MISSING, Bins, Table
 from precede.weak_rankers.base import WeakRanker
 

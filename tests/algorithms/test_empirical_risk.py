@@ -106,7 +106,7 @@ def test_thresholds_are_not_binned():
     ("arguments", "told"),
     [
         ({"y": [1, 1, 1]}, "no pair to order"),
-        ({"y": [0, 1]}, "3 rows and y has 2"),
+        ({"y": [0, 1]}, "y has 2 values and X has 3 rows"),
         ({"y": [0, 1, 1], "weak_rankers": "trees"}, "weak_rankers='trees'"),
         ({"y": [0, 1, 1], "weak_rankers": []}, r"weak_rankers=\[\]"),
         ({"y": [0, 1, 1], "weak_rankers": [lambda X: X[:1]]}, "score 0 .*1 values for 3 rows"),

@@ -376,7 +376,7 @@ def _apply_to_sum(then: Callable[[Part], Result], parts: Sequence[Part]) -> Resu
 def sum_parts(parts: Sequence[Part]) -> Part:
     """Return the sum of the parts; tuples are summed member by member."""
     if isinstance(parts[0], tuple):
-        return tuple(map(sum_parts, zip(*parts, strict=True)))  # type: ignore[return-value, arg-type]
+        return tuple(map(sum_parts, zip(*parts, strict=True)))  # type: ignore[return-value]
     return reduce(operator.add, parts)
 
 

@@ -66,12 +66,12 @@ class Mistaken(WeakRanker):
     def __call__(self, X):
         return (X[:, self.feature] > self.threshold).astype(np.uint8)
 
-    def as_stump(self):
+    def equivalent(self):
         return Stump(self.feature, self.threshold, missing=1)
 
 
 def test_a_ranker_that_equals_something_else_than_it_says_is_found_out():
-    with pytest.raises(AssertionError, match="as_stump"):
+    with pytest.raises(AssertionError, match="equivalent"):
         check_family(Above())
 
 

@@ -54,14 +54,15 @@ class Decomposition:
         stumps, trees, terms = [], [], []
         others: dict[WeakRanker, float] = {}
         for weak_ranker, weight in weighted:
-            if (stump := weak_ranker.as_stump()) is not None:
-                stumps.append((stump, weight))
-            elif (tree := weak_ranker.as_tree()) is not None:
-                trees.append((tree, weight))
-            elif (term := weak_ranker.as_term()) is not None:
-                terms.append((term, weight))
+            known = weak_ranker.equivalent()
+            if isinstance(known, Stump):
+                stumps.append((known, weight))
+            elif isinstance(known, Tree):
+                trees.append((known, weight))
+            elif isinstance(known, Term):
+                terms.append((known, weight))
             else:
-                others[weak_ranker] = others.get(weak_ranker, 0.0) + weight
+                others[known] = others.get(known, 0.0) + weight
         return cls(tuple(stumps), tuple(trees), tuple(terms), tuple(others.items()))
 
     @cached_property
@@ -80,8 +81,7 @@ class Decomposition:
     @property
     def lines(self) -> list[tuple[LinearWeakRanker, float]]:
         """The linear functions of one feature, with their weights."""
-        found = ((weak_ranker.as_linear(), weight) for weak_ranker, weight in self.others)
-        return [(line, weight) for line, weight in found if line is not None]
+        return [(line, w) for line, w in self.others if isinstance(line, LinearWeakRanker)]
 
     @property
     def constant(self) -> float:
@@ -94,7 +94,7 @@ class Decomposition:
         return [
             (weak_ranker, weight)
             for weak_ranker, weight in self.others
-            if not weak_ranker.is_constant and weak_ranker.as_linear() is None
+            if not weak_ranker.is_constant and not isinstance(weak_ranker, LinearWeakRanker)
         ]
 
     def nodes(self) -> list[Nodes]:

@@ -27,8 +27,8 @@ from precede.engine.portable import fmin
 from precede.files.streams import is_plain, opened, require_folder, suffix_of, writing
 from precede.results import plain
 from precede.weak_rankers.base import WeakRanker, declared_field_types, weak_ranker_from_dict
-from precede.weak_rankers.terms import TermTables
-from precede.weak_rankers.trees import MAX_FEATURES, Forest, GpuForest
+from precede.weak_rankers.terms import Term, TermTables
+from precede.weak_rankers.trees import MAX_FEATURES, Forest, GpuForest, Tree
 
 if TYPE_CHECKING:
     from precede.engine.backend import Backend
@@ -221,12 +221,12 @@ class Ensemble:
         """Refuse sums of weights that could overflow, and too large sets of categories."""
         most, bits = 0.0, 0
         for weak_ranker, weight in self.parts():
-            largest = 1.0
-            if (tree := weak_ranker.as_tree()) is not None:
-                largest = max(map(abs, tree.value))
-                bits += sum(map(max, filter(None, tree.categories)))
-            elif (term := weak_ranker.as_term()) is not None:
-                largest = max(map(abs, term.values))
+            largest, known = 1.0, weak_ranker.equivalent()
+            if isinstance(known, Tree):
+                largest = max(map(abs, known.value))
+                bits += sum(map(max, filter(None, known.categories)))
+            elif isinstance(known, Term):
+                largest = max(map(abs, known.values))
             most += abs(weight) * largest
         if not most < MAX_SCORE:
             raise ValueError(f"scores of the model go up to {most:g}; its weights are too large")

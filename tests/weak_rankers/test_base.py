@@ -55,31 +55,9 @@ TREE = Tree((0,), (1.5,), (True,), (-1,), (-2,), (10.0, 20.0), (3, 4), (1.0,))
 CURVE = Term((0,), ((1.5,),), (False,), (10.0, 20.0, 0.0), (3, 4, 0))
 
 
-@pytest.mark.parametrize(
-    ("ranker", "view"),
-    [
-        (Stump(2, 0.1, 1), "as_stump"),
-        (TREE, "as_tree"),
-        (CURVE, "as_term"),
-        (Feature(1, -2.0, 3.5), "as_linear"),
-        (Column(0), "as_linear"),
-        (Constant(), None),
-    ],
-    ids=str,
-)
-def test_at_most_one_view_is_not_none(ranker, view):
-    views = {
-        name: getattr(ranker, name)() for name in ("as_stump", "as_tree", "as_term", "as_linear")
-    }
-    assert [name for name, given in views.items() if given is not None] == [view] * bool(view)
-    assert view is None or views[view] is ranker
-    assert ranker.is_stump == (view == "as_stump")
-    assert ranker.is_constant == (view is None)
-
-
 @dataclass(frozen=True)
 class Band(WeakRanker):
-    """1 between two numbers; the package knows it only by `as_tree`."""
+    """1 between two numbers; the package knows it only by `equivalent`."""
 
     feature: int
     low: float
@@ -91,7 +69,7 @@ class Band(WeakRanker):
         column = X[:, self.feature]
         return ((column > self.low) & (column <= self.high)).astype(np.uint8)
 
-    def as_tree(self):
+    def equivalent(self):
         return Tree((self.feature,) * 2, (self.low, self.high), (True, False), (-1, -2), (1, -3),
                     (0.0, 1.0, 0.0), (1, 1, 1), (1.0, 1.0))  # fmt: skip
 

@@ -46,6 +46,7 @@ from precede.model import Ensemble, spelled
 from precede.risks.base import Risk
 from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import Family, SearchResult, WeakRanker, family, require_exhaustive
+from precede.weak_rankers.stumps import Stump
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -580,10 +581,8 @@ def _edges(training: TrainingData, weak_rankers: list[WeakRanker], pull: Floats)
     """Return the edges of weak rankers; stumps of one feature share a histogram."""
     table, context = training.table, training.context
     edges = np.zeros(len(weak_rankers))
-    views = {
-        j: stump for j, weak_ranker in enumerate(weak_rankers) if (stump := weak_ranker.as_stump())
-    }
-    views = {j: stump for j, stump in views.items() if stump.is_cut(table)}
+    known = [weak_ranker.equivalent() for weak_ranker in weak_rankers]
+    views = {j: h for j, h in enumerate(known) if isinstance(h, Stump) and h.is_cut(table)}
     stumps, kept = list(views), list(views.values())
     if stumps:
         features = np.unique([stump.feature for stump in kept])

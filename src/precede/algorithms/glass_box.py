@@ -562,10 +562,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     def _restore(self, fields: dict[str, Any]) -> None:
         super()._restore(fields)
-        parts = [*self.ensemble_.weak_rankers]
-        if any(
-            not weak_ranker.is_constant and weak_ranker.as_term() is None for weak_ranker in parts
-        ):
+        parts = self.ensemble_.decomposition
+        if parts.stumps or parts.trees or parts.lines or parts.unknown:
             raise ValueError("a glass-box model is made of terms alone")
         self.n_estimators_ = len(self.history_)
         saved = required_field(fields, "glass_box", dict)

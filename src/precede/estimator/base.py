@@ -72,7 +72,7 @@ from precede.judgments import (
 from precede.model import Ensemble, check_model_name, write_model
 from precede.risks.base import Risk
 from precede.risks.links import ADABOOST, Link, fit_intercept, probability
-from precede.weak_rankers.base import Family, WeakRanker, family
+from precede.weak_rankers.base import Family, family
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -509,7 +509,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         by_value = chosen is not None and not learner(chosen).codes_only
         if self.warm_start and hasattr(self, "ensemble_"):  # weak rankers of any family
             by_value |= not all(
-                _reads_codes(weak_ranker) for weak_ranker in self.ensemble_.weak_rankers
+                weak_ranker.codes_only for weak_ranker in self.ensemble_.weak_rankers
             )
         return TrainingData.prepare(
             X, self.judgments_to_learn(judgments), labeled=self.learns_labels,
@@ -903,12 +903,6 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _reads_codes(weak_ranker: WeakRanker) -> bool:
-    """Whether a weak ranker is a function of binned features, as stumps and trees are."""
-    known = weak_ranker.as_stump() or weak_ranker.as_tree() or weak_ranker.as_term()
-    return weak_ranker.is_constant or known is not None
 
 
 def has_queries(training: TrainingData) -> bool:

@@ -23,6 +23,7 @@ from precede.explain.shapley import Paths
 from precede.judgments import feature_names
 from precede.model import Ensemble
 from precede.results import Result, plain
+from precede.weak_rankers.terms import Term
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -354,7 +355,7 @@ def explain_pair(
     rest = [
         (weak_ranker, weight)
         for weak_ranker, weight in ensemble.parts()
-        if (term := weak_ranker.as_term()) is None or len(term.features) == 1
+        if not isinstance(term := weak_ranker.equivalent(), Term) or len(term.features) == 1
     ]
     single = Ensemble([r for r, _ in rest], [w for _, w in rest], ensemble.n_features)
     explained = explain(single, both[:1], names=names, background=both[1:])

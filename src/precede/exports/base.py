@@ -14,6 +14,7 @@ import numpy as np
 from precede.decomposition import Decomposition, Nodes
 from precede.engine.parameters import Argument, ParameterError
 from precede.judgments import feature_names
+from precede.weak_rankers.columns import LinearWeakRanker
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
@@ -79,7 +80,7 @@ class ExportedModel:
         """The linear functions of one feature and the constant, in the order of `predict`."""
         lines = []
         for weak_ranker, weight in self.parts.others:
-            line = weak_ranker.as_linear()
+            line = weak_ranker if isinstance(weak_ranker, LinearWeakRanker) else None
             if line is None or line.ends is None:
                 feature = None if line is None else line.feature
                 lines.append(Line(feature, None, None, 1.0, weight))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from reprlib import repr as shown
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -24,13 +24,6 @@ from precede.engine.execution import Context
 from precede.engine.pull import Factors, Pull
 from precede.engine.table import Table
 from precede.judgments import columns_in_order
-
-if TYPE_CHECKING:
-    from precede.weak_rankers.columns import LinearWeakRanker
-    from precede.weak_rankers.stumps import Stump
-    from precede.weak_rankers.terms import Term
-    from precede.weak_rankers.trees import Tree
-
 
 # The direction of each feature as a list of -1, 0 and 1, or -1 or 1 by column.
 MonotoneConstraints = Sequence[int] | Mapping[int, int] | None
@@ -59,8 +52,8 @@ class WeakRanker:
 
     A weak ranker that reads one feature has a field `feature`; others define `importances` and
     `check_features`. One that equals a stump, a tree, a term or a linear function of one feature
-    overrides `as_stump`, `as_tree`, `as_term` or `as_linear`. It can then be exported and
-    explained, and all but linear ones are scored by compiled loops.
+    returns that from `equivalent`. It can then be exported and explained, and all but linear ones
+    are scored by compiled loops.
 
     Attributes
     ----------
@@ -68,6 +61,8 @@ class WeakRanker:
         Tag in saved models.
     is_constant : bool
         Whether the weak ranker is 1 for every row, and so orders no pair.
+    codes_only : bool
+        Whether `on` reads only the codes of a table whose bins have its thresholds.
     checks_fields : bool
         Whether the constructor validates fields read from a file. Otherwise they must be numbers
         and strings of the declared types.
@@ -75,6 +70,7 @@ class WeakRanker:
 
     name: ClassVar[str] = ""
     is_constant: ClassVar[bool] = False
+    codes_only: ClassVar[bool] = False
     checks_fields: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: object) -> None:
@@ -90,26 +86,9 @@ class WeakRanker:
         """Return the value of each row of a table, as uint8 if the values are 0 and 1."""
         return self(table.rows())
 
-    def as_stump(self) -> Stump | None:
-        """Return the stump with the same value for every row, or None."""
-        return None
-
-    def as_tree(self) -> Tree | None:
-        """Return the tree with the same value for every row, or None."""
-        return None
-
-    def as_term(self) -> Term | None:
-        """Return the term (table of one or two features) with the same values, or None."""
-        return None
-
-    def as_linear(self) -> LinearWeakRanker | None:
-        """Return the linear weak ranker (`Feature` or `Column`) with the same values, or None."""
-        return None
-
-    @property
-    def is_stump(self) -> bool:
-        """Whether `as_stump` returns a stump."""
-        return self.as_stump() is not None
+    def equivalent(self) -> WeakRanker:
+        """Return a weak ranker of the package with the same value for every row, or itself."""
+        return self
 
     @property
     def only_feature(self) -> int | None:

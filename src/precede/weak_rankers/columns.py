@@ -44,10 +44,6 @@ class LinearWeakRanker(WeakRanker):
         """Return the value for each value of the feature."""
         return x
 
-    def as_linear(self) -> LinearWeakRanker:
-        """Return the weak ranker itself."""
-        return self
-
     def __call__(self, X: Array) -> Floats:
         """Return the value of each row."""
         return self.at(X[:, self.feature].astype(np.float64))
@@ -123,6 +119,7 @@ class Constant(WeakRanker):
 
     name: ClassVar[str] = "constant"
     is_constant: ClassVar[bool] = True
+    codes_only: ClassVar[bool] = True
 
     def __call__(self, X: Array) -> Floats:
         """Return ones."""

@@ -69,6 +69,7 @@ class Stump(WeakRanker):
     missing: int = 0
 
     name: ClassVar[str] = "stump"
+    codes_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.missing not in (0, 1) or np.isnan(self.threshold):
@@ -76,10 +77,6 @@ class Stump(WeakRanker):
                 f"a stump needs a threshold and 0 or 1 for missing values, not {self.threshold} "
                 f"and {self.missing}"
             )
-
-    def as_stump(self) -> Stump:
-        """Return the stump itself."""
-        return self
 
     def __call__(self, X: Array) -> Bytes:
         """Return 1 above the threshold, 0 below, `missing` for NaN."""

@@ -73,6 +73,7 @@ class Term(WeakRanker):
     shares: tuple[float, ...] = ()
 
     name: ClassVar[str] = "term"
+    codes_only: ClassVar[bool] = True
     checks_fields: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -153,10 +154,6 @@ class Term(WeakRanker):
     def importances(self) -> dict[int, float]:
         """Return `importance`, divided equally among the features."""
         return dict.fromkeys(self.features, self.importance / len(self.features))
-
-    def as_term(self) -> Term:
-        """Return the term itself."""
-        return self
 
     def with_values(self, values: Array) -> Term:
         """Return a copy with other values and without standard errors."""

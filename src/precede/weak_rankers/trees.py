@@ -101,6 +101,7 @@ class Tree(WeakRanker):
     categories: tuple[tuple[int, ...], ...] = ()
 
     name: ClassVar[str] = "tree"
+    codes_only: ClassVar[bool] = True
     checks_fields: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -178,10 +179,6 @@ class Tree(WeakRanker):
         for j in range(len(depth) - 1, -1, -1):
             depth[j] = 1 + max(depth[c] if c >= 0 else 0 for c in (self.left[j], self.right[j]))
         return depth[0] if depth else 0
-
-    def as_tree(self) -> Tree:
-        """Return the tree itself."""
-        return self
 
     def __call__(self, X: Array) -> Floats:
         """Return the value of each row."""

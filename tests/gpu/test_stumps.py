@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from emulated_device import assert_same_fit
 from precede import Judgments, PairRisk, PushRanker, RankBoost
 from precede.engine.execution import Context
 
@@ -19,13 +20,8 @@ def problem(seed, rows=20_000, features=40, queries=300):
 
 def assert_equal(X, y, qid, estimator=RankBoost, sample_weight=None, **given):
     given = {"n_estimators": 20, "learning_rate": 0.4, **given}
-    here, there = (
-        estimator(**given, device=name).fit(X, y, qid=qid, sample_weight=sample_weight)
-        for name in ("cpu", "cuda")
-    )
-    assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
-    for column in ("risk", "log_risk", "edge", "step", "smoothed", "perfect"):
-        np.testing.assert_array_equal(here.history_[column], there.history_[column])
+    columns = ("risk", "log_risk", "edge", "step", "smoothed", "perfect")
+    assert_same_fit(estimator(**given), columns, X, y, qid=qid, sample_weight=sample_weight)
 
 
 @pytest.mark.parametrize(

@@ -311,11 +311,8 @@ class TreeSearch(RegressionSearch):
         self._prepare_sampling(None)
         if not self._features.size:
             return None
-        context, backend, on_cpu = (
-            self._context,
-            self._tree_rows.backend,
-            not self.backend.holds(pull),
-        )
+        context, backend = self._context, self._tree_rows.backend
+        on_cpu = not self.backend.holds(pull)
         pull, weight = self.backend.put(pull), self.backend.put(weight)
         quantization = plan_quantization(pull, weight, context, wide=self._wide)
         if quantization is None:
@@ -713,11 +710,8 @@ class TreeGrower:
         if self._allowed is not None:
             path = path | {split.feature}
             features = self._allowed(number, path)
-        bounds, depth, lists = (
-            self._child_bounds(node, split),
-            node.depth + 1,
-            self._tree_rows.n_lists,
-        )
+        bounds, depth = self._child_bounds(node, split), node.depth + 1
+        lists = self._tree_rows.n_lists
         # The ranges of all nodes above stay valid, except in the last two lists.
         source = depth if depth < lists - 2 else lists - 2 + depth % 2
         middle = node.low + self._rules.count(split.left_sums)

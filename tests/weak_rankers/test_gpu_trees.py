@@ -1,21 +1,18 @@
-"""Trees grown on an emulated device: the same bits as on the CPU."""
+"""Trees grown on an emulated device, by one machine and by several: the same bits as on the CPU.
+
+Fits on a cluster are in tests/dask/test_devices.py.
+"""
 
 import numpy as np
 import pytest
 
-from emulated_device import EmulatedDevice, needs_compiler
-from precede import BoostedRanker, QBRank
+from emulated_device import EmulatedDevice, assert_same_fit, needs_compiler
+from precede import BoostedRanker, QBRank, Trees
+from precede.dask.driver import ClusterContext, InProcessSession, SpmdDriver, WorkerSession
 from precede.engine import cuda, exact
-from precede.engine.backend import BACKENDS
+from precede.engine.table import Table
 
 pytestmark = needs_compiler
-
-
-@pytest.fixture
-def device(monkeypatch):
-    device = EmulatedDevice()
-    monkeypatch.setitem(BACKENDS, "cuda", lambda _: device)
-    return device
 
 
 def problem(seed, rows=700, features=6):
@@ -30,11 +27,8 @@ def problem(seed, rows=700, features=6):
 
 def assert_equal(given, X, y, qid, estimator=BoostedRanker):
     given = {"n_estimators": 3, "num_leaves": 12, "min_child_samples": 5, **given}
-    here, there = (estimator(**given, device=name).fit(X, y, qid=qid) for name in ("cpu", "cuda"))
-    assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
-    assert len(here.ensemble_) == 3 * given.get("bags", 1)
-    for column in ("risk", "log_risk", "edge"):
-        np.testing.assert_array_equal(here.history_[column], there.history_[column])
+    there = assert_same_fit(estimator(**given), ("risk", "log_risk", "edge"), X, y, qid=qid)
+    assert len(there.ensemble_) == 3 * given.get("bags", 1)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +94,7 @@ def test_pulls_of_logistic_losses_stay_on_the_device(device):
 def test_listed_pairs(device):
     X, *_ = problem(4)
     pairs = np.random.default_rng(0).permutation(700).reshape(-1, 2)
-    models = [
-        BoostedRanker(n_estimators=3, device=name).fit(X, pairs=pairs) for name in ("cpu", "cuda")
-    ]
-    assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
+    assert_same_fit(BoostedRanker(n_estimators=3), ("risk",), X, pairs=pairs)
     assert "listed_pairs" in device.launched
     assert "narrow_runs" not in device.launched
 
@@ -151,3 +142,61 @@ def test_draws(rows, share):
         wanted = np.flatnonzero(chance < share * 2.0**53)
         np.testing.assert_array_equal(device.get(found), wanted)
         assert found.dtype == np.int32
+
+
+# -- several workers, each with its rows on a GPU ------------------------------------------------
+
+
+class Lost:
+    """A session that fails once, at one of its steps."""
+
+    left = 0
+
+    def __init__(self, here):
+        self.here = here
+
+    def start(self, answers=()):
+        return self.here.start(answers)
+
+    def resume(self, answer):
+        Lost.left -= 1
+        if Lost.left == 0:
+            raise OSError("gone")
+        return self.here.resume(answer)
+
+    def close(self):
+        return self.here.close()
+
+
+@pytest.mark.parametrize("subsample", [1.0, 0.5])
+@pytest.mark.parametrize("lost", [0, 5, 12, 15])
+@pytest.mark.parametrize("ends", [[100, 101], [0, 0], [1, 2], [150]])
+def test_workers_with_few_or_no_rows_and_lost_workers(ends, lost, subsample):
+    device, rng = EmulatedDevice(), np.random.default_rng(1)
+    rows = rng.normal(size=(150, 35))  # more features than one block of threads takes
+    rows[::4, 2] = np.nan
+    rows[:, 30] = 1.0
+    pull = rng.normal(size=150)
+    table = Table.build(rows)
+    trees = Trees(num_leaves=9, min_child_samples=2, subsample=subsample, random_state=3)
+    alone = trees.search(table, pull)
+
+    def work(block, spec, context):
+        context.tree_backend = device
+        return trees.start(table.block(block), context).best(pull[block])
+
+    blocks = np.split(np.arange(150), ends)
+
+    def launch(rank):
+        return Lost(
+            InProcessSession(WorkerSession(work, blocks[rank], None, ClusterContext(rank, 1)))
+        )
+
+    Lost.left = lost
+    conversation = SpmdDriver(launch, len(blocks), {})
+    found = conversation.run()
+    assert {"move", "fill"} <= {*device.launched}
+    assert conversation.lost == (lost > 0)
+    assert found.weak_ranker == alone.weak_ranker
+    assert found.edge == alone.edge
+    assert found.values.tolist() == alone.values[blocks[0]].tolist()

@@ -29,7 +29,7 @@ from precede.engine.histograms import GpuHistograms, TripleHistograms, pair_word
 from precede.engine.quantization import plan_quantization
 from precede.engine.table import Table
 from precede.engine.tree_rows import Node, Rules
-from precede.risks.device_pair_weights import DevicePairWeights
+from precede.risks.pair_weights import PairWeights
 from precede.weak_rankers.interactions import interaction_strengths
 from problems.synthetic import one_query, web10k
 
@@ -209,11 +209,11 @@ def kernels_of_stumps(device, context, table, layout):
     values = device.put(rng.integers(0, 2, rows).astype(np.uint8))
     pairs = layout.count_graded_pairs()
     for kept in (True, False):
-        weights = DevicePairWeights(layout, context, kept=kept)
+        weights = PairWeights(layout, context, None if kept else 0)._graded
         for _ in range(10):
-            weights._multiply(values, 1.0, 1.0, 1.0)
+            weights.multiply(values, 1.0, 1.0, 1.0)
         again = (values, (1.0, 1.0, 1.0), 3 if kept else 0)
-        milliseconds = timed(lambda weights=weights, again=again: weights._sum_up(*again))
+        milliseconds = timed(lambda weights=weights, again=again: weights._update_sums(*again))
         name = "weights of pairs, kept" if kept else "weights of pairs, made anew after 10 rounds"
         yield name, milliseconds, 16 * pairs if kept else 10 * rows, pairs, "pairs"
 

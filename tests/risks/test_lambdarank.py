@@ -55,8 +55,8 @@ def graded(draw, most=12):
 def form_tied_groups(monkeypatch, max_ties):
     """Rows with one score are a tied group from a smaller number on, in any list."""
     if max_ties is not None:
-        monkeypatch.setattr("precede.risks.ranked_pairs.LONG_LIST_ROWS", 0)
-        monkeypatch.setattr("precede.risks.ranked_pairs.MAX_ENUMERATED_TIES", max_ties)
+        monkeypatch.setattr("precede.risks.by_pair.LONG_LIST_ROWS", 0)
+        monkeypatch.setattr("precede.risks.by_pair.MAX_ENUMERATED_TIES", max_ties)
 
 
 @pytest.mark.parametrize("max_ties", [None, 0, 1])

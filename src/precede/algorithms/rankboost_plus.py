@@ -20,7 +20,6 @@ from precede.engine.exact import TIE, first_tied
 from precede.engine.portable import exp, tanh
 from precede.estimator import BaseRanker, FitContext
 from precede.model import Ensemble
-from precede.risks.device_pair_weights import DevicePairWeights
 from precede.risks.line_search import bound_step, last_step
 from precede.risks.links import ADABOOST, Link
 from precede.risks.pair_risk import PairRisk
@@ -350,14 +349,10 @@ class _E2Trainer(Trainer):
         return self._e1.backend.put(np.zeros(self._training.table.n_used_rows))
 
     def _make_weights(self, settings: RankBoostPlus) -> PairWeights:
-        training = self._training
-        device = training.context.device
-        if device is not None:
-            limit: Any = settings.memory_limit
-            limit = MAX_MEMORY_SHARE * device.free() if limit == "auto" else limit
-            kept = DevicePairWeights.fits(device, training.layout, limit)
-            return DevicePairWeights(training.layout, training.context, kept=kept)
-        return PairWeights(training.layout, training.context)
+        context, limit = self._training.context, settings.memory_limit
+        if isinstance(limit, str):
+            limit = MAX_MEMORY_SHARE * context.backend.free() if context.backend.is_gpu else None
+        return PairWeights(self._training.layout, context, limit)
 
     def _replay(self, ensemble: Ensemble) -> None:
         """Repeat the rounds of an earlier fit."""

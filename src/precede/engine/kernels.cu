@@ -167,7 +167,7 @@ extern "C" __global__ void divide_by(i64 n, double mass, double* one, double* ot
   }
 }
 
-// -- pulls, see risks/short_queries.py -------------------------------------------------------
+// -- pulls, see risks/by_pair.py -------------------------------------------------------
 //
 // A thread block has one range of levels (`Run`). The thread of a loser loops over the winners above it
 // and the thread of a winner over the losers below it, in the order of the CPU. Sums over rows are
@@ -779,7 +779,7 @@ extern "C" __global__ void cell_read(const CellBlock* blocks, const i64* node_of
   }
 }
 
-// -- pairs weighted by rank, see risks/lambdarank.py and risks/ranked_pairs.py --------------------
+// -- pairs weighted by rank, see risks/lambdarank.py and risks/by_pair.py --------------------
 
 // Mean discount of the ranks one..other, which tied rows share, and the mean difference of two of them.
 __device__ void shared_ranks(const double* by_rank, int size, int one, int other, double& mean, double& tied) {
@@ -815,7 +815,7 @@ extern "C" __global__ void rank_rows(const i64* first, const double* scores, con
   }
 }
 
-// Logarithm of a number of at least 1; see `_logarithm` in risks/ranked_pairs.py.
+// Logarithm of a number of at least 1; see `_logarithm` in risks/by_pair.py.
 __device__ __forceinline__ double logarithm(double x) {
   i64 bits = __double_as_longlong(x);
   i64 exponent = (bits - 4604544271217802189LL) >> 52;
@@ -1073,7 +1073,7 @@ extern "C" __global__ void ranked_pairs(const i64* query_start, const i64* level
   sums[gridDim.x + blockIdx.x] = mass;
 }
 
-// -- explicit pairs, see risks/short_queries.py ------------------------------------------------
+// -- explicit pairs, see risks/by_pair.py ------------------------------------------------
 
 // Weighted loss, slope and curvature of all pairs, as three arrays in `terms`; if `gap`, the required
 // margins `asked` are subtracted.

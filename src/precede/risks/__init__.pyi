@@ -4,6 +4,7 @@ from .base import EdgeWeights as EdgeWeights
 from .base import Risk as Risk
 from .base import State as State
 from .by_level import SeparableRisk as SeparableRisk
+from .lambdarank import LambdaRankRisk as LambdaRankRisk
 from .lambdarank import RankWeight as RankWeight
 from .lambdarank import RankWeights as RankWeights
 from .lambdarank import rank_weight as rank_weight
@@ -12,5 +13,4 @@ from .pair_risk import PairRisk as PairRisk
 from .pair_sums import OnePassRisk as OnePassRisk
 from .pair_sums import TwoPassRisk as TwoPassRisk
 from .pointwise import PointRisk as PointRisk
-from .ranked_pairs import RankedPairsRisk as RankedPairsRisk
 from .score_risk import ScoreRisk as ScoreRisk

@@ -3,8 +3,8 @@
 A pair of a winner i and a loser k has weight ``w_ik = (G_i - G_k) · |D_i - D_k|``, where the gain G
 increases with the grade and the discount D decreases with the rank. Ranks are computed from the
 scores at which a round begins and stay fixed during the round, so within a round the risk is a
-convex function of the scores. This module computes gains and discounts; `precede.risks.by_pair`
-sums over the pairs.
+convex function of the scores. This module computes gains, discounts and the risk;
+`precede.risks.by_pair` sums over the pairs.
 """
 
 from __future__ import annotations
@@ -15,17 +15,24 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precede.engine.arrays import BackendArray, Floats, Integer, Integers
-from precede.engine.backend import Backend
+from precede.engine.arrays import Array, BackendArray, Bytes, Floats, Integer, Integers
+from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
+from precede.engine.exact import all_reduce_max, all_reduce_sum, exact_sums
 from precede.engine.execution import Context, is_small
 from precede.engine.parameters import check_integer
-from precede.engine.portable import exp2, log, log_of
+from precede.engine.portable import exp, exp2, log, log_of
 from precede.engine.query_layout import QueryLayout
+from precede.losses import PairLoss, Price, Separable
+from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_shape
+from precede.risks.by_pair import EXPONENTIAL, RankedSums, RankedTotals, RoundWeights
+from precede.risks.line_search import smoothed_step
 from precede.risks.terms import pair_totals
 
 # The first ranks of a list are found by insertion if there are at most this many, else by sorting.
 MAX_INSERTED_RANKS = 64
+# Problems with more pairs are refused; a fit would take days.
+MAX_PAIRS_PER_ROW = 50_000
 
 Gain = str | Sequence[float] | Callable[[Floats], ArrayLike]
 Discount = str | Callable[[Floats], ArrayLike] | None
@@ -214,28 +221,6 @@ def rank_weight(given: Weighting) -> RankWeight | None:
     )
 
 
-@dataclass(frozen=True)
-class RoundWeights:
-    """Weights of the pairs in one round, on the backend of the scores that define the ranks.
-
-    A pair of query q weighs ``plain[q] + factor[q] (G_i - G_k) (flat + |D_i - D_k| + t)`` times its
-    weight without ranks; t is `tied` of the two rows if their scores are equal, else 0.
-
-    Attributes
-    ----------
-    scores : scores at the start of the round, which define the ranks
-    discount, tied : mean discount of the ranks that a row shares, and mean ``|D_r - D_q|`` of two
-        of these ranks; per row
-    plain, factor : one number per query
-    """
-
-    scores: BackendArray
-    discount: BackendArray
-    tied: BackendArray
-    plain: BackendArray
-    factor: BackendArray
-
-
 class RankWeights:
     """`RankWeight` applied to the rows of a layout: computes the weights of a round.
 
@@ -337,6 +322,194 @@ def _sums_of_queries(values: Floats, first: Integers) -> Floats:
     sums = np.zeros(first.size - 1)
     _sum_queries(values, first, sums)
     return sums
+
+
+class LambdaRankRisk(BoundLossRisk):
+    """Exponential, logistic or hinge loss, linear price, weights by rank.
+
+    O(pairs) time, O(n) memory. Before the first `begin_round`, ranks are those of the scores at
+    which the risk is evaluated. `State.cache` holds the Hessian diagonal, divided by the gradient
+    sum as the pull is.
+    """
+
+    def __init__(self, layout: QueryLayout, loss: PairLoss, cost: Price, weights: RankWeights):
+        rule = weights.rule
+        if cost.power != 1:
+            raise ValueError(
+                f"rank_weight={rule!r} weighs pairs one by one, but price={cost!r} is paid "
+                "for all pairs of a loser together; use price=1 ('linear'), or rank_weight=None"
+            )
+        super().__init__(layout, loss, cost, weights.context)
+        self._shape = _shape(loss, rule)
+        self.weights = weights
+        self._round: RoundWeights | None = None
+        self._query_of_row = np.repeat(np.arange(weights.first.size - 1), np.diff(weights.first))
+        sparse = weights.ignores_undiscounted_pairs
+        if not sparse:
+            self._refuse_many_pairs()
+        self._sums = RankedSums(layout, weights.gain, weights.flat, self.context, sparse=sparse)
+        self.backend = self._sums.backend
+
+    def _refuse_many_pairs(self) -> None:
+        layout = self.layout
+        counts = np.array([layout.count_graded_pairs(), layout.n_used_rows], np.float64)
+        pairs, rows = all_reduce_sum(lambda: counts, self.context)
+        if pairs > MAX_PAIRS_PER_ROW * rows:
+            raise ValueError(
+                f"rank_weight={self.weights.rule!r} goes through all {pairs:.3g} pairs in every "
+                "round; use a cut-off such as 'ndcg@10' without a blend"
+            )
+
+    # -- weights of a round ----------------------------------------------------------------
+
+    def begin_round(self, scores: BackendArray, *, value: bool = True) -> State:
+        """Rank the items by these scores and fix the weights until the next round."""
+        self._round = self._rank(scores)
+        return self._compute_state(scores, value=value)
+
+    def _weights_at(self, scores: BackendArray) -> RoundWeights:
+        """Return the weights of this round, or outside of rounds those of the scores."""
+        return self._rank(scores) if self._round is None else self._round
+
+    def _rank(self, scores: BackendArray) -> RoundWeights:
+        """Return the weights of a round, on the backend that will sum its pairs."""
+        backend = self._backend_of(scores)
+        weights = self.weights.rank(scores, backend)
+        if backend.is_gpu and self._sums.may_have_tied_groups(weights):
+            cpu_weights = self.weights.rank(backend.get(scores), CPU)
+            if self._sums.has_tied_groups(cpu_weights):
+                backend, weights = CPU, cpu_weights
+        if not self.weights.needs_totals:
+            return weights
+        totals = self._sums_of_weights(weights, degree=1)
+        return self.weights.scaled(weights, backend.get(totals.by_query[0]), backend)
+
+    def _sums_of_weights(self, weights: RoundWeights, degree: int) -> RankedTotals:
+        """Return sums over pairs whose loss is 1: hinges of degree 1 or 2 at equal scores."""
+        backend = self._backend_of(weights.scores)
+        equal_scores = backend.zeros(weights.scores.size)
+        return self._sums.sum(weights, equal_scores, (degree, 1.0), slopes=degree == 2)
+
+    def pair_totals(self, state: State) -> BackendArray:
+        """Return the total weight of the pairs of every row in this round."""
+        sums = self._sums_of_weights(self._weights_at(state.scores), degree=2)
+        return self._move(0.5 * sums.hessian, self._backend_of(state.scores))
+
+    # -- the risk --------------------------------------------------------------------------
+
+    def log_value(self, scores: BackendArray) -> float:
+        """Return the logarithm of the risk."""
+        sums = self._sums_at(scores, slopes=False)
+        log_scale = self._rescale(sums)
+        (value,) = exact_sums([sums.by_query[0]], self.context)
+        return log_of(value) + log_scale if value > 0 else -np.inf
+
+    def state(self, scores: BackendArray) -> State:
+        """Compute risk, pull and Hessian diagonal at these scores in one pass."""
+        return self._compute_state(scores, value=True)
+
+    def _compute_state(self, scores: BackendArray, *, value: bool) -> State:
+        """Compute the state; without `value` skip the logarithms, which take most of the time."""
+        backend = self._backend_of(scores)
+        sums = self._sums_at(scores, slopes=True, value=value)
+        log_scale = self._rescale(sums)
+        total, gradient_sum = exact_sums([*sums.by_query], self.context)
+        pull, hessian = self._move(sums.pull, backend), self._move(sums.hessian, backend)
+        state = self._normalized_state(scores, total, gradient_sum, pull, hessian)
+        known = value or gradient_sum <= 0
+        return replace(
+            state,
+            log_value=state.log_value + log_scale if known else np.nan,
+            log_gradient_sum=state.log_gradient_sum + log_scale,
+        )
+
+    def curvature(self, state: State) -> BackendArray:
+        """Return the Hessian diagonal over the gradient sum, computed with the state."""
+        return state.cache
+
+    def edge_weights(self, state: State, values: Bytes) -> EdgeWeights:
+        """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
+        if state.log_gradient_sum == -np.inf:
+            return EdgeWeights(0.0, 0.0, 0.0)
+        backend = self._backend_of(state.scores)
+        scores, ones = backend.get(state.scores), backend.get(values) == 1
+        shares = []
+        for winners in (ones, ~ones):
+            weight = np.where(winners, self.layout.weight, 0.0)
+            loser_weight = np.where(winners, 0.0, self.layout.loser_weight)
+            sums = self._sums_at(
+                scores, slopes=True, value=False, row_weights=(weight, loser_weight)
+            )
+            share = self.backend.get(sums.by_query[1])
+            log_scale = self.backend.get(sums.log_scale)[share > 0] - state.log_gradient_sum
+            share[share > 0] *= exp(log_scale)
+            shares.append(share)
+        correct, wrong = exact_sums(shares, self.context)
+        return EdgeWeights(correct, wrong, max(0.0, 1.0 - correct - wrong))
+
+    def exact_step(self, state: State, values: Array) -> tuple[float, bool] | None:
+        """Return ``log(d+ / d-) / (2 rate)`` for the exponential loss and values 0 and 1."""
+        degree, rate = self._shape
+        if degree != EXPONENTIAL or values.dtype != np.uint8:
+            return None
+        edge_weights = self.edge_weights(state, values)
+        if min(edge_weights.correct, edge_weights.wrong) > 0:
+            return 0.5 * log_of(edge_weights.correct / edge_weights.wrong) / rate, False
+        return smoothed_step(self, state, edge_weights.correct, edge_weights.wrong), True
+
+    def _sums_at(
+        self, scores: BackendArray, *, slopes: bool, value: bool = True,
+        row_weights: tuple[Floats, Floats] | None = None,
+    ) -> RankedTotals:  # fmt: skip
+        """Return the sums at these scores, on the backend that ranked the rows of this round."""
+        weights = self._weights_at(scores)
+        backend, n_graded = self._backend_of(weights.scores), self.layout.n_graded
+        graded_scores = self._move(scores[:n_graded], backend)
+        if self.loss.gap:
+            graded_scores = graded_scores - self._copy_on(
+                backend, "grade", lambda: self.layout.grade[:n_graded]
+            )
+        return self._sums.sum(
+            weights, graded_scores, self._shape, slopes=slopes, value=value, row_weights=row_weights
+        )
+
+    def _move(self, array: BackendArray, backend: Backend) -> BackendArray:
+        """Return an array on the CPU or on the GPU of this risk."""
+        return backend.put(array) if backend.is_gpu else self.backend.get(array)
+
+    def _rescale(self, sums: RankedTotals) -> float:
+        """Divide all sums by one exponential, ``exp(c)`` with the largest scale; return c."""
+        if self._shape[0] != EXPONENTIAL:
+            return 0.0
+        backend = self._backend_of(sums.by_query)
+        log_scale = backend.get(sums.log_scale)
+        has_pairs = backend.get(sums.by_query).max(axis=0) > 0
+        largest = float(
+            all_reduce_max(lambda: log_scale[has_pairs].max(initial=-np.inf), self.context)
+        )
+        if largest == -np.inf or (largest == 0 and not log_scale.any()):
+            return 0.0
+        ratio = np.zeros(log_scale.size)
+        ratio[has_pairs] = exp(log_scale[has_pairs] - largest)
+        sums.by_query *= backend.put(ratio)
+        if sums.pull.size:
+            by_row = backend.put(ratio[self._query_of_row])
+            sums.pull *= by_row
+            sums.hessian *= by_row
+        return largest
+
+
+def _shape(loss: PairLoss, rule: RankWeight) -> tuple[int, float]:
+    """Return the degree of a loss, and the knot of a hinge or the rate of an exponential."""
+    if isinstance(loss.form, Separable):
+        return EXPONENTIAL, float(loss.form.rate)
+    shape = pair_shape(loss)
+    if shape is None:
+        raise ValueError(
+            f"rank_weight={rule!r} is for the exponential, the logistic and the two hinge losses, "
+            f"not for {loss!r}; use one of them, or rank_weight=None"
+        )
+    return shape.degree, shape.knot
 
 
 # -- kernels ---------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class PairRisk(Risk):
         rule = risks.rank_weight(self.rank_weight)
         assert rule is not None
         weights = risks.RankWeights(rule, layout, balanced=self.balance != "pairs", context=context)
-        return risks.RankedPairsRisk(layout, loss, cost, weights)
+        return risks.LambdaRankRisk(layout, loss, cost, weights)
 
     def value(self, judgments: Judgments, scores: ArrayLike) -> float:
         """Return R, the sum of the prices of all losers; inf if it overflows."""

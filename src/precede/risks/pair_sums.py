@@ -2,7 +2,7 @@
 
 The strategies are in files of their own: `by_level` for the exponential loss, `by_cell` for smooth
 losses, `by_order` for hinges and splines, tiles of pairs for other losses (`splits`), and
-enumeration of the pairs of short queries (`short_queries`).
+enumeration of the pairs of short queries (`by_pair`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_shape
 from precede.risks.by_cell import CellSums, SmoothSums, chebyshev_line_search
 from precede.risks.by_level import LogLevelSums, exponent
 from precede.risks.by_order import OrderSums, SplineSums
-from precede.risks.short_queries import GpuRangeSums, RangeSums
+from precede.risks.by_pair import GpuRangeSums, RangeSums
 from precede.risks.splits import SplitSums, kernel_of
 
 

@@ -431,14 +431,13 @@ class LambdaRankRisk(BoundLossRisk):
         """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
         if state.log_gradient_sum == -np.inf:
             return EdgeWeights(0.0, 0.0, 0.0)
-        backend = self._backend_of(state.scores)
-        scores, ones = backend.get(state.scores), backend.get(values) == 1
+        ones = self.backend.get(values) == 1
         shares = []
         for winners in (ones, ~ones):
             weight = np.where(winners, self.layout.weight, 0.0)
             loser_weight = np.where(winners, 0.0, self.layout.loser_weight)
             sums = self._sums_at(
-                scores, slopes=True, value=False, row_weights=(weight, loser_weight)
+                state.scores, slopes=True, value=False, row_weights=(weight, loser_weight)
             )
             share = self.backend.get(sums.by_query[1])
             log_scale = self.backend.get(sums.log_scale)[share > 0] - state.log_gradient_sum

@@ -16,6 +16,7 @@ import precede
 from precede import Trees
 from precede.boosting.steps import SmoothedStepWarning
 from precede.datasets import search_results, two_normals
+from precede.estimator.saving import model_fields
 from precede.model import write_model
 
 FOLDER = Path(__file__).parent / "models"
@@ -92,7 +93,7 @@ def write(name: str) -> None:
     write_model(
         FOLDER / f"{name}_v1.json",
         {
-            **model._to_dict(),
+            **model_fields(model),
             "rows": [[None if np.isnan(x) else x for x in row] for row in rows.tolist()],
             "scores": model.predict(rows).tolist(),
         },

@@ -19,7 +19,7 @@ from precede import (
     Stumps,
     Trees,
 )
-from precede.algorithms.boosted import BaggedTrees
+from precede.algorithms.boosted import BaggedTrees, TreeRanker
 from precede.estimator import BaseRanker
 from precede.testing import check_algorithm, check_family, check_loss, check_price
 from precede.weak_rankers.base import Family
@@ -52,7 +52,7 @@ FAMILIES = [
     Trees(min_child_samples=3),
     SignedStumps(),
 ]
-ALGORITHMS = [cls for cls in below(BaseRanker) if cls is not BaggedTrees]  # a base class
+ALGORITHMS = [cls for cls in below(BaseRanker) if cls not in (TreeRanker, BaggedTrees)]  # bases
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)

@@ -24,6 +24,7 @@ from . import top as top
 from . import weak_rankers as weak_rankers
 from .algorithms.adaboost import AdaBoostRanker as AdaBoostRanker
 from .algorithms.boosted import BoostedRanker as BoostedRanker
+from .algorithms.boosted import QBRank as QBRank
 from .algorithms.convex_risk import ConvexRiskRanker as ConvexRiskRanker
 from .algorithms.e2 import e2_loss as e2_loss
 from .algorithms.e2 import staged_e2_loss as staged_e2_loss
@@ -31,7 +32,6 @@ from .algorithms.empirical_risk import minimize_ranking_risk as minimize_ranking
 from .algorithms.glass_box import GlassBoxRanker as GlassBoxRanker
 from .algorithms.multilabel import MultilabelRanker as MultilabelRanker
 from .algorithms.push import PushRanker as PushRanker
-from .algorithms.qbrank import QBRank as QBRank
 from .algorithms.rankboost import RankBoost as RankBoost
 from .algorithms.rankboost_plus import RankBoostPlus as RankBoostPlus
 from .algorithms.smooth_margin import SmoothMarginRanker as SmoothMarginRanker

@@ -6,13 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
 import naive_algorithms
@@ -28,7 +26,6 @@ from precede import (
     load,
 )
 from precede.inference import ranking_risk
-from precede.testing import check_algorithm
 from precede.weak_rankers.columns import Constant
 from precede.weak_rankers.stumps import Stump
 
@@ -216,30 +213,6 @@ def test_a_classifier_without_a_mistake_ends_it():
 # -- the estimator ---------------------------------------------------------------------------
 
 
-def fails_in_the_check(_):
-    """scikit-learn 1.6 takes the first of shuffled classes for the lower one."""
-    if not sklearn.__version__.startswith("1.6."):
-        return {}
-    kinds = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{kind}_data": "other classes" for kind in kinds}
-
-
-@parametrize_with_checks(
-    [
-        AdaBoostRanker(n_estimators=5),
-        AdaBoostRanker(n_estimators=3, constant=False, weak_rankers="features"),
-    ],
-    expected_failed_checks=fails_in_the_check,
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
-
-
-def test_the_contract():
-    check_algorithm(AdaBoostRanker(n_estimators=4, weak_rankers="features"))
-    check_algorithm(AdaBoostRanker(n_estimators=4, constant=False))
-
-
 @pytest.mark.parametrize("fields", [{"qid": [1, 1, 2, 2]}, {"pairs": [(3, 0)]}, {}])
 def test_other_targets_are_refused(fields):
     y = [0, 1, 0, 1] if fields else [0, 1, 2, 1]
@@ -259,17 +232,6 @@ def test_saved_and_loaded(tmp_path):
     assert np.array_equal(again.classify(X), model.classify(X))
     assert again.f_skew_ == model.f_skew_
     assert set(again.classify(X)) == {"yes", "no"}
-
-
-def test_a_warm_start_goes_on():
-    X, y = wdbc()
-    once = AdaBoostRanker(n_estimators=40, n_jobs=1).fit(X, y)
-    twice = AdaBoostRanker(n_estimators=15, n_jobs=1, warm_start=True).fit(X, y)
-    twice.set_params(n_estimators=40).fit(X, y)
-    assert twice.ensemble_.weak_rankers == once.ensemble_.weak_rankers
-    assert twice.ensemble_.weights == once.ensemble_.weights
-    assert twice.intercept_ == once.intercept_
-    assert twice.f_skew_ == once.f_skew_
 
 
 def test_early_stopping_keeps_the_intercept_of_the_rounds_kept():

@@ -18,7 +18,7 @@ from precede.weak_rankers.interactions import PairTerms
 def fit_of(judgments, X, **options):
     training = TrainingData.prepare(X, judgments, balance="items", max_bins=255, context=Context(1))
     made = AdditiveFit(
-        rows=Resampler.of(training, judgments, balance="items", min_queries=10),
+        rows=Resampler(training, judgments, balance="items", min_queries=10),
         risk=PairRisk("logistic", balance="items"),
         trees=Trees(interaction_constraints=[[j] for j in range(X.shape[1])], num_leaves=2,
                     min_child_samples=5, reg_lambda=1.0),
@@ -43,7 +43,7 @@ def test_the_trial_finds_the_pair_and_the_fit_uses_it():
     plan = fit._run_trial(2)
     assert plan.pairs == [(0, 1)]
     assert 0 < plan.pair_rounds <= 10
-    found = fit.run(2, run_rounds, None)
+    found = fit.run(2)
     assert {key for key in found.model.terms if len(key) == 2} == {(0, 1)}
     assert found.rounds == 10
     assert found.pair_rounds == plan.pair_rounds
@@ -66,7 +66,6 @@ def test_the_best_round_is_that_of_all_trials_together(curves, best):
 @pytest.mark.parametrize(("at", "rounds"), [(3, (3, 0)), (13, (10, 3))])
 def test_an_interrupted_fit_keeps_whole_rounds(at, rounds):
     X, judgments = queries()
-    fit = fit_of(judgments, X)
 
     def interrupted(method, history):
         def stop(progress):
@@ -75,8 +74,9 @@ def test_an_interrupted_fit_keeps_whole_rounds(at, rounds):
 
         return run_rounds(method, history, [stop])
 
+    fit = fit_of(judgments, X, run_stage=interrupted)
     with pytest.warns(UserWarning, match="interrupted"):
-        found = fit.run([(0, 1)], interrupted, None, checked=False)
+        found = fit.run([(0, 1)], checked=False)
     assert (found.rounds, found.pair_rounds) == rounds
     assert found.result.reason == "interrupted"
     total = found.model.on(fit.training.table)

@@ -8,7 +8,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive_trees
 import strategies
@@ -38,7 +37,6 @@ from precede.risks.by_level import SeparableRisk
 from precede.risks.line_search import line_search
 from precede.risks.mixture import MixtureRisk, QuadraticMixture
 from precede.risks.pair_sums import OnePassRisk
-from precede.testing import check_algorithm
 from precede.weak_rankers.base import SearchResult
 from precede.weak_rankers.columns import Columns
 from precede.weak_rankers.stumps import Stumps
@@ -46,35 +44,6 @@ from precede.weak_rankers.tree_grower import TREE_PARAMETERS, Trees
 
 SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_state=0)
 LEARNERS = [BoostedRanker, QBRank]
-
-
-@parametrize_with_checks(
-    [
-        BoostedRanker(n_estimators=5),
-        BoostedRanker(n_estimators=5, subsample=0.7, max_features=0.5, random_state=0),
-        QBRank(n_estimators=5),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    """All of them, without exemption."""
-    check(estimator)
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        BoostedRanker(loss="exponential", price=2),
-        BoostedRanker(loss="squared_hinge", hessian="bound", line_search=True),
-        BoostedRanker(hessian="uniform", line_search=True, targets="average"),
-        BoostedRanker(weak_rankers="stumps"),
-        BoostedRanker(loss="hinge", line_search=True),
-        QBRank(hessian="newton", targets="sum", margin=1.0),
-        QBRank(line_search=False),
-    ],
-    ids=str,
-)
-def test_contracts_hold_for_all_options(estimator):
-    check_algorithm(estimator.set_params(n_estimators=4))
 
 
 # -- a margin for each pair ----------------------------------------------------------------------

@@ -5,7 +5,6 @@ import pytest
 import scipy.optimize
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from precede import (
     Columns,
@@ -22,7 +21,6 @@ from precede import (
     Stump,
     Stumps,
     Trees,
-    load,
 )
 from precede.bounds import consistent_radius
 from precede.datasets import excess_ranking_risk, two_normals, uniform_regression
@@ -141,16 +139,6 @@ def test_radius_by_cross_validation_with_queries():
     assert [step["radius"] for step in model.path_] == [0.5, 2.0, 8.0]
     assert model.radius_ == [0.5, 2.0, 8.0][int(np.argmin(errors))]
     assert model.gap_ <= 5e-3
-
-
-def test_saved_and_loaded_with_its_certificate(tmp_path):
-    sample = two_normals(200, random_state=0)
-    model = ConvexRiskRanker(radius=1.0, tol=1e-2).fit(sample.X, sample.y)
-    model.save(tmp_path / "model.json")
-    again = load(tmp_path / "model.json")
-    assert again.gap_ == model.gap_
-    assert again.radius_ == 1.0
-    assert np.array_equal(again.predict(sample.X), model.predict(sample.X))
 
 
 def test_works_from_pairs_alone_and_with_real_rankers():
@@ -377,9 +365,3 @@ def test_excess_risk_falls_with_the_sample_for_a_radius_of_corollary_one():
         means.append(np.mean(excess))
     assert radii[0] < radii[1]
     assert means[1] < 0.7 * means[0]
-
-
-@parametrize_with_checks([ConvexRiskRanker(radius=1.0, tol=0.05, n_estimators=20)])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)

@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
 import naive_algorithms
@@ -19,7 +18,6 @@ from precede import Judgments, RankBoost, RankBoostPlus, load, pairs_in_order
 from precede.engine.execution import Context
 from precede.engine.query_layout import TrainingData
 from precede.engine.table import Table
-from precede.testing import check_algorithm
 from precede.weak_rankers.candidates import Candidates
 from precede.weak_rankers.columns import Columns
 
@@ -261,16 +259,6 @@ def test_grades_and_the_list_of_their_pairs_are_the_same():
     assert_allclose(listed.ensemble_.weights, graded.ensemble_.weights, rtol=1e-10)
 
 
-def test_weight_two_is_the_row_twice():
-    X, y, qid = some_data(n=60)
-    weight = np.where(np.arange(60) % 3 == 0, 2.0, 1.0)
-    twice = np.repeat(np.arange(60), weight.astype(int))
-    one = fitted(X, Judgments(y, qid, weight=weight), 15)
-    other = fitted(X[twice], Judgments(y[twice], qid[twice]), 15)
-    assert one.ensemble_.weak_rankers == other.ensemble_.weak_rankers
-    assert_allclose(one.ensemble_.weights, other.ensemble_.weights, rtol=1e-9)
-
-
 @pytest.mark.parametrize("search", ["efficient", "optimal"])
 def test_bounds_only_save_work(search, monkeypatch):
     """With no bound ever trusted, the choice is the same."""
@@ -314,21 +302,6 @@ def test_what_cannot_be_resumed_is_refused(tmp_path):
 
 
 # -- manners ----------------------------------------------------------------------------------
-
-
-@parametrize_with_checks(
-    [
-        RankBoostPlus(n_estimators=5),
-        RankBoostPlus(n_estimators=3, search="optimal"),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    """All of them, without exemption."""
-    check(estimator)
-
-
-def test_contract_of_the_other_variants():
-    check_algorithm(RankBoostPlus(n_estimators=4, balance="queries", learning_rate=0.3))
 
 
 @pytest.mark.parametrize("search", ["efficient", "optimal"])

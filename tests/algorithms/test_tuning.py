@@ -118,7 +118,8 @@ def test_the_table_the_command_and_the_defaults():
 def test_one_list_and_a_data_frame():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(data.X, columns=list("abcde"))
-    found = tune(RankBoost(n_estimators=5), frame, data.y > 1, cv=2, trials=2)
+    model = RankBoost(n_estimators=5, learning_rate=0.1)
+    found = tune(model, frame, data.y > 1, space={"learning_rate": [0.1, 0.2]}, cv=2, trials=2)
     assert found.metric == "pairwise_accuracy"
     found.best_estimator.fit(frame, data.y > 1)
 

@@ -27,8 +27,8 @@ def test_the_model_is_the_mean_of_fits_to_bootstrap_samples():
     training = TrainingData.prepare(
         data.X, judgments, balance="items", max_bins=255, context=Context(1)
     )
-    sample = Resampler.of(training, judgments, balance="items")
-    draws = np.random.RandomState(model._seed()).randint(2**31 - 1, size=(3, 2))
+    sample = Resampler(training, judgments, balance="items")
+    draws = np.random.RandomState(model.draw_seed()).randint(2**31 - 1, size=(3, 2))
     scores = []
     for draw, seed in draws.tolist():
         one = BoostedRanker(**few, random_state=seed).fit(data.X, data.y, qid=data.qid)

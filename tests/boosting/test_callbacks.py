@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn's kind hear every round and may end the fit."""
+"""Callbacks of scikit-learn's kind, which may end the fit, and the progress bar."""
 
 import pandas as pd
 import pytest
@@ -9,6 +9,7 @@ from sklearn.datasets import make_multilabel_classification
 from precede import BoostedRanker, ConvexRiskRanker, MultilabelRanker, RankBoost, RankBoostPlus
 from precede.datasets import search_results
 from precede.engine.compatibility import has_callbacks
+from samples import two_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
 needs_callbacks = pytest.mark.skipif(
@@ -116,3 +117,21 @@ def test_scikit_learns_scoring_monitor(sample):
     assert [each["task_name"] for each in (whole, *rounds)] == ["fit", *["round"] * 4]
     assert whole["auc"] == rounds[-1]["auc"] == model.score(sample.X, y)
     assert rounds[0]["auc"] < whole["auc"]
+
+
+# -- the progress bar -------------------------------------------------------------------------
+
+
+def test_progress_is_drawn_on_stderr_and_never_on_stdout(capfd):
+    X, y = two_classes()
+    RankBoost(n_estimators=5, verbose=1).fit(X, y, eval_set=(X, y))
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "RankBoost" in err
+    assert "5/5" in err
+
+
+def test_silence_is_the_default(capfd):
+    X, y = two_classes()
+    RankBoost(n_estimators=3).fit(X, y)
+    assert capfd.readouterr() == ("", "")

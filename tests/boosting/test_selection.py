@@ -20,7 +20,7 @@ from precede import (
     write_table,
 )
 from precede.boosting import holdout, selection
-from precede.boosting.holdout import TooFewError
+from precede.boosting.holdout import TooFewError, Units
 from precede.boosting.selection import (
     CurveRecorder,
     HeldOutMetric,
@@ -169,7 +169,7 @@ class Rising:
 
     def boost_round(self):
         self.rounds += 1
-        return None if self.rounds >= self._ends else self
+        return "ended" if self.rounds >= self._ends else self
 
     stop_reason = None
 
@@ -216,7 +216,8 @@ def test_pairs_in_order_is_a_mean_over_queries(weighted):
     generator = np.random.RandomState(0)
     weight = generator.randint(1, 4, data.y.size) if weighted else None
     judgments = Judgments(data.y, data.qid, weight=weight)
-    held = HeldOutMetric(None, judgments, np.zeros(data.y.size, np.uint64), 1)
+    units = Units.of(judgments, lambda kind: np.zeros(data.y.size, np.uint64))
+    held = HeldOutMetric(None, units, 1)
     scores = generator.randint(0, 5, data.y.size).astype(float)
     values = held.values(scores)
     known = held.weight > 0

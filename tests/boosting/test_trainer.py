@@ -40,14 +40,10 @@ class Counting(Trainer):
 
     def boost_round(self):
         if self.count == self.most:
-            self.exhausted = "counted"
-            return None
+            return "counted"
         self.count += 1
         last = "the last" if self.count == self.last else ""
         return Round({"count": self.count}, {"after": 0}, last)
-
-    def finish(self, reason):
-        return f"finished: {reason}"
 
     def interrupt(self, history):
         return f"{len(history)} counted"
@@ -58,7 +54,7 @@ class Counting(Trainer):
     [
         (Counting(3), 3, "counted"),
         (Counting(3, last=2), 2, "the last"),
-        (Counting(9, stop=4), 4, "finished: 4 rounds"),
+        (Counting(9, stop=4), 4, "4 rounds"),
     ],
 )
 def test_why_it_ends(method, rounds, reason):
@@ -83,7 +79,7 @@ def test_a_callback_is_heard_before_the_method_ends():
 def test_rounds_before_are_counted_and_their_history_is_not_changed():
     before = History([{"count": 1}, {"count": 2}])
     result = run_rounds(Counting(9, stop=4), before)
-    assert (len(before), len(result.history), result.reason) == (2, 4, "finished: 4 rounds")
+    assert (len(before), len(result.history), result.reason) == (2, 4, "4 rounds")
     perfect = run_rounds(Counting(9), [{"perfect": True}])
     assert (len(perfect.history), perfect.reason) == (1, "one ranker puts every pair in order")
 

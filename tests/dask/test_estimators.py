@@ -216,7 +216,7 @@ def test_families_that_are_not_distributable_are_refused(clients):
 
 def test_risks_that_are_not_distributable_are_refused(clients):
     class PointwiseBoost(RankBoost):
-        def _risk(self):
+        def risk(self):
             return PointRisk()
 
     class Pointwise(DaskRankBoost):

@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from dataclasses import replace
 from typing import ClassVar
 
 import joblib
@@ -19,7 +20,6 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import naive
 from precede import (
@@ -36,17 +36,9 @@ from precede import (
     pairs_in_order,
 )
 from precede.boosting.coordinate_descent import CoordinateDescent
-from samples import CONFIGURATIONS, X6, Y6, data, halves, same_model, some_queries, two_classes
+from samples import X6, Y6, data, halves, same_model, some_queries, two_classes
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
-
-
-# Tables of scikit-learn's checks are small, and rankers without mistakes are common in them.
-@pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
-@parametrize_with_checks(CONFIGURATIONS[:5])
-def test_scikit_learn_checks(estimator, check):
-    """All of them, without exemption."""
-    check(estimator)
 
 
 def test_grid_search_over_queries_by_metadata_routing():
@@ -367,7 +359,10 @@ def test_the_intercept_comes_from_the_scores_of_the_fit(kind, monkeypatch):
     y = X[:, 0] + rng.normal(size=300) > 0
     given = {"init_score": rng.normal(size=300)} if kind.takes_init_score else {}
     one = kind(n_estimators=15).fit(X, y, **given)
-    monkeypatch.setattr(CoordinateDescent, "last_scores", lambda self: None)
+    result = CoordinateDescent.result
+    monkeypatch.setattr(
+        CoordinateDescent, "result", lambda *given: replace(result(*given), scores=None)
+    )
     other = kind(n_estimators=15).fit(X, y, **given)
     assert one.intercept_ == other.intercept_
 

@@ -387,7 +387,7 @@ def test_an_interrupted_round_leaves_the_weights_of_the_last_whole_one():
     history = History()
     for _ in range(3):
         history.append(**method.boost_round().columns)
-    before = method.last_state()
+    before = method.result(history, "").state
     method._append(
         method.ensemble.weak_rankers[0], 1.0, method.ensemble.weak_rankers[0].on(training.table)
     )

@@ -1,5 +1,6 @@
 from .adaboost import AdaBoostRanker as AdaBoostRanker
 from .boosted import BoostedRanker as BoostedRanker
+from .boosted import QBRank as QBRank
 from .convex_risk import ConvexRiskRanker as ConvexRiskRanker
 from .e2 import e2_loss as e2_loss
 from .e2 import staged_e2_loss as staged_e2_loss
@@ -11,7 +12,6 @@ from .multilabel import MultilabelRanker as MultilabelRanker
 from .push import PriceSearch as PriceSearch
 from .push import PushRanker as PushRanker
 from .push import SmallSampleWarning as SmallSampleWarning
-from .qbrank import QBRank as QBRank
 from .rankboost import RankBoost as RankBoost
 from .rankboost_plus import RankBoostPlus as RankBoostPlus
 from .smooth_margin import SmoothMarginRanker as SmoothMarginRanker

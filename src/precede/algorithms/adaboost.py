@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, Literal
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
-from sklearn.utils import ClassifierTags
+from sklearn.utils import ClassifierTags, Tags
 
-from precede.boosting.callbacks import Checkpoint
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.loop import History, Progress, Result, Stop
+from precede.boosting.loop import Callback, History, Result, Stop, Trainer
 from precede.boosting.steps import ExactStep, Step, StepRule
-from precede.engine.arrays import Array
+from precede.engine.arrays import Array, RandomState
 from precede.engine.exact import exact_sum
+from precede.engine.parameters import check_bool
 from precede.engine.portable import log_of
-from precede.estimator import BaseRanker, FitContext
-from precede.model import Ensemble, number
+from precede.estimator import BaseRanker, FitContext, Saved
+from precede.model import Ensemble
 from precede.risks.base import BoundRisk, State
 from precede.risks.pointwise import PointRisk
 from precede.weak_rankers.base import Family, SearchResult, family
@@ -97,17 +97,17 @@ class AdaBoostRanker(BaseRanker):
     max_bins: int = 255
     max_features: float = 1.0
     early_stopping_rounds: int | None = None
-    eval_metric: Any = None
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    eval_metric: object = None
+    callbacks: Sequence[Callback] | None = None
     warm_start: bool = False
-    random_state: Any = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: int = 0
 
     resumes_from = ("log_risk", "f_skew")
     takes_init_score = False
-
     selectable = ("n_estimators",)
+    saved_attributes = MappingProxyType({"f_skew_": Saved()})
 
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the weak rankers and the step of this algorithm."""
@@ -123,58 +123,40 @@ class AdaBoostRanker(BaseRanker):
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""
         super().check_parameters()
-        if not isinstance(self.constant, bool | np.bool_):
-            raise ValueError(f"constant={self.constant!r} is not a boolean; use True or False")
+        check_bool("constant", self.constant)
 
-    def _boost(self, task: FitContext) -> Result:
+    def before_rounds(self, task: FitContext) -> None:
+        """Raise ValueError unless there are two classes in one list."""
         if task.classes is None:
             raise ValueError(
                 "AdaBoostRanker learns from two classes in one list; for grades, queries or listed "
                 "pairs use RankBoost"
             )
-        return super()._boost(task)
 
-    def _initial_model(
-        self, checkpoint: Checkpoint | None = None
-    ) -> tuple[Ensemble | None, History]:
-        ensemble, history = super()._initial_model(checkpoint)
+    def trainer(
+        self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
+    ) -> Trainer:
+        """Return coordinate descent; a model to continue from has stumps in place of votes."""
         votes = signed_stumps(family(self.weak_rankers), constant=False)
-        if ensemble is None or checkpoint is not None or SignedStumps() not in votes.members:
-            return ensemble, history
-        parts = [as_signed_stump(*part) for part in ensemble.parts()]
-        signed, weights = [vote for vote, _ in parts], [weight for _, weight in parts]
-        return Ensemble(signed, weights, ensemble.n_features), history
+        if ensemble and not task.checkpoint and SignedStumps() in votes.members:
+            parts = [as_signed_stump(*part) for part in ensemble.parts()]
+            signed, weights = [vote for vote, _ in parts], [weight for _, weight in parts]
+            ensemble = Ensemble(signed, weights, ensemble.n_features)
+        return super().trainer(task, stop, ensemble, history)
 
-    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
-        self._votes = result.ensemble
-        super()._set_fitted_attributes(replace(result, ensemble=_as_stumps(result.ensemble)), task)
-        del self._votes
+    def after_rounds(self, result: Result, task: FitContext) -> None:  # noqa: ARG002
+        """Write votes ``a (2 h - 1)`` as ``2 a`` times the stump h, and -a in the intercept."""
+        parts = [as_stump(*part) for part in self.ensemble_.parts()]
+        stumps, weights = [stump for stump, _, _ in parts], [weight for _, weight, _ in parts]
+        self.ensemble_ = Ensemble(stumps, weights, self.n_features_in_)
+        self.intercept_ = -math.fsum(constant for _, _, constant in parts)
         rounds = self.n_estimators_
         self.f_skew_ = float(self.history_["f_skew"][rounds - 1]) if rounds else _skew(task)
 
-    def _intercept(self, *_: Any) -> float:
-        """Return the constant that remains when votes are written as stumps."""
-        kept = self._votes.first(len(self.ensemble_))
-        return -math.fsum(as_stump(weak_ranker, weight)[2] for weak_ranker, weight in kept.parts())
-
-    def _to_dict(self) -> dict[str, Any]:
-        return {**super()._to_dict(), "f_skew": self.f_skew_}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        self.f_skew_ = number(fields.get("f_skew"), "f_skew")
-
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags = ClassifierTags(multi_class=False)
         return tags
-
-
-def _as_stumps(votes: Ensemble) -> Ensemble:
-    """Replace the votes ``a (2 h - 1)`` by ``2 a`` times the stump h."""
-    parts = [as_stump(*part) for part in votes.parts()]
-    stumps, weights = [stump for stump, _, _ in parts], [weight for _, weight, _ in parts]
-    return Ensemble(stumps, weights, votes.n_features)
 
 
 def _skew(task: FitContext) -> float:

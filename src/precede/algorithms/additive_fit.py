@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -27,20 +26,19 @@ from precede.boosting.loop import (
     Stop,
     run_rounds,
 )
-from precede.boosting.monitors import Monitor, share_in_order
+from precede.boosting.monitors import Monitor, MonitoredMetric, share_in_order
 from precede.boosting.steps import QuadraticStep
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.backend import CPU
 from precede.engine.portable import exp, exp_of
 from precede.engine.query_layout import TrainingData
 from precede.risks.base import BoundRisk, Risk
-from precede.weak_rankers.base import Family, SearchResult
+from precede.weak_rankers.base import Family, SearchResult, WeakRanker
 from precede.weak_rankers.interactions import Grid, PairTerms, interaction_strengths
-from precede.weak_rankers.terms import AdditiveModel, average_models, purify, tabulate
+from precede.weak_rankers.terms import AdditiveModel, Term, average_models, purify, tabulate
 from precede.weak_rankers.tree_grower import Trees
 
 Pair = tuple[int, int]
-RoundRunner = Callable[[CoordinateDescent, History], Result]
 
 # Early stopping of the trial of pairs, in rounds.
 PATIENCE = 50
@@ -112,6 +110,8 @@ class AdditiveFit:
     bags : number of bootstrap samples; 1 is the fit to all rows
     seed : seed of all draws
     unpaired : features that may not be in a pair
+    run_stage : runs the rounds of a trainer on all rows
+    monitors, early_stopping : of the fit to all rows
     """
 
     rows: Resampler
@@ -128,6 +128,9 @@ class AdditiveFit:
     bags: int
     seed: int
     unpaired: frozenset[int]
+    run_stage: Callable[[CoordinateDescent, History], Result] = run_rounds
+    monitors: Sequence[Monitor] = ()
+    early_stopping: EarlyStopping | None = None
 
     @property
     def training(self) -> TrainingData:
@@ -135,50 +138,34 @@ class AdditiveFit:
         return self.rows.training
 
     def run(
-        self,
-        pairs: int | list[Pair],
-        run_stage: RoundRunner,
-        early_stopping: EarlyStopping | None,
-        monitors: Sequence[Monitor] = (),
-        *,
-        curves: frozenset[int] | None = None,
-        checked: bool = True,
+        self, pairs: int | list[Pair], *, curves: frozenset[int] | None = None, checked: bool = True
     ) -> FittedAdditiveModel:
         """Fit the terms.
 
         `pairs` are the pairs, or the number of strongest pairs to choose; `curves` the features
         that may have a curve, all by default; `checked` whether there is a trial on held-out rows.
-        `run_stage` runs the rounds of a trainer on all rows. Ctrl-C ends the fit with the rounds on
-        all rows done so far; before the first of them it is raised.
+        Ctrl-C ends the fit with the rounds on all rows done so far; before the first of them it is
+        raised.
         """
         plan = self._run_trial(pairs) if checked else None
         if plan is None:
             plan = _TrialOutcome(bool(self.cyclic), self.pair_rounds, {}, [], [])
-        fit = replace(self, cyclic=plan.cyclic)
-        return fit._fit_all_rows(plan, pairs, run_stage, early_stopping, monitors, curves)
+        return replace(self, cyclic=plan.cyclic)._fit_all_rows(plan, pairs, curves)
 
     def _fit_all_rows(
-        self, plan: _TrialOutcome, pairs: int | list[Pair], run_stage: RoundRunner,
-        early_stopping: EarlyStopping | None,
-        monitors: Sequence[Monitor], curves: frozenset[int] | None,
-    ) -> FittedAdditiveModel:  # fmt: skip
+        self, plan: _TrialOutcome, pairs: int | list[Pair], curves: frozenset[int] | None
+    ) -> FittedAdditiveModel:
         """Fit all rows with the decisions of the trial."""
-        stop: Stop = Rounds(self.rounds)
-        trainer = self._trainer(
-            self.trees, stop if early_stopping is None else stop | early_stopping, None, curves
-        )
-        trainer.monitors = monitors
-        result = _truncate_to_best(run_stage(trainer, History()), early_stopping, 0)
+        result = self._boost_all_rows(self.trees, self.rounds, within=curves)
         model = self._tables(result, self.training)
         if not plan.tried and result.reason != INTERRUPTED:
             plan = self._choose_pairs(plan, pairs, model, self.training)
         main, family = len(result.history), self._family(plan.pairs)
         if plan.pairs and plan.pair_rounds and result.reason != INTERRUPTED:
-            for monitor in monitors:  # early stopping has removed rounds
+            for monitor in self.monitors:  # early stopping has removed rounds
                 monitor.restart(model)
-            result, model = self._add_pairs(
-                result, model, family, run_stage, early_stopping, monitors, rounds=plan.pair_rounds
-            )
+            result = self._boost_all_rows(family, plan.pair_rounds, model, result.history)
+            model = _add_models(model, self._tables(result, self.training))
         rounds = len(result.history) - main
         model = self._purify(model, curves)
         if self.bags > 1 and result.reason != INTERRUPTED:
@@ -196,6 +183,31 @@ class AdditiveFit:
         )
 
     # -- stages ----------------------------------------------------------------------------
+
+    def _boost_all_rows(
+        self,
+        family: Family,
+        rounds: int,
+        model: AdditiveModel | None = None,
+        history: History | None = None,
+        *,
+        within: frozenset[int] | None = None,
+    ) -> Result:
+        """Boost a family from a model, after the rounds of a history; keep the best round."""
+        history = history or History()
+        done, stop = len(history), Rounds(len(history) + rounds)
+        scores = None if model is None else scores_of(model, self.training)
+        trainer = self._trainer(
+            family, stop if self.early_stopping is None else stop | self.early_stopping,
+            scores, within,
+        )  # fmt: skip
+        trainer.monitors, trainer.n_earlier_rounds = self.monitors, done
+        result = self.run_stage(trainer, history)
+        if self.early_stopping is None or len(result.history) == done:
+            return result
+        best = max(self.early_stopping.best_round(result.history), done)
+        first = result.ensemble.first(best - done)
+        return replace(result, ensemble=first, history=result.history[:best])
 
     def _trainer(
         self, family: Family, stop: Stop, scores: Floats | None, within: frozenset[int] | None,
@@ -222,24 +234,9 @@ class AdditiveFit:
         return self.pair_terms(pairs, grid)
 
     def _tables(self, result: Result, training: TrainingData) -> AdditiveModel:
-        parts = zip(result.ensemble.weak_rankers, result.ensemble.weights, strict=True)
-        return tabulate(parts, training.table, training.context, training.layout.weight)
-
-    def _add_pairs(
-        self, curves_result: Result, model: AdditiveModel, family: PairTerms,
-        run_stage: RoundRunner, early_stopping: EarlyStopping | None,
-        monitors: Sequence[Monitor], *, rounds: int,
-    ) -> tuple[Result, AdditiveModel]:  # fmt: skip
-        """Boost pairs, starting from a model of curves."""
-        done = len(curves_result.history)
-        stop: Stop = Rounds(done + rounds)
-        trainer = self._trainer(
-            family, stop if early_stopping is None else stop | early_stopping,
-            scores_of(model, self.training), None,
-        )  # fmt: skip
-        trainer.monitors, trainer.n_earlier_rounds = monitors, done
-        result = _truncate_to_best(run_stage(trainer, curves_result.history), early_stopping, done)
-        return result, _add_models(model, self._tables(result, self.training))
+        return tabulate(
+            result.ensemble.parts(), training.table, training.context, training.layout.weight
+        )
 
     def _purify(self, model: AdditiveModel, curves: frozenset[int] | None) -> AdditiveModel:
         training = self.training
@@ -394,7 +391,7 @@ class _HeldOutFit:
         self._risk = self._bind(self.held.layout, self.held.context)
         self._log_scale = self._risk.log_value(np.zeros(self.held.table.n_used_rows))
         self.model = self.stage_terms = AdditiveModel()
-        self._stage_rankers: list[Any] = []
+        self._stage_rankers: list[WeakRanker] = []
         self._blocks: list[tuple[Integers, BoundRisk]] | None = None
 
     def risk(self, scores: Floats) -> float:
@@ -414,7 +411,10 @@ class _HeldOutFit:
         within: frozenset[int] | None = None,
     ) -> _Stage:  # fmt: skip
         """Boost a family, starting from the model; optionally monitor held-out rows."""
-        monitor = Monitor("held_out", self.held.table, {"risk": self.risk}, self.held.init_score)
+        monitor = Monitor(
+            "held_out", self.held.table, {"risk": MonitoredMetric(self.risk, False)},
+            self.held.init_score,
+        )  # fmt: skip
         trainer = fit._trainer(family, stop, scores_of(self.model, self.part), within, self.part)
         risks = []
         if monitored:
@@ -427,8 +427,7 @@ class _HeldOutFit:
         return _Stage(result, np.array(risks))
 
     def _terms(self, stage: _Stage, rounds: int | None = None) -> AdditiveModel:
-        ensemble = stage.result.ensemble
-        parts = [*zip(ensemble.weak_rankers, ensemble.weights, strict=True)][:rounds]
+        parts = [*stage.result.ensemble.parts()][:rounds]
         weight = self.part.layout.weight
         return tabulate(parts, self.part.table, self.part.context, weight)
 
@@ -445,7 +444,9 @@ class _HeldOutFit:
 
     def rounds_of(self, pairs: list[Pair]) -> int:
         """Return the number of rounds of the last stage that belong to these pairs."""
-        return sum(weak_ranker.features in pairs for weak_ranker in self._stage_rankers)
+        return sum(
+            isinstance(each, Term) and each.features in pairs for each in self._stage_rankers
+        )
 
 
 @dataclass(frozen=True)
@@ -546,18 +547,6 @@ def _cycle_features(count: int, allowed: Flags | None) -> Callable[[], Flags]:
         return only
 
     return draw
-
-
-def _truncate_to_best(
-    result: Result, early_stopping: EarlyStopping | None, n_earlier: int
-) -> Result:
-    """Truncate the result to the best round; the first `n_earlier` are kept."""
-    if early_stopping is None or len(result.history) == n_earlier:
-        return result
-    best = max(early_stopping.best_round(result.history), n_earlier)
-    return replace(
-        result, ensemble=result.ensemble.first(best - n_earlier), history=result.history[:best]
-    )
 
 
 def scores_of(model: AdditiveModel, training: TrainingData) -> Floats:

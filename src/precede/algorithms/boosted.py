@@ -1,25 +1,27 @@
-"""General boosting with a regression learner as black box (Zheng et al. 2007, algorithm 1)."""
+"""General boosting with a regression learner as black box, and QBRank (Zheng et al. 2007)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
+from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.loop import Progress, Stop
+from precede.boosting.loop import Callback, Stop
 from precede.boosting.selection import LEAF_COUNTS
 from precede.boosting.steps import ExactStep, NormalizedStep, QuadraticStep, SecantStep, StepRule
-from precede.engine.arrays import Flags
+from precede.engine.arrays import MatrixLike, RandomState
 from precede.engine.frames import category_codes, category_columns
 from precede.engine.parameters import check_integer, find_auto_parameters
 from precede.estimator import BaseRanker
-from precede.judgments import column_numbers, columns_in_order
-from precede.losses import PairLoss, Price
+from precede.judgments import column_numbers
+from precede.losses import PairLoss, Price, SquaredHinge
 from precede.risks.base import Risk
+from precede.risks.mixture import QuadraticMixture
 from precede.risks.score_risk import ScoreRisk, risk_of
 from precede.weak_rankers.base import Family
 from precede.weak_rankers.regressors import learner
@@ -29,103 +31,56 @@ if TYPE_CHECKING:
     from precede.risks.lambdarank import Weighting
 
 
-class TreeLearner:
-    """Base of estimators that grow trees: the learner, its parameters and their checks."""
+class TreeRanker(BaseRanker):
+    """Base of estimators that grow trees: the parameters that they share, and the trees."""
 
-    # Parameters, with the values they have where a subclass does not declare them.
-    weak_rankers: Any = "trees"
+    balance: str = "items"  # no other was ahead in benchmarks/results/quality.md
     hessian: str = "newton"
-    targets: str = "sum"
-    line_search: bool = False
-    step_length: float | None = None
-    learning_rate: float
-    num_leaves: Any
-    max_depth: int = -1
-    reg_alpha: float = 0.0
-    min_split_gain: float = 0.0
-    subsample: float = 1.0
-    subsample_by: str = "row"
-    max_features: float = 1.0
-    max_features_by_split: float = 1.0
-    categorical_features: Any
-    monotone_constraints: Any
-    interaction_constraints: Any = None
-    random_state: Any
-    n_features_in_: int
-    categories_: Mapping[str, list[Any]]
-    feature_draw: Callable[[], Callable[[], Flags | None]]
-    drawn_shares: ClassVar[tuple[str, ...]] = ("subsample", "max_features", "max_features_by_split")
-    selectable: ClassVar[tuple[str, ...]] = ()
+    n_estimators: int | Literal["auto"] = 200
+    learning_rate: float = 0.05
+    num_leaves: int | Literal["auto"] = 31
+    min_child_samples: int = 20
+    min_child_weight: float = 1e-3
+    reg_lambda: float = 5.0  # none from 0 to 320 was ahead in benchmarks/results/quality.md
+    categorical_features: Sequence[int | str] | None = None
+    cat_smooth: float = 10.0
+    max_bins: int = 255
+    bags: int = 1
+    monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None
+    early_stopping_rounds: int | None = None
+    eval_metric: object = None
+    callbacks: Sequence[Callback] | None = None
+    random_state: RandomState = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+    verbose: int = 0
 
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""
-        super().check_parameters()  # type: ignore[misc]
-        if self._max_leaves() is not self.num_leaves and self.weak_rankers != "trees":
-            raise ValueError(
-                f"num_leaves='auto' is for weak_rankers='trees', not for "
-                f"weak_rankers={self.weak_rankers!r}; give "
-                "a number"
-            )
-        check_tree_parameters(self, self._max_leaves())
-        for name in ("categorical_features", "monotone_constraints"):
-            given = getattr(self, name)
-            if given is not None and np.size(given) and not self._given_family().takes_categories:
-                raise ValueError(
-                    f"{name}={given!r} is for trees, and weak_rankers={self.weak_rankers!r} would "
-                    "ignore it; "
-                    f"use weak_rankers='trees', or leave {name} out"
-                )
-        if self.step_length is not None:
-            NormalizedStep(self.step_length)  # validates the length
-            if not self._given_family().quadratic:
-                raise ValueError(
-                    f"step_length={self.step_length!r} is for rankers fitted by least squares; use "
-                    "weak_rankers='trees' or a regressor, or leave step_length out"
-                )
-
-    def _max_leaves(self) -> Any:
-        """Return `num_leaves`, or the largest candidate if it is "auto"."""
-        return LEAF_COUNTS[-1] if "num_leaves" in find_auto_parameters(self) else self.num_leaves
-
-    @property
-    def _draws_randomly(self) -> bool:
-        return min(self.subsample, self.max_features, self.max_features_by_split) < 1
-
-    def _learner(self) -> tuple[Family, bool]:
-        """Return the family, and whether it fits a quadratic model of the risk."""
-        if self.weak_rankers == "trees":
-            return self._trees(), True
-        chosen = self._given_family()
-        if isinstance(chosen, Trees):
-            chosen = replace(chosen, categorical_features=self._category_numbers())
-        return chosen, chosen.quadratic
-
-    def _given_family(self) -> Family:
-        """Return the family given by name, as a regressor, or directly."""
-        return learner(self.weak_rankers, hessian=self.hessian, targets=self.targets)
-
-    def _categorical(self) -> Any:
-        """Return `categorical_features` of the estimator or of its family."""
-        given = self._given_family().categorical_features
-        return self.categorical_features if given is None else given
+        super().check_parameters()
+        check_tree_parameters(self._trees_as_given(), self._max_leaves())
+        check_integer("bags", self.bags, least=1)
 
     def categorical_columns(self, known: Sequence[int] = ()) -> list[int]:
         """Return the categorical columns; `known` if none are given."""
-        if not self._learner()[0].takes_categories:
+        if not self._takes_categories():
             return []
         return list(known) if self._categorical() is None and known else self._category_numbers()
 
+    def _takes_categories(self) -> bool:
+        return True
+
+    def _categorical(self) -> Sequence[int | str] | None:
+        """Return the categorical columns as they were given."""
+        return self.categorical_features
+
     def _category_numbers(self) -> list[int]:
         """Return the categorical columns, given or found in a data frame."""
-        names = getattr(self, "feature_names_in_", None)
+        names = self._feature_names
         given = column_numbers(self._categorical(), names, self.n_features_in_)
         return sorted({*given, *column_numbers([*self.categories_], names, self.n_features_in_)})
 
-    def _takes_categories(self) -> bool:
-        """Whether the weak rankers take categories."""
-        return self._given_family().takes_categories
-
-    def _encoded(self, X: Any, *, reset: bool) -> Any:
+    def _encoded(self, X: MatrixLike, *, reset: bool) -> MatrixLike:
         """Replace the categories of a data frame by the numbers used in the fit."""
         if not self._takes_categories():
             return X
@@ -138,118 +93,128 @@ class TreeLearner:
                 self.categories_ = found
         return category_codes(X, dict(self.categories_))
 
+    def _max_leaves(self) -> int:
+        """Return `num_leaves`, or the largest candidate if it is "auto"."""
+        auto = "num_leaves" in find_auto_parameters(self)
+        return LEAF_COUNTS[-1] if auto else cast(int, self.num_leaves)
+
+    def _trees_as_given(self) -> Trees:
+        """Return the family of trees of the parameters, with columns by name as they are."""
+        given = {name: getattr(self, name) for name in TREE_PARAMETERS if hasattr(self, name)}
+        return Trees(**given | {"num_leaves": self._max_leaves()})
+
     def _trees(self) -> Trees:
-        seed = 0
-        if self.random_state is not None or self._draws_randomly:
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        given = {name: getattr(self, name) for name in TREE_PARAMETERS}
-        given["num_leaves"] = self._max_leaves()
-        given["categorical_features"] = self._category_numbers()
-        given["monotone_constraints"] = self._directions()
-        given["interaction_constraints"] = self._interactions()
-        return Trees(**given, random_state=seed)
-
-    def _directions(self) -> Any:
-        """Return `monotone_constraints` with column numbers instead of names."""
-        given = self.monotone_constraints
-        if not isinstance(given, Mapping):
-            return given
-        columns = self._columns([*given], "monotone_constraints")
-        if len(set(columns)) < len(columns):
-            raise ValueError(
-                f"monotone_constraints={given!r} gives a column twice, by number and by name; "
-                "give it once"
-            )
-        return dict(zip(columns, given.values(), strict=True))
-
-    def _interactions(self) -> Any:
-        """Return `interaction_constraints` with column numbers instead of names."""
-        given = self.interaction_constraints
-        groups = (Sequence, set, frozenset)
-        if isinstance(given, str) or not isinstance(given, groups):
-            return given
-        return [
-            self._columns([*group], "interaction_constraints")
-            if isinstance(group, groups) and not isinstance(group, str)
-            else group
-            for group in given
-        ]
-
-    def _columns(self, given: list[Any], parameter: str) -> list[int]:
-        names = getattr(self, "feature_names_in_", None)
-        return columns_in_order(given, names, self.n_features_in_, parameter)
-
-    def _plan_with(self, risk: Risk, stop: Stop) -> Plan:
-        weak_rankers, quadratic = self._learner()
-        step: StepRule = ExactStep()
-        if quadratic:
-            step = SecantStep() if self.line_search else QuadraticStep()
-        if self.step_length is not None:
-            step = NormalizedStep(self.step_length, hessian=self.hessian)
-        return Plan(
-            risk=risk,
-            weak_rankers=weak_rankers,
-            step=step,
-            stop=stop,
-            learning_rate=self.learning_rate,
-            draw=(lambda: None) if quadratic else self.feature_draw(),
-        )
+        """Return the family of trees, with the numbers of columns and a seed."""
+        trees = self._trees_as_given()
+        trees.categorical_features = self._category_numbers()
+        trees.monotone_constraints = self._monotone_constraints()
+        draws = any(getattr(self, name) < 1 for name in self.drawn_shares)
+        if self.random_state is not None or draws:
+            trees.random_state = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return trees
 
 
-class BaggedTrees(TreeLearner, BaseRanker):
-    """Base of estimators whose weak rankers are trees, with "auto" sizes and bagging."""
+class BaggedTrees(TreeRanker):
+    """Base of estimators that boost trees or other regressors, with "auto" sizes and bagging."""
 
-    balance: str = "items"  # no other was ahead in benchmarks/results/quality.md
     rank_weight: Weighting = None
-    weak_rankers: Any = "trees"
-    hessian: str = "newton"
+    weak_rankers: str | Family | RegressorMixin = "trees"
     targets: str = "sum"
-    n_estimators: int | Literal["auto"] = 200
-    learning_rate: float = 0.05
     line_search: bool = False
     step_length: float | None = None
-    num_leaves: int | Literal["auto"] = 31
     max_depth: int = -1
-    min_child_samples: int = 20
-    min_child_weight: float = 1e-3
-    reg_lambda: float = 5.0  # none from 0 to 320 was ahead in benchmarks/results/quality.md
     reg_alpha: float = 0.0
     min_split_gain: float = 0.0
-    categorical_features: Sequence[int | str] | None = None
-    cat_smooth: float = 10.0
-    max_bins: int = 255
     subsample: float = 1.0
     subsample_by: str = "row"
     max_features: float = 1.0
     max_features_by_split: float = 1.0
-    bags: int = 1
-    monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None
     interaction_constraints: Sequence[Sequence[int | str]] | None = None
-    early_stopping_rounds: int | None = None
-    eval_metric: Any = None
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
     warm_start: bool = False
-    random_state: Any = None
-    n_jobs: int | None = None
-    device: str = "cpu"
-    verbose: int = 0
 
+    drawn_shares = ("subsample", "max_features", "max_features_by_split")
     selectable = ("n_estimators", "num_leaves")
 
     @property
-    def _n_bags(self) -> Any:
+    def _n_bags(self) -> int:
         return self.bags
-
-    @_n_bags.setter
-    def _n_bags(self, number: int) -> None:
-        self.bags = number
 
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""
         super().check_parameters()
-        check_integer("bags", self.bags, least=1)
+        if "num_leaves" in find_auto_parameters(self) and self.weak_rankers != "trees":
+            raise ValueError(
+                f"num_leaves='auto' is for weak_rankers='trees', not for "
+                f"weak_rankers={self.weak_rankers!r}; give a number"
+            )
+        for name in ("categorical_features", "monotone_constraints"):
+            given = getattr(self, name)
+            if given is not None and np.size(given) and not self._takes_categories():
+                raise ValueError(
+                    f"{name}={given!r} is for trees, and weak_rankers={self.weak_rankers!r} would "
+                    f"ignore it; use weak_rankers='trees', or leave {name} out"
+                )
+        if self.step_length is not None:
+            NormalizedStep(self.step_length)  # validates the length
+            if not self._given_family().quadratic:
+                raise ValueError(
+                    f"step_length={self.step_length!r} is for rankers fitted by least squares; use "
+                    "weak_rankers='trees' or a regressor, or leave step_length out"
+                )
         if self.bags > 1 and self.warm_start:
             raise ValueError(f"bags={self.bags} cannot continue from a model; set warm_start=False")
+
+    def plan(self, stop: Stop) -> Plan:
+        """Return the risk, the weak rankers and the step of this algorithm."""
+        weak_rankers = self.weak_rankers_to_search()
+        step: StepRule = ExactStep()
+        if weak_rankers.quadratic:
+            step = SecantStep() if self.line_search else QuadraticStep()
+        if self.step_length is not None:
+            step = NormalizedStep(self.step_length, hessian=self.hessian)
+        return Plan(
+            risk=self.risk(),
+            weak_rankers=weak_rankers,
+            step=step,
+            stop=stop,
+            learning_rate=self.learning_rate,
+            draw=(lambda: None) if weak_rankers.quadratic else self.feature_draw(),
+        )
+
+    def weak_rankers_to_search(self) -> Family:
+        """Return the family given by name, as a regressor, or directly."""
+        if self.weak_rankers == "trees":
+            trees = self._trees()
+            trees.interaction_constraints = self._interaction_constraints()
+            return trees
+        chosen = self._given_family()
+        if isinstance(chosen, Trees):
+            chosen = replace(chosen, categorical_features=self._category_numbers())
+        return chosen
+
+    def _given_family(self) -> Family:
+        """Return the family by itself, by name, or of a regressor."""
+        return learner(self.weak_rankers, hessian=self.hessian, targets=self.targets)
+
+    def _takes_categories(self) -> bool:
+        return self._given_family().takes_categories
+
+    def _categorical(self) -> Sequence[int | str] | None:
+        given = self._given_family().categorical_features
+        return self.categorical_features if given is None else given
+
+    def _interaction_constraints(self) -> list[list[int]] | None:
+        """Return `interaction_constraints` with column numbers instead of names."""
+        given = self.interaction_constraints
+        groups = (Sequence, set, frozenset)
+        if isinstance(given, str) or not isinstance(given, groups):
+            return cast(None, given)  # or what `Trees` refuses
+        return [
+            self._columns([*group], "interaction_constraints")
+            if isinstance(group, groups) and not isinstance(group, str)
+            else cast("list[int]", group)
+            for group in given
+        ]
 
 
 class BoostedRanker(BaggedTrees):
@@ -369,7 +334,109 @@ min_split_gain
     loss: str | PairLoss | ScoreRisk = "logistic"
     price: str | float | Price = "linear"
 
-    def plan(self, stop: Stop) -> Plan:
-        """Return the risk, the weak rankers and the step of this algorithm."""
-        risk = risk_of(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
-        return self._plan_with(risk, stop)
+    def risk(self) -> Risk:
+        """Return the risk of the loss, the price and the weights of pairs."""
+        return risk_of(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
+
+
+class QBRank(BaggedTrees):
+    """Boosted trees that learn from preferences and from absolute labels together.
+
+    Minimizes, over pairs x above y and over labeled rows z with label l,
+
+        R(h) = w/2 · sum max(0, h(y) - h(x) + margin)² + (1 - w)/2 · sum (l - h(z))².
+
+    Without labels it is preference learning, without pairs gradient boosted trees. Rows may
+    have grades or pairs, a label, both or neither: ``Judgments(grade=, qid=, pairs=, label=)``.
+    With labels the first round is their mean, as a constant.
+
+    Parameters
+    ----------
+    weight : float in [0, 1]
+        w: 1 uses the pairs alone, 0 the labels alone.
+    margin : "gap" or number
+        By how much a winner should lead: the difference of the grades, for explicit pairs their
+        `pair_margin` (see `Judgments`) or 1 where they have none; or a number for all pairs.
+    balance : {"pairs", "queries", "items"}
+        Whether every pair weighs the same (the paper), or every query, or every item: a query then
+        weighs as much as it has items.
+    rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
+        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
+        `RankWeight`. `history_["risk"]` is that of each round's weights.
+    weak_rankers : "trees", Family or regressor
+        The black box; see `BoostedRanker`.
+    hessian : {"terms", "bound", "newton", "uniform"}
+        Weights of the rows. "terms" is algorithm 2 as printed: every pair counts ``w``, so that
+        a violated pair has targets ``±max(0, h(y) - h(x) + margin)``. "bound" counts ``2 w``, the
+        paper's bound ``diag(2, 2)`` of the second derivative ``w [[1, -1], [-1, 1]]``, which
+        halves those targets relative to the labels'. "newton" counts ``w`` for the pairs within
+        the margin only. A label counts ``1 - w`` in all three. On pairs alone "terms" and "bound"
+        are the same fit up to the line search's tolerance; with labels neither ranks
+        significantly better on MQ2008 (benchmarks/results/zheng2007.md).
+    targets : {"average", "sum"}
+        Whether a row of many pairs gets the average of their gradients, as in the paper, or
+        their sum, weighing as much as all of them. The fit ends where R does not fall along the
+        tree that fits the averages best.
+    learning_rate : float in (0, 1]
+        The paper's shrinkage.
+    line_search : bool
+        Search for the step >= 0 of the least R, which then never rises; otherwise it is 1.
+    step_length : float, optional
+        Steps of this normalized length instead, without a learning rate; see `BoostedRanker`.
+    num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
+min_split_gain, subsample, subsample_by, max_features, max_features_by_split, \
+categorical_features, cat_smooth, monotone_constraints, interaction_constraints
+        The shape of a tree; see `Trees` and `BoostedRanker`.
+    n_estimators, bags, max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, \
+random_state, n_jobs, device, verbose
+        As for `BoostedRanker`.
+
+    Notes
+    -----
+    A round costs one tree (see `Trees`) and some five evaluations of R, each O(pairs) for short
+    queries and O(n log n) for long ones; pairs of graded labels are never enumerated.
+
+    References
+    ----------
+    Zheng, Zha, Zhang, Chapelle, Chen & Sun, *A General Boosting Method and its Application to
+    Learning Ranking Functions for Web Search*, NIPS 2007, section 3, algorithm 2.
+
+    Examples
+    --------
+    Grades for one half of the queries, labels for the other:
+
+    >>> import numpy as np
+    >>> from precede import Judgments, QBRank
+    >>> from precede.datasets import search_results
+    >>> sample = search_results(60, features=8, informative=6, per_query=40, random_state=0)
+    >>> known = sample.qid < 30
+    >>> both = Judgments(np.where(known, sample.y, np.nan), sample.qid,
+    ...                  label=np.where(known, np.nan, sample.y))
+    >>> model = QBRank(n_estimators=60).fit(sample.X, both)
+    >>> round(model.score(sample.X, sample.y, sample.qid), 2)
+    0.8
+    """
+
+    weight: float = 0.5
+    margin: float | str = "gap"
+    balance: str = "pairs"  # as printed
+    hessian: str = "terms"
+    targets: str = "average"
+    n_estimators: int | Literal["auto"] = 300
+    line_search: bool = True
+    num_leaves: int | Literal["auto"] = 20
+    reg_lambda: float = 0.0  # the paper's trees have no penalty
+
+    learns_labels = True
+
+    def check_parameters(self) -> None:
+        """Raise ValueError for an invalid parameter."""
+        super().check_parameters()
+        number = isinstance(self.weight, int | float | np.number)
+        if not number or isinstance(self.weight, bool) or not 0 <= self.weight <= 1:
+            raise ValueError(f"weight={self.weight!r} is out of range; use a number from 0 to 1")
+        SquaredHinge(self.margin)  # validates the margin
+
+    def risk(self) -> Risk:
+        """Return the mixture of the risks of pairs and of labels."""
+        return QuadraticMixture(self.margin, float(self.weight), self.balance, self.rank_weight)

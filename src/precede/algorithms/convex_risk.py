@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import cast
 
 import numpy as np
 import scipy.optimize
@@ -16,16 +17,16 @@ from sklearn.exceptions import ConvergenceWarning
 from precede.boosting.holdout import Resampler, mean_and_error
 from precede.boosting.loop import (
     INTERRUPTED,
+    Callback,
     History,
-    Progress,
+    NoProgress,
     Result,
     Round,
-    Rounds,
     Trainer,
     run_rounds,
 )
 from precede.boosting.monitors import Monitor, pairs_in_order
-from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers, RandomState
 from precede.engine.compiling import njit
 from precede.engine.exact import (
     SCALE,
@@ -35,22 +36,16 @@ from precede.engine.exact import (
     exact_sums,
     to_integers,
 )
-from precede.engine.execution import Context
 from precede.engine.histograms import Histograms, suffix_sums
 from precede.engine.query_layout import TrainingData
 from precede.engine.table import MISSING
-from precede.estimator import BaseRanker, FitContext
-from precede.estimator.saving import required_field
+from precede.estimator import BaseRanker, FitContext, Saved
 from precede.losses import PairLoss, pair_loss, value_at_zero
 from precede.model import Ensemble, spelled
 from precede.risks.base import Risk
 from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import Family, SearchResult, WeakRanker, family, require_exhaustive
 from precede.weak_rankers.stumps import Stump
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
 
 # After this many pairwise steps all weights are optimized jointly, as pairwise steps zigzag; only
 # for models of limited size, as the cost is cubic.
@@ -63,6 +58,13 @@ NO_STEP = "the step is below rounding"
 NEGLIGIBLE_SHARE = 1e-12
 # Initial smoothing width of a kink of the loss; halved as the gap decreases.
 FIRST_SMOOTHING = 0.5
+
+
+def _read_path(path: list[dict[str, float]], name: str) -> list[dict[str, float]]:
+    """Return a path of radii from a model file."""
+    if not isinstance(path, list) or not all(isinstance(step, dict) for step in path):
+        raise ValueError(f"the {name} of the model is not a list of steps")
+    return [{key: spelled(step[key], key) for key in step} for step in path]
 
 
 class ConvexRiskRanker(BaseRanker):
@@ -153,70 +155,66 @@ class ConvexRiskRanker(BaseRanker):
     n_estimators: int = 2000
     max_bins: int = 255
     tol: float = 1e-3
-    eval_metric: Any = None
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
-    random_state: Any = None
+    eval_metric: object = None
+    callbacks: Sequence[Callback] | None = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: int = 0
 
     resumable = False  # a round changes earlier weights
     takes_init_score = False
+    saved_attributes = MappingProxyType({
+        "gap_": Saved(), "radius_": Saved(), "path_": Saved(_read_path),
+    })  # fmt: skip
 
-    def _boost(self, task: FitContext) -> Result:
+    def risk(self) -> Risk:
+        """Return the loss over pairs."""
+        return PairRisk(self.loss, balance=self.balance)
+
+    def boost(self, task: FitContext) -> Result:
+        """Solve for increasing radii with warm starts; show progress for the last one."""
         radii = self._radii()
-        self.path_: list[dict[str, float]] = []
-        if self.radius == "cv":
-            self.path_ = self._cross_validated(task, radii)
+        self.path_ = self._cross_validated(task, radii) if self.radius == "cv" else []
+        if self.path_:
             errors = [step["error"] for step in self.path_]
             radii = radii[: int(np.argmin(errors)) + 1]
         self.radius_ = float(radii[-1])
-        monitors = [monitor for monitor, _ in task.monitors]
-        trainer = _ConditionalGradient(self, task.training, self.radius_, monitors)
-        result = self._follow_radii(trainer, task, radii)
+        trainer = _ConditionalGradient(self, task.training, self.radius_, task.monitors)
+        for radius in radii[:-1]:
+            result = trainer.solve(radius, self.tol)
+            if result.reason == INTERRUPTED:
+                break
+        else:
+            with task.callbacks(self) as callbacks:
+                result = trainer.solve(self.radius_, self.tol, callbacks)
         self.gap_ = trainer.gap
-        self._warn_of_no_rounds(result, task.training.context)
-        self._warn_if_not_converged(result, task.training.context)
         return result
 
-    def _truncated(self, rounds: int) -> Ensemble:
-        raise ValueError(
-            f"num_iteration={rounds}: a round of ConvexRiskRanker changes the weights of earlier "
-            "ones, "
-            "so the model has no first rounds; leave num_iteration out"
-        )
+    def after_rounds(self, result: Result, task: FitContext) -> None:  # noqa: ARG002
+        """Count weak rankers instead of rounds, which change earlier weights."""
+        self.n_estimators_ = self.best_iteration_ = len(result.ensemble)
 
-    def _follow_radii(
-        self, trainer: _ConditionalGradient, task: FitContext, radii: list[float]
-    ) -> Result:
-        """Solve for increasing radii with warm starts; show progress for the last one."""
-        for radius in radii[:-1]:
-            result = run_rounds(trainer.set_ball(radius, self.tol))
-            if result.reason == INTERRUPTED:
-                return result
-        with task.callbacks(self) as callbacks:
-            return run_rounds(trainer.set_ball(radii[-1], self.tol), callbacks=callbacks)
-
-    def _warn_if_not_converged(self, result: Result, context: Context) -> None:
+    def warn_of_result(self, result: Result, task: FitContext) -> None:
         """Warn if the tolerance was not reached."""
+        super().warn_of_result(result, task)
         cure = {
             ROUNDS_USED_UP: "raise n_estimators or tol",
             NO_STEP: "no step lowers the risk, as happens at a kink of the loss: raise tol, "
             "or smooth the loss",
         }.get(result.reason)
         if cure is not None and self.gap_ > self.tol:
-            context.warn(
+            task.training.context.warn(
                 f"the gap is {self.gap_:.3g} after {len(result.history)} rounds, above the "
                 f"tolerance {self.tol:g}; {cure}",
                 ConvergenceWarning,
             )
 
-    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
-        super()._set_fitted_attributes(result, task)
-        # Rounds change earlier weights; the last round is the best.
-        self.best_iteration_ = self.n_estimators_
-
-    def _risk(self) -> Risk:
-        return PairRisk(self.loss, balance=self.balance)
+    def first_rounds(self, rounds: int) -> Ensemble:
+        """Raise ValueError: rounds change the weights of earlier ones."""
+        raise ValueError(
+            f"num_iteration={rounds}: a round of ConvexRiskRanker changes the weights of earlier "
+            "ones, so the model has no first rounds; leave num_iteration out"
+        )
 
     def _radii(self) -> list[float]:
         if self.radius != "cv":
@@ -229,12 +227,11 @@ class ConvexRiskRanker(BaseRanker):
         super().check_parameters()
         value_at_zero(pair_loss(self.loss))
         require_exhaustive(self.weak_rankers, "the gap of ConvexRiskRanker")
-        given: Any = [self.radius]
+        given: Sequence[float] = [cast(float, self.radius)]
         if self.radius == "cv":
             given = self._radii() if self.radii is None else self.radii
         good = isinstance(given, list | tuple | np.ndarray) and len(given) > 0
-        good = good and all(_is_positive(radius) for radius in given)
-        if not good or any(a >= b for a, b in pairwise(given)):
+        if not (good and all(map(_is_positive, given)) and all(a < b for a, b in pairwise(given))):
             raise ValueError(
                 f"radius={self.radius!r}, radii={self.radii!r}: use a positive number, or "
                 "'cv' with increasing positive radii"
@@ -244,15 +241,15 @@ class ConvexRiskRanker(BaseRanker):
 
     def _cross_validated(self, task: FitContext, radii: list[float]) -> list[dict[str, float]]:
         """Return the ranking error on held-out folds for each radius, with warm starts."""
-        errors, X = [], task.X
+        errors: list[list[float]] = []
+        X = task.X
         _ = X[:1]  # raises for a DiskTable, whose rows cannot be selected
-        parts = Resampler.of_fit(self, task, seed=self._seed()).folds(self.cv)
+        parts = Resampler.of_fit(self, task, seed=self.draw_seed()).folds(self.cv)
         for learn, held in parts:
             trainer = _ConditionalGradient(self, learn.training, radii[-1], [])
             row = []
             for radius in radii:
-                trainer.set_ball(radius, 10 * self.tol)
-                ensemble = run_rounds(trainer, interruptible=False).ensemble
+                ensemble = trainer.solve(radius, 10 * self.tol, interruptible=False).ensemble
                 row.append(1 - pairs_in_order(held.judgments, ensemble.predict(X[held.rows])))
             errors.append(row)
         if not errors:
@@ -266,20 +263,6 @@ class ConvexRiskRanker(BaseRanker):
             spread = spread if values.size > 1 else math.nan
             path.append({"radius": radius, "error": error, "standard_error": spread})
         return path
-
-    def _to_dict(self) -> dict[str, Any]:
-        certificate = {"gap": self.gap_, "radius": self.radius_, "path": self.path_}
-        return {**super()._to_dict(), "certificate": certificate}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        certificate = required_field(fields, "certificate", dict)
-        self.gap_ = spelled(certificate.get("gap"), "gap")
-        self.radius_ = spelled(certificate.get("radius"), "radius")
-        path = certificate.get("path")
-        if not isinstance(path, list) or not all(isinstance(step, dict) for step in path):
-            raise ValueError("the path of the certificate is not a list of steps")
-        self.path_ = [{key: spelled(step[key], key) for key in step} for step in path]
 
 
 @dataclass(frozen=True)
@@ -310,7 +293,7 @@ class _ConditionalGradient(Trainer):
     ):
         self._training, self.monitors, self.context = training, monitors, training.context
         self._max_rounds = settings.n_estimators
-        self.stop = Rounds(self._max_rounds)
+        self.stop = NoProgress(0.0)  # never: `boost_round` counts searches
         self._loss = pair_loss(settings.loss)
         # Smoothing width of the kink; None for smooth losses.
         width = FIRST_SMOOTHING * value_at_zero(self._loss)
@@ -325,14 +308,17 @@ class _ConditionalGradient(Trainer):
         self._exchanges = 0
         self._final_radius = final_radius
         self.gap = np.inf
-        self.set_ball(final_radius, settings.tol)
+        self._radius = final_radius
         self.state = self._risk.state(self._scores)
 
-    def set_ball(self, radius: float, tol: float) -> Self:
-        """Continue in the ball of another radius, with another tolerance."""
+    def solve(
+        self, radius: float, tol: float, callbacks: Sequence[Callback] = (), *,
+        interruptible: bool = True,
+    ) -> Result:  # fmt: skip
+        """Run rounds in the ball of a radius, from the last point on, and certify the result."""
         self._radius, self._tolerance, self._tries = radius, tol, 0
         self.ensemble = self._model()
-        return self
+        return run_rounds(self, callbacks=callbacks, interruptible=interruptible)
 
     def _model(self) -> Ensemble:
         """Return the ensemble of nonzero weights, in order of insertion."""
@@ -344,23 +330,17 @@ class _ConditionalGradient(Trainer):
         weights = [shrink * weight for weight in kept.values()]
         return Ensemble(list(kept), weights, self._training.table.n_features)
 
-    def boost_round(self) -> Round | None:
+    def boost_round(self) -> Round | str:
         """Search, certify the gap, and take a step if it exceeds the tolerance."""
         while self._tries < self._max_rounds:
             self._tries += 1
             found = self._search.best(self.state.pull)
             self._certify(found, self._radius)
             if self.gap <= self._tolerance or (found is None and self._smoothing is None):
-                self.exhausted = WITHIN_TOLERANCE
-                return None
+                return WITHIN_TOLERANCE
             if found is not None:
                 return self._record(found)
             # Solved for this smoothing width; `_certify` has halved it.
-        self.exhausted = self.finish(ROUNDS_USED_UP)
-        return None
-
-    def finish(self, reason: str) -> str:  # noqa: ARG002
-        """Certify the point after the last round."""
         self._certify(self._search.best(self.state.pull), self._radius)
         return WITHIN_TOLERANCE if self.gap <= self._tolerance else ROUNDS_USED_UP
 
@@ -408,11 +388,7 @@ class _ConditionalGradient(Trainer):
         """
         best = 0.0 if found is None else abs(found.edge) * (1 + 2.0**-39)
         current = exact_sum(self.state.pull * self._scores, self._training.context)
-        mass = (
-            np.exp(self.state.log_gradient_sum) * self._cost_scale
-            if self.state.log_gradient_sum > -np.inf
-            else 0.0
-        )
+        mass = np.exp(self.state.log_gradient_sum) * self._cost_scale
         gap = max(0.0, mass * (radius * best - current))
         if self._smoothing is None:
             self.gap = float(gap)
@@ -463,11 +439,7 @@ class _ConditionalGradient(Trainer):
 
         def cost(share: Floats) -> tuple[float, Floats]:
             at = self._risk.state(_weighted_sum(values, sign * share * radius))
-            mass = (
-                np.exp(at.log_gradient_sum) * self._cost_scale
-                if at.log_gradient_sum > -np.inf
-                else 0.0
-            )
+            mass = np.exp(at.log_gradient_sum) * self._cost_scale
             slope = -mass * radius * sign * self._products(values, at.pull)
             return float(np.exp(at.log_value) * self._cost_scale), slope
 
@@ -572,9 +544,9 @@ class _ConditionalGradient(Trainer):
             monitor.advance(component.weak_ranker, signed)
 
 
-def _is_positive(radius: Any) -> bool:
+def _is_positive(radius: float) -> bool:
     number = isinstance(radius, int | float | np.number) and not isinstance(radius, bool)
-    return number and bool(0 < radius < np.inf)
+    return number and 0 < radius < np.inf
 
 
 def _edges(training: TrainingData, weak_rankers: list[WeakRanker], pull: Floats) -> Floats:

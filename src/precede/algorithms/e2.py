@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
-from precede.engine.arrays import Array, Bytes, Floats
+from precede.engine.arrays import Array, Bytes, Floats, MatrixLike
 from precede.engine.execution import Context
 from precede.engine.query_layout import QueryLayout, why_no_pair
 from precede.estimator import BaseRanker
@@ -28,7 +27,7 @@ MAX_TOTAL_STEP = 300.0
 
 def e2_loss(
     model: BaseRanker | Ensemble,
-    X: Any,
+    X: MatrixLike,
     judgments: Judgments,
     *,
     balance: str = "pairs",
@@ -94,7 +93,7 @@ def e2_loss(
 
 def staged_e2_loss(
     model: BaseRanker | Ensemble,
-    X: Any,
+    X: MatrixLike,
     judgments: Judgments,
     *,
     balance: str = "pairs",
@@ -136,7 +135,7 @@ class _Pairs:
     """Pairs of judgments, with values and accumulated weights of the weak rankers."""
 
     def __init__(
-        self, model: BaseRanker | Ensemble, X: Any, judgments: Judgments, balance: str,
+        self, model: BaseRanker | Ensemble, X: MatrixLike, judgments: Judgments, balance: str,
         independent: bool, context: Context,
     ):  # fmt: skip
         self._ensemble, rows = _check_input(model, X, judgments)
@@ -176,7 +175,7 @@ class _Pairs:
 
 
 def _check_input(
-    model: BaseRanker | Ensemble, X: Any, judgments: Judgments
+    model: BaseRanker | Ensemble, X: MatrixLike, judgments: Judgments
 ) -> tuple[Ensemble, Array]:
     """Validate the input; return the ensemble and the rows as an array."""
     ensemble = getattr(model, "ensemble_", model)
@@ -190,7 +189,9 @@ def _check_input(
             f"judgments is {type(judgments).__name__}; give Judgments, for instance "
             "Judgments(y, qid)"
         )
-    rows: Any = np.asarray(X) if isinstance(model, Ensemble) else model._validated(X, reset=False)
+    rows: MatrixLike = (
+        np.asarray(X) if isinstance(model, Ensemble) else model._validated(X, reset=False)
+    )
     rows = rows.toarray() if scipy.sparse.issparse(rows) else rows  # weak rankers read columns
     ensemble.check_width(rows)
     if len(rows) != len(judgments):
@@ -256,8 +257,17 @@ class _IndependentRankers:
     def _combination(self, weak_ranker: WeakRanker) -> list[tuple[WeakRanker, float]]:
         if not self._kept:  # ties every pair
             return []
-        known = [self._span.centered(self._values[each]) for each in self._kept]
-        wanted = self._span.centered(self._values[weak_ranker])
-        solution = scipy.linalg.lstsq(np.stack(known, axis=1), wanted)[0]
+        known = [self._values[each] for each in self._kept]
+        solution = coefficients(self._span, known, [self._values[weak_ranker]])[:, 0]
         shares = zip(self._kept, solution.tolist(), strict=True)
-        return [(each, share) for each, share in shares if abs(share) > COEFFICIENT_ROUNDING]
+        return [(each, share) for each, share in shares if share != 0]
+
+
+def coefficients(span: LinearSpan, known: Sequence[Bytes], wanted: Sequence[Bytes]) -> Floats:
+    """Return the coefficients, one column each, of weak rankers in the span of `known`."""
+    left, right = (
+        np.stack([span.centered(values) for values in each], axis=1) for each in (known, wanted)
+    )
+    solution = scipy.linalg.lstsq(left, right)[0]
+    solution[np.abs(solution) < COEFFICIENT_ROUNDING] = 0.0
+    return solution

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from precede.engine.arrays import Array, Flags, Floats, Integers
+from precede.engine.arrays import Array, Flags, Floats, Integers, MatrixLike, VectorLike
 from precede.judgments import Judgments, check_column, number_queries, read_judgments, to_numbers
 from precede.margin import margin_distribution
 from precede.weak_rankers.columns import Column, Constant
@@ -61,11 +60,11 @@ class RiskMinimizer:
 
 
 def minimize_ranking_risk(
-    X: ArrayLike,
-    y: Any = None,
+    X: MatrixLike,
+    y: VectorLike = None,
     *,
-    qid: ArrayLike | None = None,
-    pairs: ArrayLike | None = None,
+    qid: VectorLike = None,
+    pairs: VectorLike = None,
     weak_rankers: str | Sequence[Score] = "stumps",
     reverse: bool = True,
 ) -> RiskMinimizer:
@@ -130,7 +129,7 @@ def minimize_ranking_risk(
     return _best_member(members, sample, reverse)
 
 
-def _judgments(y: Any, qid: Any, pairs: Any, rows: int) -> Judgments:
+def _judgments(y: VectorLike, qid: VectorLike, pairs: VectorLike, rows: int) -> Judgments:
     y = read_judgments(rows, y, qid=qid, pairs=pairs)[0]
     for name in ("weight", "pair_weight"):
         given = getattr(y, name)

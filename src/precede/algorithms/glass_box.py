@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from reprlib import repr as shown
-from typing import TYPE_CHECKING, Any, overload
+from types import MappingProxyType
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
 from sklearn.utils.validation import check_is_fitted
 
 from precede.algorithms.additive_fit import AdditiveFit, FittedAdditiveModel, Pair, scores_of
-from precede.algorithms.boosted import TreeLearner
+from precede.algorithms.boosted import TreeRanker
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.holdout import Resampler
 from precede.boosting.loop import INTERRUPTED, History, Result, run_rounds
-from precede.engine.arrays import Floats
+from precede.engine.arrays import Floats, Json, MatrixLike, VectorLike
 from precede.engine.parameters import check_integer, check_range
-from precede.estimator import BaseRanker, FitContext
-from precede.estimator.saving import required_field
+from precede.estimator import FitContext, Saved
+from precede.estimator.saving import of_type
 from precede.explain.shapes import (
     PAIR,
     PairFunction,
@@ -29,8 +29,7 @@ from precede.explain.shapes import (
     feature_index,
     pair_function,
 )
-from precede.files.disk import DiskTable
-from precede.judgments import columns_in_order, feature_names
+from precede.judgments import feature_names
 from precede.losses import PairLoss, Price
 from precede.model import Ensemble, number
 from precede.risks.base import Risk
@@ -43,6 +42,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+# A term: its name, its column by number or name, or two columns.
+TermName = int | str | Sequence[int | str]
 SELECTIONS = ("auto", "greedy", "cyclic")
 HEREDITIES = (None, "weak", "strong")
 # With fewer queries than this, rows are resampled instead of queries.
@@ -69,7 +70,39 @@ class TermSummary:
     shape: tuple[int, ...]
 
 
-class GlassBoxRanker(TreeLearner, BaseRanker):
+def _read_strengths(rows: list[tuple[int, int, float]], name: str) -> dict[Pair, float]:
+    """Return the strengths of pairs from a model file."""
+    _check_pairs(rows, name, 3)
+    return {(j, k): number(value, "strength") for j, k, value in rows}
+
+
+def _strengths_as_rows(strengths: dict[Pair, float]) -> list[list[float]]:
+    return [[*pair, value] for pair, value in strengths.items()]
+
+
+def _read_pairs(rows: list[Pair], name: str) -> list[Pair]:
+    """Return pairs of columns from a model file."""
+    _check_pairs(rows, name, 2)
+    return [(j, k) for j, k in rows]
+
+
+def _check_pairs(rows: Sequence[Sequence[float]], name: str, width: int) -> None:
+    """Raise ValueError unless rows of a model file begin with two columns."""
+    if not isinstance(rows, list) or not all(
+        isinstance(row, list) and len(row) == width and all(type(each) is int for each in row[:2])
+        for row in rows
+    ):
+        raise ValueError(f"{name!r} of the model are not rows of pairs of columns")
+
+
+def _read_edits(edits: list[Json], name: str) -> list[Json]:
+    """Return edits from a model file."""
+    if not isinstance(edits, list) or not all(isinstance(each, dict) for each in edits):
+        raise ValueError(f"the {name} of the model are not a list of objects")
+    return edits
+
+
+class GlassBoxRanker(TreeRanker):
     """A sum of functions of one or two features, for any risk of the scores.
 
     The model is ``f(x) = c + sum_j f_j(x_j) + sum_jk f_jk(x_j, x_k)``: one table for each
@@ -173,8 +206,6 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     loss: str | PairLoss | ScoreRisk = "logistic"
     price: str | float | Price = "linear"
-    balance: str = "items"  # as in BoostedRanker
-    hessian: str = "newton"
     interactions: int | Sequence[Sequence[int | str]] = 50
     selection: str = "auto"
     heredity: str | None = None
@@ -185,24 +216,18 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     # With 300 rounds of two leaves, the setting of benchmarks/results/glassbox.md.
     learning_rate: float = 0.1
     num_leaves: int = 2
-    min_child_samples: int = 20
-    min_child_weight: float = 1e-3
-    reg_lambda: float = 5.0  # as in BoostedRanker
-    categorical_features: Sequence[int | str] | None = None
-    cat_smooth: float = 10.0
-    max_bins: int = 255
     pair_bins: int = 32
-    bags: int = 1
-    monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None
-    early_stopping_rounds: int | None = None
-    eval_metric: Any = None
-    callbacks: Sequence[Callable[..., Any]] | None = None
-    random_state: Any = None
-    n_jobs: int | None = None
-    device: str = "cpu"
-    verbose: int = 0
 
     resumable = False
+    saved_attributes = MappingProxyType(
+        {
+            "pair_strengths_": Saved(_read_strengths, _strengths_as_rows),
+            "dropped_pairs_": Saved(_read_pairs),
+            "sparsity_cost_": Saved(of_type(dict, type(None))),
+            "edits_": Saved(_read_edits),
+            "cyclic_": Saved(of_type(bool)),
+        }
+    )
 
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""
@@ -213,7 +238,6 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             raise ValueError(f"heredity={self.heredity!r} is unknown; use one of {HEREDITIES}")
         check_integer("pair_estimators", self.pair_estimators, least=1)
         check_integer("pair_bins", self.pair_bins, least=2, most=64)
-        check_integer("bags", self.bags, least=1)
         if self.max_terms is not None:
             check_integer("max_terms", self.max_terms, least=1)
         if self.validation_fraction != 0:
@@ -229,14 +253,13 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         wrong = f"interactions={given!r}: give a number, or pairs of columns such as [(0, 1)]"
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise ValueError(wrong)
-        names = getattr(self, "feature_names_in_", None)
         found = set()
         for each in given:
             if isinstance(each, str) or not isinstance(each, Sequence) or len(each) != 2:
                 raise ValueError(wrong)
             if not hasattr(self, "n_features_in_"):
                 continue  # on a cluster, before the rows are read
-            columns = columns_in_order(list(each), names, self.n_features_in_, "interactions")
+            columns = self._columns(each, "interactions")
             pair = sorted({*columns})
             if len(pair) != 2:
                 raise ValueError(f"interactions names the pair {each!r} of one column")
@@ -251,7 +274,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     def _unpaired(self) -> frozenset[int]:
         """Return the monotone features, which are in no pairs."""
-        given = self._directions()
+        given = self._monotone_constraints()
         if given is None:
             return frozenset()
         items = given.items() if isinstance(given, Mapping) else enumerate(given)
@@ -259,37 +282,39 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     # -- fitting ---------------------------------------------------------------------------
 
-    def _boost(self, task: FitContext) -> Result:
-        fit = self._additive_fit(task)
-        early_stopping = (
-            self._early_stopping(task) if self.early_stopping_rounds is not None else None
-        )
-        monitors = [monitor for monitor, _ in task.monitors]
+    def boost(self, task: FitContext) -> Result:
+        """Boost curves, then pairs; with `max_terms`, boost the most important terms again."""
 
         def run_stage(trainer: CoordinateDescent, history: History) -> Result:
             if len(history):  # the second stage
                 return run_rounds(trainer, history, list(self.callbacks or ()))
             with task.callbacks(self) as callbacks:
-                result = run_rounds(trainer, history, callbacks)
-            self._warn_of_no_rounds(result, task.training.context)
-            return result
+                return run_rounds(trainer, history, callbacks)
 
-        found = fit.run(self._pairs(), run_stage, early_stopping, monitors)
+        stops_early = self.early_stopping_rounds is not None
+        fit = self._additive_fit(task)
+        found = replace(
+            fit, run_stage=run_stage, monitors=task.monitors,
+            early_stopping=self._early_stopping(task) if stops_early else None,
+        ).run(self._pairs())  # fmt: skip
         self.pair_strengths_ = dict([*found.strengths.items()][:MAX_STRENGTHS])
         self.dropped_pairs_ = found.dropped
         self.cyclic_ = found.cyclic
-        self.sparsity_cost_: dict[str, Any] | None = None
+        self.sparsity_cost_: Json | None = None
         ended = found.result.reason == INTERRUPTED
         if self.max_terms is not None and len(found.model.terms) > self.max_terms and not ended:
             found = self._refit_sparse(fit, found, task)
-        return Result(
-            _ensemble(found, task), found.result.history, found.result.state, found.result.reason
-        )
+        return replace(found.result, ensemble=_ensemble(found, task), scores=None)
+
+    def after_rounds(self, result: Result, task: FitContext) -> None:  # noqa: ARG002
+        """Count the rounds, which the tables add up."""
+        self.n_estimators_ = self.best_iteration_ = len(result.history)
+        self.edits_: list[Json] = []
 
     def _additive_fit(self, task: FitContext) -> AdditiveFit:
         trees = self._trees()
         trees.interaction_constraints = [[j] for j in range(self.n_features_in_)]
-        seed = self._seed()
+        seed = self.draw_seed()
 
         def pair_terms(pairs: list[Pair], grid: Grid) -> PairTerms:
             return PairTerms(
@@ -298,17 +323,10 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
                 reg_lambda=self.reg_lambda, cat_smooth=self.cat_smooth,
             )  # fmt: skip
 
-        # Judgments of a DiskTable are in layout order already.
-        sample = Resampler if isinstance(task.X, DiskTable) else Resampler.of
+        rows = Resampler.of_fit(self, task, seed=seed, min_queries=MIN_QUERIES_AS_UNITS)
         return AdditiveFit(
-            rows=sample(
-                task.training,
-                task.judgments,
-                balance=self.balance,
-                seed=seed,
-                min_queries=MIN_QUERIES_AS_UNITS,
-            ),
-            risk=self._risk(),
+            rows=rows,
+            risk=self.risk(),
             trees=trees,
             pair_terms=pair_terms,
             pair_bins=self.pair_bins,
@@ -323,7 +341,8 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             unpaired=self._unpaired(),
         )
 
-    def _risk(self) -> Risk:
+    def risk(self) -> Risk:
+        """Return the risk of the loss and the price."""
         return risk_of(self.loss, self.price, balance=self.balance)
 
     def _refit_sparse(
@@ -336,11 +355,11 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         pairs = sorted((features[0], features[1]) for features in chosen if len(features) == 2)
         fit = replace(
             fit, rounds=max(found.rounds, 1), pair_rounds=max(found.pair_rounds, 1),
-            cyclic=found.cyclic,
+            cyclic=found.cyclic, run_stage=partial(run_rounds, interruptible=False),
         )  # fmt: skip
-        training, run_stage = task.training, partial(run_rounds, interruptible=False)
+        training = task.training
         try:
-            again = fit.run(pairs, run_stage, None, curves=curves, checked=False)
+            again = fit.run(pairs, curves=curves, checked=False)
         except KeyboardInterrupt:
             training.context.warn(
                 f"interrupted: the model keeps its {len(found.model.terms)} terms, more than "
@@ -361,12 +380,6 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         }
         return again
 
-    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
-        super()._set_fitted_attributes(result, task)
-        self.ensemble_ = result.ensemble  # tables, truncated by early stopping
-        self.n_estimators_ = self.best_iteration_ = len(result.history)
-        self.edits_: list[dict[str, Any]] = []
-
     # -- reading ---------------------------------------------------------------------------
 
     @property
@@ -383,20 +396,21 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     def intercept_term_(self) -> float:
         """The constant of the model."""
         check_is_fitted(self)
-        parts = zip(self.ensemble_.weak_rankers, self.ensemble_.weights, strict=True)
+        parts = self.ensemble_.parts()
         return float(sum(weight for weak_ranker, weight in parts if weak_ranker.is_constant))
 
-    def _truncated(self, rounds: int) -> Ensemble:
+    def first_rounds(self, rounds: int) -> Ensemble:
+        """Raise ValueError: the tables are those of all rounds."""
         raise ValueError(
             f"num_iteration={rounds}: the rounds of a glass box are added up in its tables, so the "
             "model has no first rounds; leave num_iteration out, or fit fewer rounds"
         )
 
-    def staged_predict(self, X: Any) -> Iterator[Floats]:
+    def staged_predict(self, X: MatrixLike) -> Iterator[Floats]:
         """Yield the scores after each term, most important first, and after the constant."""
         return super().staged_predict(X)
 
-    def contributions(self, X: Any) -> Floats:
+    def contributions(self, X: MatrixLike) -> Floats:
         """Return the contribution of each term, in the order of ``ensemble_.weak_rankers``.
 
         Added from left to right, with the constant as the last column, they give the scores to the
@@ -404,8 +418,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        parts = zip(self.ensemble_.weak_rankers, self.ensemble_.weights, strict=True)
-        return np.stack([weight * weak_ranker(X) for weak_ranker, weight in parts], axis=1)
+        return np.stack([weight * each(X) for each, weight in self.ensemble_.parts()], axis=1)
 
     @overload
     def shape_function(self, feature: int | str) -> ShapeFunction: ...
@@ -415,26 +428,25 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         self, feature: tuple[int | str, int | str] | list[int] | list[str]
     ) -> PairFunction: ...
 
-    def shape_function(self, feature: Any) -> ShapeFunction | PairFunction:
+    def shape_function(self, feature: TermName) -> ShapeFunction | PairFunction:
         """Return the curve of a feature, or the function of a pair of features.
 
         A pair is given as two features, ``("age", "income")``, or by the name of its term.
         """
         check_is_fitted(self)
-        names = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
-        pair = isinstance(feature, tuple | list)
-        if isinstance(feature, str) and feature not in names:
-            pair = feature in [term.name for term in self.terms_]
-        if pair:
-            term = _terms(self.ensemble_)[self._index(feature)]
-            return pair_function(term, names, self.categories_)
-        return super().shape_function(feature)
+        names = feature_names(self._feature_names, self.n_features_in_)
+        if isinstance(feature, int | np.integer | str) and (
+            feature in names or feature not in [term.name for term in self.terms_]
+        ):
+            return super().shape_function(feature)
+        term = _terms(self.ensemble_)[self._index(feature)]
+        return pair_function(term, names, self.categories_)
 
     def _name(self, features: tuple[int, ...]) -> str:
-        names = feature_names(getattr(self, "feature_names_in_", None), self.n_features_in_)
+        names = feature_names(self._feature_names, self.n_features_in_)
         return PAIR.join(names[feature] for feature in features)
 
-    def _index(self, term: Any) -> int:
+    def _index(self, term: TermName) -> int:
         """Return the index of a term, given by its name, a column, or a pair of columns."""
         indices = {each.features: index for index, each in enumerate(_terms(self.ensemble_))}
         known = [self._name(features) for features in indices]
@@ -442,9 +454,9 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
             if known.count(term) > 1:  # a feature has the name of a pair
                 raise ValueError(f"two terms are called {term!r}; give columns by number")
             return known.index(term)
-        names = getattr(self, "feature_names_in_", None)
         wanted = term if isinstance(term, tuple | list) else (term,)
-        found = tuple(sorted(feature_index(each, names, self.n_features_in_) for each in wanted))
+        columns = (feature_index(each, self._feature_names, self.n_features_in_) for each in wanted)
+        found = tuple(sorted(columns))
         if found not in indices:
             raise ValueError(
                 f"there is no term of {self._name(found)}; there are {', '.join(known[:10])}"
@@ -454,7 +466,13 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
     # -- editing ---------------------------------------------------------------------------
 
     def edit(
-        self, feature: int | str, *, monotone: str, X: Any = None, y: Any = None, qid: Any = None
+        self,
+        feature: int | str,
+        *,
+        monotone: str,
+        X: MatrixLike = None,
+        y: VectorLike = None,
+        qid: VectorLike = None,
     ) -> Self:
         """Replace the curve of a feature by the closest monotone one.
 
@@ -482,7 +500,7 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         table[:-1] = IsotonicRegression(increasing=monotone == "increasing").fit_transform(
             np.arange(table.size - 1), table[:-1], sample_weight=weight
         )
-        change: dict[str, Any] = {"edit": "monotone", "direction": monotone}
+        change: Json = {"edit": "monotone", "direction": monotone}
         shared = [each.name for each in self.terms_
                   if len(each.features) == 2 and term.features[0] in each.features]  # fmt: skip
         if shared:
@@ -494,7 +512,14 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         return self._replace_term(index, term.with_values(table), change, X, y, qid)
 
     def set_value(
-        self, term: Any, bin: Any, value: float, *, X: Any = None, y: Any = None, qid: Any = None
+        self,
+        term: TermName,
+        bin: int | Sequence[int],
+        value: float,
+        *,
+        X: MatrixLike = None,
+        y: VectorLike = None,
+        qid: VectorLike = None,
     ) -> Self:
         """Set one cell of a term.
 
@@ -521,13 +546,21 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
         table[cell] = value
         return self._replace_term(index, old.with_values(table), edit, X, y, qid)
 
-    def drop(self, term: Any, *, X: Any = None, y: Any = None, qid: Any = None) -> Self:
+    def drop(
+        self, term: TermName, *, X: MatrixLike = None, y: VectorLike = None, qid: VectorLike = None
+    ) -> Self:
         """Remove a term from the model; see `edit`."""
         check_is_fitted(self)
         return self._replace_term(self._index(term), None, {"edit": "drop"}, X, y, qid)
 
     def _replace_term(
-        self, index: int, new: Term | None, edit: dict[str, Any], X: Any, y: Any, qid: Any
+        self,
+        index: int,
+        new: Term | None,
+        edit: Json,
+        X: MatrixLike,
+        y: VectorLike,
+        qid: VectorLike,
     ) -> Self:
         """Return a copy with a term replaced, and record the edit."""
         if (X is None) != (y is None):
@@ -548,51 +581,12 @@ class GlassBoxRanker(TreeLearner, BaseRanker):
 
     # -- saving ----------------------------------------------------------------------------
 
-    def _to_dict(self) -> dict[str, Any]:
-        return {
-            **super()._to_dict(),
-            "glass_box": {
-                "strengths": [[*pair, value] for pair, value in self.pair_strengths_.items()],
-                "dropped": [list(pair) for pair in self.dropped_pairs_],
-                "sparsity_cost": self.sparsity_cost_,
-                "edits": self.edits_,
-                "cyclic": self.cyclic_,
-            },
-        }
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
+    def check_model(self) -> None:
+        """Raise ValueError unless the model is a sum of terms and a constant."""
         parts = self.ensemble_.decomposition
         if parts.stumps or parts.trees or parts.lines or parts.unknown:
             raise ValueError("a glass-box model is made of terms alone")
         self.n_estimators_ = len(self.history_)
-        saved = required_field(fields, "glass_box", dict)
-        strengths, dropped = _pair_rows(saved, "strengths", 3), _pair_rows(saved, "dropped", 2)
-        self.pair_strengths_ = {
-            (int(a), int(b)): number(value, "strength") for a, b, value in strengths
-        }
-        self.dropped_pairs_ = [(int(a), int(b)) for a, b in dropped]
-        cost, edits = saved.get("sparsity_cost"), saved.get("edits")
-        if cost is not None and not isinstance(cost, dict):
-            raise ValueError("the sparsity cost of the model is not an object")
-        if not isinstance(edits, list) or not all(isinstance(each, dict) for each in edits):
-            raise ValueError("the edits of the model are not a list of objects")
-        self.sparsity_cost_, self.edits_ = cost, edits
-        self.cyclic_ = saved.get("cyclic", self.selection == "cyclic")
-        if not isinstance(self.cyclic_, bool):
-            raise ValueError(f"'cyclic' of the model is {shown(self.cyclic_)}, not a boolean")
-
-
-def _pair_rows(saved: dict[str, Any], name: str, width: int) -> list[list[Any]]:
-    """Return validated rows about pairs of columns from a model file."""
-    rows = saved.get(name)
-    if not isinstance(rows, list) or not all(
-        isinstance(row, list) and len(row) == width
-        and all(isinstance(each, int) and not isinstance(each, bool) for each in row[:2])
-        for row in rows
-    ):  # fmt: skip
-        raise ValueError(f"{name!r} of the model are not rows of pairs of columns")
-    return rows
 
 
 def _terms(ensemble: Ensemble) -> list[Term]:

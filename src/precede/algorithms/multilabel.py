@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from reprlib import repr as shown
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, NoReturn, cast
 
 import numpy as np
 import scipy.sparse
-from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from precede.algorithms.adaboost import VoteStep
 from precede.boosting.callbacks import CallbackBridge
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.loop import Progress, Result, Stop
+from precede.boosting.loop import Callback, Result, Stop
 from precede.boosting.monitors import pairs_in_order
 from precede.boosting.steps import ExactStep, Step, StepRule
-from precede.engine.arrays import Array, Bytes, Flags, Floats, Integers
+from precede.engine.arrays import (
+    Array,
+    Bytes,
+    Flags,
+    Floats,
+    Integers,
+    Keys,
+    MatrixLike,
+    Signs,
+    VectorLike,
+)
 from precede.engine.compatibility import with_callbacks
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import (
@@ -33,14 +44,13 @@ from precede.engine.exact import (
 )
 from precede.engine.execution import Context, is_small
 from precede.engine.histograms import BINS, Histograms
-from precede.engine.parameters import check_integer
+from precede.engine.parameters import check_bool, check_integer
 from precede.engine.portable import log
 from precede.engine.query_layout import TrainingData
 from precede.engine.table import Table
-from precede.estimator import BaseRanker, FitContext, restore_on_failure
+from precede.estimator import BaseRanker, FitContext, Saved, restore_on_failure
 from precede.judgments import Judgments, sample_weights
-from precede.model import Ensemble, number
-from precede.results import plain
+from precede.model import Ensemble
 from precede.risks.base import BoundRisk, State
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pointwise import PointRisk
@@ -53,6 +63,14 @@ if TYPE_CHECKING:
 
 # Maximum number of sums over bins and labels in memory at a time.
 MAX_SUMS_AT_ONCE = 1 << 22
+
+
+def _read_labels(labels: list[str | float], name: str) -> Array:
+    """Return the names of labels from a model file."""
+    named = isinstance(labels, list) and all(isinstance(each, str | int | float) for each in labels)
+    if not named:
+        raise ValueError(f"the {name} of the model are not a list of names")
+    return np.array(labels)
 
 
 class MultilabelRanker(BaseRanker):
@@ -121,20 +139,21 @@ class MultilabelRanker(BaseRanker):
     n_estimators: int = 300
     learning_rate: float = 1.0
     max_bins: int = 255
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    callbacks: Sequence[Callback] | None = None
     warm_start: bool = False
     n_jobs: int | None = None
     verbose: int = 0
 
     resumable = False
     takes_init_score = False
+    saved_attributes = MappingProxyType({"labels_": Saved(_read_labels), "intercept_": Saved()})
 
     # -- fitting ---------------------------------------------------------------------------
 
     @with_callbacks
     @restore_on_failure
     def fit(  # type: ignore[override]  # labels have no queries, pairs or evaluation sets
-        self, X: Any, y: Any = None, *, sample_weight: ArrayLike | None = None
+        self, X: MatrixLike, y: VectorLike = None, *, sample_weight: VectorLike = None
     ) -> Self:
         """Learn to score labels.
 
@@ -146,11 +165,10 @@ class MultilabelRanker(BaseRanker):
         sample_weight : array with a number for each item; 2 counts it twice, 0 leaves it out
         """
         given = X, y
-        going_on = self.warm_start and hasattr(self, "ensemble_")
-        X = self._validated(X, reset=not going_on, to_fit=True)
+        X = self._validated(X, reset=not self._continues, to_fit=True)
         matrix, labels = label_matrix(y, X.shape[0])
         self.check_parameters()
-        if going_on and not np.array_equal(labels, np.asarray(self.labels_)):
+        if self._continues and not np.array_equal(labels, np.asarray(self.labels_)):
             raise ValueError("Y has other labels than the fit before; set warm_start=False")
         weight = sample_weights(1.0 if sample_weight is None else sample_weight, X.shape[0])
         assert weight is not None
@@ -158,20 +176,11 @@ class MultilabelRanker(BaseRanker):
         self.labels_: Array = labels  # before the first round: callbacks may predict
         with Context(self.n_jobs) as context:
             training = _prepare(X, judgments, weight, self.max_bins, context)
-            callback_bridge = CallbackBridge(self, *given)
-            task = _LabelTask(
-                X,
-                judgments,
-                None,
-                training,
-                [],
-                callback_bridge=callback_bridge,
-                matrix=matrix,
-                weight=weight,
-            )
-            result = self._boost(task)
-        self._set_fitted_attributes(result, task)
-        callback_bridge.end()
+            bridge = CallbackBridge(self, *given)
+            self.fit_rows(_LabelTask(
+                X, judgments, None, training, [], callback_bridge=bridge,
+                matrix=matrix, weight=weight,
+            ))  # fmt: skip
         return self
 
     def _rows(self, matrix: Array, weight: Floats) -> Judgments:
@@ -217,11 +226,10 @@ class MultilabelRanker(BaseRanker):
             raise ValueError(f"method={self.method!r} is unknown; use 'MR' or 'MH'")
         if self.balance not in ("items", "pairs"):
             raise ValueError(f"balance={self.balance!r} is unknown; use 'items' or 'pairs'")
-        if not isinstance(self.across, bool | np.bool_):
-            raise ValueError(f"across={self.across!r} is not a boolean; use True or False")
+        check_bool("across", self.across)
 
-    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
-        super()._set_fitted_attributes(result, task)
+    def after_rounds(self, result: Result, task: FitContext) -> None:  # noqa: ARG002
+        """Set the intercept: 0, or that of corollary 13."""
         self.intercept_ = 0.0
         if self.method == "MR":
             self.intercept_ = 0.5 * self._log_mass_ratio(cast(_LabelTask, task))
@@ -240,7 +248,7 @@ class MultilabelRanker(BaseRanker):
 
     # -- scoring ---------------------------------------------------------------------------
 
-    def predict(self, X: Any, *, num_iteration: int | None = None) -> Floats:
+    def predict(self, X: MatrixLike, *, num_iteration: int | None = None) -> Floats:
         """Return the scores of the labels, one row per item; after `num_iteration` rounds."""
         check_is_fitted(self)
         if num_iteration is not None:
@@ -253,7 +261,7 @@ class MultilabelRanker(BaseRanker):
                 scores[:, label] = model.predict(X, context) + shift
         return scores
 
-    def staged_predict(self, X: Any) -> Iterator[Floats]:
+    def staged_predict(self, X: MatrixLike) -> Iterator[Floats]:
         """Yield the scores of the labels after each round."""
         check_is_fitted(self)
         X = self._validated(X, reset=False)
@@ -263,9 +271,7 @@ class MultilabelRanker(BaseRanker):
             scores = scores + weight * np.outer(weak_ranker(X), weak_ranker.signs)
             yield scores
 
-    def rank(
-        self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
-    ) -> Integers:
+    def rank(self, X: MatrixLike, qid: VectorLike = None, *, group: VectorLike = None) -> Integers:
         """Return the rank of every label of an item, from 1; ties in the order of labels."""
         for name, value in (("qid", qid), ("group", group)):
             if value is not None:
@@ -279,7 +285,7 @@ class MultilabelRanker(BaseRanker):
         return ranks
 
     def score(  # type: ignore[override]
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+        self, X: MatrixLike, y: VectorLike, sample_weight: VectorLike = None
     ) -> float:
         """Return the share of (present, absent) label pairs in order; ties count half."""
         scores = self.predict(X)
@@ -292,12 +298,12 @@ class MultilabelRanker(BaseRanker):
         judgments = Judgments(matrix.ravel(), np.repeat(items, len(labels)), weight=rows)
         return pairs_in_order(judgments, scores.ravel())
 
-    def classify(self, X: Any) -> Integers:
+    def classify(self, X: MatrixLike) -> Integers:
         """Return the labels of every item as a 0/1 matrix."""
         return (self.predict(X) + float(self.intercept_ or 0.0) > 0).astype(np.int64)
 
     @property
-    def explain(self) -> Any:
+    def explain(self) -> NoReturn:
         """Raise: explanations need one score per row."""
         raise AttributeError("MultilabelRanker has no explanations: it has a score for each label")
 
@@ -318,31 +324,19 @@ class MultilabelRanker(BaseRanker):
 
     # -- saving and tags -------------------------------------------------------------------
 
-    def _to_dict(self) -> dict[str, Any]:
-        about = {"labels": plain(self.labels_), "intercept": self.intercept_}
-        return {**super()._to_dict(), "intercept": None, "multilabel": about}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        about = fields.get("multilabel")
-        labels = about.get("labels") if isinstance(about, dict) else None
-        if not isinstance(labels, list) or not all(
-            isinstance(name, str | int | float) for name in labels
-        ):
-            raise ValueError("the model file has no list of labels in 'multilabel'")
+    def check_model(self) -> None:
+        """Raise ValueError unless every weak ranker votes for all labels."""
+        count = len(self.labels_)
         for weak_ranker in self.ensemble_.weak_rankers:
-            if not isinstance(weak_ranker, _LabelVoter) or len(weak_ranker.votes) != len(labels):
-                raise ValueError(f"{shown(weak_ranker)} does not vote for {len(labels)} labels")
-        assert isinstance(about, dict)
-        self.labels_ = np.array(labels)
-        self.intercept_ = number(about.get("intercept"), "intercept")
+            if not isinstance(weak_ranker, _LabelVoter) or len(weak_ranker.votes) != count:
+                raise ValueError(f"{shown(weak_ranker)} does not vote for {count} labels")
 
-    def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
+    def _validated(self, X: MatrixLike, *, reset: bool, to_fit: bool = False) -> Array:
         if scipy.sparse.issparse(X):
             raise TypeError("MultilabelRanker takes no sparse X; pass X.toarray()")
         return super()._validated(X, reset=reset, to_fit=to_fit)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"  # whether fitted or not
         tags.target_tags.multi_output = True
@@ -351,7 +345,7 @@ class MultilabelRanker(BaseRanker):
         return tags
 
 
-def label_matrix(Y: Any, items: int, known: Array | None = None) -> tuple[Floats, Array]:
+def label_matrix(Y: VectorLike, items: int, known: Array | None = None) -> tuple[Floats, Array]:
     """Return Y as a matrix of 0 and 1, and the names of its columns.
 
     >>> label_matrix(["b", "a"], items=2)
@@ -419,7 +413,7 @@ class _LabelTable:
     def n_features(self) -> int:
         return self.items.n_features
 
-    def keys(self, weight: Floats, context: Context) -> NDArray[np.uint64]:  # noqa: ARG002
+    def keys(self, weight: Floats, context: Context) -> Keys:  # noqa: ARG002
         """Return sort keys by the contents of items and labels."""
         of_items = self.items.keys(self.weight, context)
         return of_items[self.item] * np.uint64(self.labels) + self.label.astype(np.uint64)
@@ -430,7 +424,7 @@ class _LabelTable:
 
 
 def _prepare(
-    X: Any, judgments: Judgments, weight: Floats, max_bins: int, context: Context
+    X: MatrixLike, judgments: Judgments, weight: Floats, max_bins: int, context: Context
 ) -> TrainingData:
     """Return the training data like `TrainingData.prepare`, binning every item once."""
     layout = judgments.to_layout()
@@ -468,15 +462,15 @@ class _LabelVoter(WeakRanker):
         raise NotImplementedError(f"{type(self).__name__} must define stump")
 
     @property
-    def signs(self) -> NDArray[np.int8]:
+    def signs(self) -> Signs:
         """Votes of the labels, 1 or -1."""
         return np.array([1 if vote == "+" else -1 for vote in self.votes], np.int8)
 
-    def __call__(self, X: Array) -> NDArray[np.int8]:
+    def __call__(self, X: Array) -> Signs:
         """Return v(x) for every item."""
         return 2 * self.stump(X).astype(np.int8) - 1
 
-    def on(self, table: Table | _LabelTable) -> NDArray[np.int8]:
+    def on(self, table: Table | _LabelTable) -> Signs:
         """Return h(x, l) for every row of a table of items and labels."""
         if not isinstance(table, _LabelTable):
             raise ValueError(f"a ranker of kind {self.name!r} is for MultilabelRanker alone")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -13,18 +14,19 @@ from sklearn.base import clone
 from precede.boosting.callbacks import ProgressBar
 from precede.boosting.coordinate_descent import Plan
 from precede.boosting.holdout import Resampler, one_error_rule
-from precede.boosting.loop import INTERRUPTED, Progress, Result, Stop
+from precede.boosting.loop import INTERRUPTED, Callback, Result, Stop
 from precede.boosting.monitors import monitored_metrics
 from precede.boosting.steps import ExactStep
-from precede.engine.arrays import Floats
+from precede.engine.arrays import Floats, Json, RandomState
 from precede.engine.exact import all_reduce_sum, exact_sums
 from precede.engine.parameters import check_integer, find_auto_parameters
 from precede.engine.query_layout import TrainingData
-from precede.estimator import BaseRanker, FitContext
-from precede.estimator.saving import required_field
+from precede.estimator import BaseRanker, FitContext, Saved
 from precede.judgments import Judgments
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
+from precede.results import Result as TableResult
+from precede.risks.base import Risk
 from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import Family
 
@@ -45,7 +47,7 @@ class SmallSampleWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class PriceSearch:
+class PriceSearch(TableResult):
     """Held-out results of every price tried.
 
     Attributes
@@ -59,11 +61,11 @@ class PriceSearch:
     Examples
     --------
     >>> import numpy as np
-    >>> PriceSearch("partial_auc@0.1", (1.0, 4.0), np.array([[0.5, 0.7], [0.6, 0.7]]), 4.0)
+    >>> print(PriceSearch("partial_auc@0.1", (1.0, 4.0), np.array([[0.5, 0.7], [0.6, 0.7]]), 4.0))
     partial_auc@0.1 over 2 folds
-        p    mean    standard error
-        1  0.5500            0.0500
-        4  0.7000            0.0000  <- chosen
+      price  mean  standard_error  chosen
+      1      0.55            0.05   False
+      4       0.7               0    True
     """
 
     metric: str
@@ -81,24 +83,23 @@ class PriceSearch:
         """Standard error over the folds for each price."""
         return self.by_fold.std(axis=0, ddof=1) / np.sqrt(len(self.by_fold))
 
-    def __repr__(self) -> str:
-        lines = [f"{self.metric} over {len(self.by_fold)} folds", "    p    mean    standard error"]
-        for power, mean, error in zip(self.prices, self.mean, self.standard_error, strict=True):
-            chosen = "  <- chosen" if power == self.best else ""
-            lines.append(f"{power:5g}  {mean:.4f}            {error:.4f}{chosen}")
-        return "\n".join(lines)
+    def summary(self) -> str:
+        """Return the metric and the number of folds."""
+        return f"{self.metric} over {len(self.by_fold)} folds"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return JSON-compatible values."""
-        return {
-            "metric": self.metric,
-            "prices": list(self.prices),
-            "by_fold": self.by_fold.tolist(),
-            "best": self.best,
-        }
+    def __repr__(self) -> str:
+        return str(self)
+
+    def rows(self) -> list[Json]:
+        """Return the table, one dictionary for each price."""
+        return [
+            {"price": power, "mean": float(mean), "standard_error": float(error),
+             "chosen": power == self.best}
+            for power, mean, error in zip(self.prices, self.mean, self.standard_error, strict=True)
+        ]  # fmt: skip
 
     @classmethod
-    def from_dict(cls, fields: Any) -> PriceSearch:
+    def from_dict(cls, fields: Json) -> PriceSearch:
         """Rebuild the result of `to_dict`; raise ValueError for invalid fields."""
         try:
             by_fold = np.array(fields["by_fold"], np.float64)
@@ -111,6 +112,17 @@ class PriceSearch:
         if by_fold.ndim != 2 or by_fold.shape[1] != len(prices):
             raise ValueError(f"by_fold has shape {by_fold.shape} for {len(prices)} prices")
         return cls(metric, prices, by_fold, best)
+
+
+def _read_price(value: object, name: str) -> float | str | None:
+    """Return a price of a model file; None for one of the user's own, which is not saved."""
+    if value is not None:
+        price(value if isinstance(value, str) else number(value, name))
+    return cast("float | str | None", value)
+
+
+def _read_search(value: Json | None, name: str) -> PriceSearch | None:  # noqa: ARG001
+    return None if value is None else PriceSearch.from_dict(value)
 
 
 class PushRanker(BaseRanker):
@@ -216,7 +228,7 @@ early_stopping_rounds,
     scope: str = "query"
     prices: Sequence[float] = (1, 2, 4, 8, 16, 64)
     cv: int = 5
-    cv_metric: Any = None
+    cv_metric: object = None
     balance: str = "pairs"  # as printed
     rank_weight: Weighting = None
     weak_rankers: str | Family = "stumps"
@@ -226,25 +238,32 @@ early_stopping_rounds,
     max_features: float = 1.0
     monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None
     early_stopping_rounds: int | None = None
-    eval_metric: Any = None
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    eval_metric: object = None
+    callbacks: Sequence[Callback] | None = None
     warm_start: bool = False
-    random_state: Any = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     device: str = "cpu"
     verbose: int = 0
 
     selectable = ("n_estimators",)
+    saved_attributes = MappingProxyType(
+        {
+            "price_": Saved(_read_price, lambda given: None if isinstance(given, Price) else given),
+            "price_search_": Saved(_read_search, lambda search: search and search.to_dict()),
+            "effective_losers_": Saved(),
+        }
+    )
+
+    def risk(self) -> Risk:
+        """Return the risk of the loss and of the price in use."""
+        cost = self.price_ if self._searches_price else self.price
+        return PairRisk(self.loss, cost, balance=self.balance, rank_weight=self.rank_weight)
 
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the weak rankers and the step of this algorithm."""
         return Plan(
-            risk=PairRisk(
-                self.loss,
-                getattr(self, "price_", self.price),
-                balance=self.balance,
-                rank_weight=self.rank_weight,
-            ),
+            risk=self.risk(),
             weak_rankers=self.weak_rankers_to_search(),
             step=ExactStep(),
             stop=stop,
@@ -256,18 +275,20 @@ early_stopping_rounds,
         """Return the judgments, as one query if the scope is global."""
         return judgments.as_one_query() if self.scope == "global" else judgments
 
-    def _boost(self, task: FitContext) -> Result:
-        going_on = self.warm_start and hasattr(self, "ensemble_") and hasattr(self, "price_")
-        if not isinstance(self.price, str) or self.price != "cv":
-            self.price_, self.price_search_ = self.price, None
-        elif not going_on:  # a continued model keeps its price
+    @property
+    def _searches_price(self) -> bool:
+        return isinstance(self.price, str) and self.price == "cv"
+
+    def before_rounds(self, task: FitContext) -> None:
+        """Set the price, by cross-validation if it is "cv"; a continued model keeps its own."""
+        if self._searches_price:
+            if self._continues:
+                return
             if task.training.init_score is not None:
                 raise ValueError("price='cv' takes no init_score; give a number as price")
-            self.price_search_ = self._search_prices(task)
-            self.price_ = self.price_search_.best
-        result = super()._boost(task)
-        self._count_losers(result, task.training)
-        return result
+        search = self._search_prices(task) if self._searches_price else None
+        self.price_search_ = search
+        self.price_: float | str | Price = self.price if search is None else search.best
 
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""
@@ -275,7 +296,7 @@ early_stopping_rounds,
         pair_loss(self.loss)
         if self.scope not in ("query", "global"):
             raise ValueError(f"scope={self.scope!r} is unknown; use 'query' or 'global'")
-        if not (isinstance(self.price, str) and self.price == "cv"):
+        if not self._searches_price:
             price(self.price)
             return
         if find_auto_parameters(self):
@@ -297,7 +318,7 @@ early_stopping_rounds,
         if metric is None and judgments.grade is not None:
             metric = "partial_auc@0.1" if judgments.qid is None else "ndcg@10"
         _ = X[:1]  # raises for a DiskTable, whose rows cannot be selected
-        parts = Resampler.of_fit(self, task, seed=self._seed()).folds(self.cv)
+        parts = Resampler.of_fit(self, task, seed=self.draw_seed()).folds(self.cv)
         if len(parts) < 2:
             raise ValueError(
                 f"fewer than two folds of cv={self.cv} have pairs on both sides; use fewer folds, "
@@ -307,9 +328,8 @@ early_stopping_rounds,
         total = by_fold.size
         with ProgressBar("prices", rounds=total, verbose=self.verbose) as bar:
             for row, (learn, held) in enumerate(parts):
-                functions, better = monitored_metrics(metric, held.judgments)
-                name = next(iter(functions))
-                sign = 1.0 if better[name] else -1.0
+                name, measured = next(iter(monitored_metrics(metric, held.judgments).items()))
+                sign = 1.0 if measured.greater_is_better else -1.0
                 for column, power in enumerate(powers):
                     trial = self._with_price(power)
                     with warnings.catch_warnings():
@@ -317,7 +337,7 @@ early_stopping_rounds,
                         trial.fit(X[learn.rows], learn.judgments)
                     if trial.stop_reason_ == INTERRUPTED:  # do not choose from an incomplete search
                         raise KeyboardInterrupt
-                    by_fold[row, column] = sign * functions[name](trial.predict(X[held.rows]))
+                    by_fold[row, column] = sign * measured.value(trial.predict(X[held.rows]))
                     bar.advance()
         return PriceSearch(name, powers, by_fold, powers[one_error_rule(list(by_fold.T)).chosen])
 
@@ -330,13 +350,19 @@ early_stopping_rounds,
 
     # -- number of losers ------------------------------------------------------------------
 
-    def _count_losers(self, result: Result, training: TrainingData) -> None:
-        """Count the losers that carry the push; warn if they are too few."""
-        context = training.context
-        pull = context.backend.get(result.state.pull)
-        share = np.maximum(-pull, 0.0)
+    def after_rounds(self, result: Result, task: FitContext) -> None:
+        """Count the losers that carry the push."""
+        if result.state is None:
+            return
+        context = task.training.context
+        share = np.maximum(-context.backend.get(result.state.pull), 0.0)
         total, squares = exact_sums([share, share**2], context)
         self.effective_losers_ = total**2 / squares if total > 0 else 0.0
+
+    def warn_of_result(self, result: Result, task: FitContext) -> None:
+        """Warn of too few losers for the push."""
+        super().warn_of_result(result, task)
+        training, context = task.training, task.training.context
         above = training.layout.weight_above()
         losers = all_reduce_sum(lambda: int((above > 0).sum()), context)
         power = self._power_in_effect(result, training)
@@ -349,6 +375,10 @@ early_stopping_rounds,
                 SmallSampleWarning,
             )
 
+    def check_model(self) -> None:
+        """Take a price that was not saved from the parameters."""
+        self.price_ = self.price if self.price_ is None else self.price_
+
     def _power_in_effect(self, result: Result, training: TrainingData) -> float:
         """Return ``u g'(u) / g(u)`` at the mean payment: p for u^p."""
         cost = price(self.price_)
@@ -359,22 +389,3 @@ early_stopping_rounds,
         )
         risk = np.array([result.history[-1]["log_risk"] + bound.mean_loss_scale()[1]])
         return float(np.exp(risk + cost.log_slope(risk) - cost.log_value(risk))[0])
-
-    # -- saving ----------------------------------------------------------------------------
-
-    def _to_dict(self) -> dict[str, Any]:
-        search = None if self.price_search_ is None else self.price_search_.to_dict()
-        held = self.price_ if isinstance(self.price_, int | float | str | np.number) else None
-        push = {"price": held, "effective_losers": self.effective_losers_, "search": search}
-        return {**super()._to_dict(), "push": push}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        push = required_field(fields, "push", dict)
-        held = push.get("price")
-        self.price_ = self.price if held is None else held
-        if held is not None:
-            price(held if isinstance(held, str) else number(held, "price"))
-        self.effective_losers_ = number(push.get("effective_losers"), "effective_losers")
-        search = push.get("search")
-        self.price_search_ = None if search is None else PriceSearch.from_dict(search)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from precede.boosting.coordinate_descent import Plan
-from precede.boosting.loop import Progress, Stop
+from precede.boosting.loop import Callback, Stop
 from precede.boosting.steps import BoundStep, ExactStep
+from precede.engine.arrays import RandomState
 from precede.engine.parameters import check_bool
 from precede.estimator import BaseRanker
+from precede.risks.base import Risk
 from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import Family
 
@@ -133,31 +135,24 @@ class RankBoost(BaseRanker):
     max_features: float = 1.0
     monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None
     early_stopping_rounds: int | None = None
-    eval_metric: Any = None
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    eval_metric: object = None
+    callbacks: Sequence[Callback] | None = None
     warm_start: bool = False
-    random_state: Any = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     device: str = "cpu"
     verbose: int = 0
 
     selectable = ("n_estimators",)
 
+    def risk(self) -> Risk:
+        """Return the exponential loss over pairs."""
+        return PairRisk("exponential", balance=self.balance, rank_weight=self.rank_weight)
+
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the weak rankers and the step of this algorithm."""
-        if self.select not in ("slope", "decrease"):
-            raise ValueError(f"select={self.select!r} is unknown; use 'slope' or 'decrease'")
-        if self.step not in _STEPS:
-            raise ValueError(f"step={self.step!r} is unknown; use 'exact' or 'bound'")
-        if self.select == "decrease" and self.rank_weight is not None:
-            raise ValueError(
-                f"rank_weight={self.rank_weight!r} needs select='slope': the largest decrease is "
-                "known for plain pairs only"
-            )
         return Plan(
-            risk=PairRisk(
-                "exponential", "linear", balance=self.balance, rank_weight=self.rank_weight
-            ),
+            risk=self.risk(),
             weak_rankers=self.weak_rankers_to_search(),
             step=_STEPS[self.step](),
             stop=stop,
@@ -170,4 +165,13 @@ class RankBoost(BaseRanker):
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""
         super().check_parameters()
+        if self.select not in ("slope", "decrease"):
+            raise ValueError(f"select={self.select!r} is unknown; use 'slope' or 'decrease'")
+        if self.step not in _STEPS:
+            raise ValueError(f"step={self.step!r} is unknown; use 'exact' or 'bound'")
+        if self.select == "decrease" and self.rank_weight is not None:
+            raise ValueError(
+                f"rank_weight={self.rank_weight!r} needs select='slope': the largest decrease is "
+                "known for plain pairs only"
+            )
         check_bool("nonnegative", self.nonnegative)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
 
 import numpy as np
-import scipy.linalg
 import scipy.optimize
 
-from precede.boosting.callbacks import Checkpoint
+from precede.algorithms.e2 import coefficients
 from precede.boosting.coordinate_descent import NOTHING_LEFT
-from precede.boosting.loop import PERFECT, History, Progress, Result, Round, Stop, Trainer
-from precede.engine.arrays import Bytes, Floats, Integers
+from precede.boosting.loop import PERFECT, Callback, History, Round, Stop, Trainer
+from precede.engine.arrays import BackendArray, Bytes, Floats, Integers, MatrixLike
 from precede.engine.compiling import njit
 from precede.engine.exact import TIE, first_tied
 from precede.engine.portable import exp, tanh
-from precede.estimator import BaseRanker, FitContext
+from precede.estimator import BaseRanker, FitContext, Saved
+from precede.estimator.saving import of_type
 from precede.model import Ensemble
 from precede.risks.line_search import bound_step, last_step
-from precede.risks.links import ADABOOST, Link
+from precede.risks.links import Link
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pair_weights import PairWeights, free_memory, pair_factors
 from precede.weak_rankers.base import Family, family
@@ -33,8 +32,6 @@ SLOPE_ROUNDING = 1e-14
 TIE_MASS_ROUNDING = 1e-12
 # Share of the free memory that memory_limit="auto" allows.
 MAX_MEMORY_SHARE = 0.75
-# Coefficients of a linear combination below this are rounding errors.
-COEFFICIENT_ROUNDING = 1e-9
 
 
 class RankBoostPlus(BaseRanker):
@@ -127,8 +124,8 @@ class RankBoostPlus(BaseRanker):
     learning_rate: float = 1.0
     max_bins: int = 255
     early_stopping_rounds: int | None = None
-    eval_metric: Any = None
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    eval_metric: object = None
+    callbacks: Sequence[Callback] | None = None
     warm_start: bool = False
     memory_limit: str | float | None = "auto"
     n_jobs: int | None = None
@@ -138,81 +135,54 @@ class RankBoostPlus(BaseRanker):
     resumes_from = ("log_risk", "bound", "perfect", "parts")
     takes_init_score = False
 
+    saved_attributes = MappingProxyType({
+        "memory_": Saved(of_type(int)), "n_estimators_": Saved(of_type(int)),
+    })  # fmt: skip
+
     # -- fitting ---------------------------------------------------------------------------
 
-    def _trainer(
+    def trainer(
         self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
     ) -> Trainer:
+        """Return coordinate descent on E2, and set the predicted memory."""
+        # Resumable searches add one weak ranker a round.
+        if task.checkpoint is not None and any(
+            each["parts"] != number for number, each in enumerate(history, 1)
+        ):
+            raise ValueError(
+                f"{task.checkpoint.path}: 'parts' does not count the rounds; the file was changed, "
+                "so remove it or give another path"
+            )
         trainer = _E2Trainer(self, task, stop, ensemble, history)
         self.memory_ = trainer.memory
         return trainer
 
-    def _initial_model(
-        self, checkpoint: Checkpoint | None = None
-    ) -> tuple[Ensemble | None, History]:
-        if checkpoint is not None:
-            ensemble, history = super()._initial_model(checkpoint)
-            # Resumable searches add one weak ranker a round.
-            if any(each["parts"] != number for number, each in enumerate(history, 1)):
-                raise ValueError(
-                    f"{checkpoint.path}: 'parts' does not count the rounds; the file was changed, "
-                    "so remove it or give another path"
-                )
-            return ensemble, history
-        if not self.warm_start or not hasattr(self, "ensemble_"):
-            return super()._initial_model()
-        if self.n_estimators < self.n_estimators_:
-            raise ValueError(
-                f"n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds "
-                "of the model to continue from; raise it or set warm_start=False"
-            )
-        return self.ensemble_, self.history_[: self.n_estimators_]
+    def why_not_resumable(self) -> str:
+        """Return why no checkpoint is possible with these parameters; "" if one is."""
+        if self.search == "optimal":
+            return "search='optimal' cannot be resumed; leave checkpoint out"
+        return super().why_not_resumable()
 
-    def _checkpoint(self, given: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
-        checkpoint = super()._checkpoint(given)
-        if checkpoint is not None and self.search == "optimal":
-            raise ValueError("search='optimal' cannot be resumed; leave checkpoint out")
-        return checkpoint
-
-    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
-        super()._set_fitted_attributes(result, task)
-        # A round along a combination adds several weak rankers.
-        history, stops_early = result.history, self.early_stopping_rounds is not None
-        if not task.monitors:
-            self.best_iteration_ = len(history)
-        self.n_estimators_ = self.best_iteration_ if stops_early else len(history)
-        parts = int(history[self.n_estimators_ - 1]["parts"]) if self.n_estimators_ else 0
-        self.ensemble_ = result.ensemble.first(parts)
-        if self.intercept_ is not None:
-            self.intercept_ = self._intercept(ADABOOST, task.training)
-
-    def _link(self) -> Link | None:
+    def link(self) -> Link | None:
         """Return None: the minimum of E2 is not at a multiple of the log-odds."""
         return None
 
-    def _truncated(self, rounds: int) -> Ensemble:
+    # A round along a combination adds several weak rankers.
+
+    def first_rounds(self, rounds: int) -> Ensemble:
+        """Return the model after its first rounds."""
         return self.ensemble_.first(int(self.history_[rounds - 1]["parts"]))
 
-    def staged_predict(self, X: Any) -> Iterator[Floats]:
+    def staged_predict(self, X: MatrixLike) -> Iterator[Floats]:
         """Yield the scores after each round of the model."""
-        staged = super().staged_predict(X)
-        parts: Iterable[int] = ()
-        if self.n_estimators_:
-            parts = self.history_["parts"][: self.n_estimators_]
-        ends = {int(end) for end in parts}
-        return (scores for number, scores in enumerate(staged, 1) if number in ends)
+        ends = {each["parts"] for each in self.history_[: self.n_estimators_]}
+        staged = enumerate(super().staged_predict(X), 1)
+        return (scores for number, scores in staged if number in ends)
 
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        parts: list[Any] = [each.get("parts") for each in self.history_]
-        memory = fields.get("memory", 0)
-        if not all(isinstance(each, int) for each in (memory, *parts)):
-            raise ValueError("the memory and the parts of the model are not whole numbers")
-        self.n_estimators_ = sum(each <= len(self.ensemble_) for each in parts)
-        self.memory_ = memory
-
-    def _to_dict(self) -> dict[str, Any]:
-        return {**super()._to_dict(), "memory": self.memory_}
+    def check_model(self) -> None:
+        """Raise ValueError unless the history counts weak rankers."""
+        if not all(isinstance(each.get("parts"), int) for each in self.history_):
+            raise ValueError("the parts of the model are not whole numbers")
 
     # -- checks ----------------------------------------------------------------------------
 
@@ -221,9 +191,9 @@ class RankBoostPlus(BaseRanker):
         super().check_parameters()
         if self.search not in ("efficient", "optimal"):
             raise ValueError(f"search={self.search!r} is unknown; use 'efficient' or 'optimal'")
-        limit: Any = self.memory_limit
+        limit = self.memory_limit
         number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
-        if not (limit is None or limit == "auto" or (number and limit > 0)):
+        if not (limit is None or limit == "auto" or (number and float(limit) > 0)):
             raise ValueError(
                 f"memory_limit={limit!r} is unknown; use 'auto', a number of bytes, or None for "
                 "no limit"
@@ -234,6 +204,12 @@ class RankBoostPlus(BaseRanker):
                 "device='cpu'"
             )
 
+    def _bytes_allowed(self, free: Callable[[], float]) -> float | None:
+        """Return `memory_limit` as a number, given a function that counts the free bytes."""
+        if self.memory_limit == "auto":
+            return MAX_MEMORY_SHARE * free()
+        return None if self.memory_limit is None else float(self.memory_limit)
+
     def _predict_memory(self, task: FitContext, candidates: int) -> int:
         """Return the bytes that the fit needs; raise ValueError if they exceed the limit."""
         layout, rows = task.training.layout, task.training.layout.n_used_rows
@@ -242,11 +218,9 @@ class RankBoostPlus(BaseRanker):
         if self.search == "optimal":
             needed += 8 * candidates * LinearSpan.width_needed(rows, most) + 8 * rows * (most + 8)
         needed += PairWeights.bytes_needed(layout)
-        if task.training.context.device is not None:
+        if task.training.context.backend.is_gpu:
             return needed  # weights that do not fit on the device are recomputed
-        limit: Any = (
-            MAX_MEMORY_SHARE * free_memory() if self.memory_limit == "auto" else self.memory_limit
-        )
+        limit = self._bytes_allowed(free_memory)
         if limit is not None and needed > limit:
             pairs = layout.count_graded_pairs() + layout.winner.size
             raise ValueError(
@@ -316,7 +290,7 @@ class _E2Trainer(Trainer):
         training = task.training
         self._settings, self._training = settings, training
         self.stop, self.context = stop, training.context
-        self.monitors = [monitor for monitor, _ in task.monitors]
+        self.monitors = task.monitors
         layout, table, context = training.layout, training.table, training.context
         device = context.device
         if device is not None and layout.has_explicit_pairs:
@@ -344,7 +318,7 @@ class _E2Trainer(Trainer):
             self._check_history(history)
         self.state = self._e1.state(self._scores)
 
-    def _initial_scores(self) -> Any:
+    def _initial_scores(self) -> BackendArray:
         """Return the scores before the first round."""
         return self._e1.backend.put(np.zeros(self._training.table.n_used_rows))
 
@@ -380,12 +354,11 @@ class _E2Trainer(Trainer):
 
     # -- rounds ----------------------------------------------------------------------------
 
-    def boost_round(self) -> Round | None:
+    def boost_round(self) -> Round | str:
         """Step along the weak ranker, or combination of weak rankers, of the steepest slope."""
         direction = self._choose()
         if abs(direction.edge) <= SLOPE_ROUNDING:
-            self.exhausted = NOTHING_LEFT
-            return None
+            return NOTHING_LEFT
         step, perfect = self._step_along(direction)
         self.state = self._e1.state(self._scores)
         return self._record(direction, step, perfect)
@@ -544,7 +517,7 @@ class _E2Trainer(Trainer):
             monitor.advance(weak_ranker, step)
         self.ensemble.append(weak_ranker, step)
 
-    def _add_to_scores(self, values: Any, step: float) -> None:
+    def _add_to_scores(self, values: BackendArray, step: float) -> None:
         """Add a weak ranker to the scores, on the backend of the risk."""
         if not self._e1.backend.is_gpu:
             values = self.context.backend.get(values)
@@ -590,10 +563,9 @@ class _E2Trainer(Trainer):
         fresh = np.flatnonzero(in_span)
         if not fresh.size:
             return
-        known = [self._span.centered(self._values(index)) for index in range(len(self._used))]
-        wanted = [self._span.centered(self._candidates.values(int(number))) for number in fresh]
-        solution = scipy.linalg.lstsq(np.stack(known).T, np.stack(wanted).T)[0]
-        solution[np.abs(solution) < COEFFICIENT_ROUNDING] = 0.0
+        known = [self._values(index) for index in range(len(self._used))]
+        wanted = [self._candidates.values(int(number)) for number in fresh]
+        solution = coefficients(self._span, known, wanted)
         combinations.candidates += fresh.tolist()
         combinations.parts += list(solution.T)
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 import scipy.optimize
 from sklearn.exceptions import ConvergenceWarning
 
-from precede.boosting.callbacks import Checkpoint
 from precede.boosting.coordinate_descent import NOTHING_LEFT, Plan
-from precede.boosting.loop import History, Progress, Result, Stop
+from precede.boosting.loop import Callback, History, Result, RoundValues, Stop
 from precede.boosting.steps import ExactStep, Step, StepRule
 from precede.engine.arrays import Array, Floats, Integers
 from precede.engine.compiling import njit
@@ -22,8 +21,7 @@ from precede.engine.execution import Context
 from precede.engine.parameters import check_bool, check_range
 from precede.engine.portable import log_of
 from precede.engine.query_layout import QueryLayout
-from precede.estimator import BaseRanker, FitContext
-from precede.estimator.saving import required_field
+from precede.estimator import BaseRanker, FitContext, Saved
 from precede.judgments import Judgments
 from precede.margin import net_weights, refuse_ties, smooth_step, weight_norm
 from precede.model import Ensemble, number
@@ -46,6 +44,13 @@ MAX_STEP_RATIO = 10.0
 # The search returns a weak ranker within 2^-40 of the best, and pulls are rounded to 2^-61.
 EDGE_ROUNDING = 2.0**-39
 PULL_ROUNDING = 2.0**-60
+
+
+def _read_interval(ends: list[float], name: str) -> tuple[float, float]:
+    """Return an interval from a model file."""
+    if not isinstance(ends, list) or len(ends) != 2:
+        raise ValueError(f"{name} of the model is not a pair of numbers")
+    return number(ends[0], name), number(ends[1], name)
 
 
 class SmoothMarginRanker(BaseRanker):
@@ -143,14 +148,17 @@ class SmoothMarginRanker(BaseRanker):
     n_estimators: int = 10_000
     max_bins: int = 255
     tol: float = 0.01
-    eval_metric: Any = None
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    eval_metric: object = None
+    callbacks: Sequence[Callback] | None = None
     warm_start: bool = False
     n_jobs: int | None = None
     verbose: int = 0
 
     resumes_from = ("log_risk", "margin", "lower", "upper")
     takes_init_score = False  # the margin is that of the weak rankers alone
+    saved_attributes = MappingProxyType(
+        {"margin_": Saved(number), "margin_interval_": Saved(_read_interval)}
+    )
 
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the weak rankers and the step of this algorithm."""
@@ -180,40 +188,39 @@ class SmoothMarginRanker(BaseRanker):
     def _search_settings(self) -> tuple[Family, int, bool]:
         return family(self.weak_rankers), self.max_bins, bool(self.nonnegative)
 
-    def _initial_model(
-        self, checkpoint: Checkpoint | None = None
-    ) -> tuple[Ensemble | None, History]:
-        before = super()._initial_model(checkpoint)
-        if checkpoint is None and len(before[1]) and self._fitted_search != self._search_settings():
+    def before_rounds(self, task: FitContext) -> None:
+        """Raise ValueError if the interval of the model to continue from would not hold."""
+        searched = getattr(self, "_searched_", self._search_settings())
+        if self._continues and task.checkpoint is None and searched != self._search_settings():
             raise ValueError(
                 "warm_start=True with other weak_rankers, max_bins or nonnegative than the last "
                 "fit: the interval certified so far would not hold; set warm_start=False"
             )
-        return before
 
-    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
+    def boost(self, task: FitContext) -> Result:
+        """Keep the round of the largest margin, if the pairs were separated."""
+        result = super().boost(task)
+        history = result.history
+        if not len(history) or history[-1]["lower"] <= 0:
+            return result
+        best = int(np.nanargmax(history["margin"])) + 1  # may be a round before a warm start
+        return replace(result, ensemble=result.ensemble.first(best), scores=None)
+
+    def after_rounds(self, result: Result, task: FitContext) -> None:
+        """Set the margin, and the interval of the best one."""
         history = result.history
         low, high = (history[-1]["lower"], history[-1]["upper"]) if len(history) else (0.0, 0.0)
-        if low > 0:  # includes the rounds of a warm start
-            best = int(np.nanargmax(history["margin"])) + 1
-            result = Result(result.ensemble.first(best), history, result.state, result.reason)
-        super()._set_fitted_attributes(result, task)
-        self.best_iteration_ = self.n_estimators_
-        self._fitted_search = self._search_settings()
+        self.n_estimators_ = self.best_iteration_ = len(self.ensemble_)
+        self._searched_ = self._search_settings()
         self.margin_ = _margin(self.ensemble_, task)
         low = self.margin_ if low > 0 else low  # up to rounding of the rounds
         if result.reason == NOTHING_LEFT and low <= 0:  # proved by the last pair weights
             high = 0.0
         self.margin_interval_ = (low, high)
-        self._warn_if_not_converged(low, high, result.reason, task.training.context)
 
-    def _warn_of_no_rounds(self, result: Result, context: Context) -> None:
-        """Leave the warning to `_warn_if_not_converged`."""
-
-    def _warn_if_not_converged(
-        self, low: float, high: float, reason: str, context: Context
-    ) -> None:
+    def warn_of_result(self, result: Result, task: FitContext) -> None:
         """Warn if pairs are not separated or the interval is too wide."""
+        context, (low, high) = task.training.context, self.margin_interval_
         if low <= 0:
             why = "the weak rankers cannot separate the pairs" if high <= 0 else (
                 f"no weights found in {len(self.history_)} rounds separate all pairs, and the "
@@ -231,13 +238,17 @@ class SmoothMarginRanker(BaseRanker):
                 "separable",
                 ConvergenceWarning,
             )
-        elif high - low > self.tol and reason.endswith(" rounds"):
+        elif high - low > self.tol and result.reason.endswith(" rounds"):
             context.warn(
                 f"the best margin lies in [{low:.6g}, {high:.6g}] after {len(self.history_)} "
                 f"rounds{self._searched_thresholds()}, wider than the tolerance "
                 f"{self.tol:g}; raise n_estimators or tol",
                 ConvergenceWarning,
             )
+
+    def check_model(self) -> None:
+        """Take the settings of the search from the parameters."""
+        self._searched_ = self._search_settings()
 
     def _searched_thresholds(self) -> str:
         """Return a remark about thresholds that were not searched, or an empty string."""
@@ -247,20 +258,6 @@ class SmoothMarginRanker(BaseRanker):
                 "weak_rankers=Stumps(thresholds='all') has all of them)"
             )
         return ""
-
-    def _to_dict(self) -> dict[str, Any]:
-        low, high = self.margin_interval_
-        certificate = {"margin": self.margin_, "lower": low, "upper": high}
-        return {**super()._to_dict(), "certificate": certificate}
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        super()._restore(fields)
-        certificate = required_field(fields, "certificate", dict)
-        self.margin_, low, high = (
-            number(certificate.get(name), name) for name in ("margin", "lower", "upper")
-        )
-        self.margin_interval_ = (low, high)
-        self._fitted_search = self._search_settings()
 
 
 def _margin(ensemble: Ensemble, task: FitContext) -> float:
@@ -311,7 +308,7 @@ class SmoothMarginStep(StepRule):
         self._average_start = 1 << len(history).bit_length() - 1 if len(history) else 0
         self._pulls, self._steps = np.zeros(0), 0.0
         self._log_scale = math.nan
-        self._round_columns: dict[str, Any] = {}
+        self._round_columns: RoundValues = {}
 
     def replay(
         self, risk: BoundRisk, scores: Floats, weak_ranker: WeakRanker, weight: float
@@ -355,7 +352,7 @@ class SmoothMarginStep(StepRule):
         self._update_weights(found.weak_ranker, step.size, state.pull)
         return step
 
-    def record(self, risk: BoundRisk, state: State) -> dict[str, Any]:
+    def record(self, risk: BoundRisk, state: State) -> RoundValues:
         """Return margins and interval after the round."""
         self._round += 1
         margin = least_margin(risk.layout, state.scores, risk.context)

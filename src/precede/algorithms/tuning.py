@@ -15,13 +15,11 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from html import escape
 from itertools import product
 from pathlib import Path
 from reprlib import repr as shown
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
@@ -31,19 +29,22 @@ from sklearn.utils import check_random_state
 from precede.boosting.callbacks import ProgressBar
 from precede.boosting.holdout import align_curves, folds, mean_and_error
 from precede.boosting.loop import INTERRUPTED
-from precede.engine.arrays import Floats, Integers, Json
-from precede.engine.frames import pandas_frame, take_rows
-from precede.engine.parameters import check_integer
+from precede.engine.arrays import Floats, Integers, Json, MatrixLike, RandomState, VectorLike
+from precede.engine.frames import take_rows
+from precede.engine.parameters import AUTO, check_integer
 from precede.estimator import BaseRanker, described_parameters
 from precede.judgments import Judgments, read_judgments
 from precede.model import spelled, write_file
-from precede.results import plain
+from precede.results import Result, plain
 from precede.risks.listwise import LISTWISE
+
+if TYPE_CHECKING:
+    from precede.metrics import Metric
 
 __all__ = ["SPACE", "Trial", "Tuning", "tune"]
 
 # Default search space; restricted to the parameters of the estimator.
-_DEFAULT_SPACE: dict[str, list[Any]] = {
+SPACE: dict[str, list[object]] = {
     "loss": ["logistic", "exponential", "xendcg"],
     "rank_weight": [None, "ndcg@10", {"k": 10, "blend": 0.5}],
     "learning_rate": [0.03, 0.1, 0.3],
@@ -54,7 +55,6 @@ _DEFAULT_SPACE: dict[str, list[Any]] = {
     "subsample_by": ["query"],
     "max_features": [0.3, 0.6, 1.0],
 }
-SPACE = _DEFAULT_SPACE
 # Rounds of early stopping.
 PATIENCE = 50
 # One of this many candidates is evaluated on more folds.
@@ -76,7 +76,7 @@ class Trial:
     refused : why it could not be fitted; empty if it could
     """
 
-    parameters: dict[str, Any]
+    parameters: Json
     n_folds: int
     rounds: int | None
     value: float
@@ -86,7 +86,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(Result):
     """Table of a search, best candidate first; see `tune`."""
 
     estimator: BaseRanker
@@ -94,7 +94,7 @@ class Tuning:
     trials: tuple[Trial, ...]
 
     @property
-    def best_parameters(self) -> dict[str, Any]:
+    def best_parameters(self) -> Json:
         """Parameters of the best candidate, with its number of rounds."""
         best = self.trials[0]
         rounds = {} if best.rounds is None else {"n_estimators": best.rounds}
@@ -106,7 +106,7 @@ class Tuning:
         return clone(self.estimator).set_params(**self.best_parameters)
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         """Parameters of the best estimator that are not the defaults."""
         usual = type(self.estimator)().get_params(deep=False)
         found = self.best_estimator.get_params(deep=False)
@@ -121,7 +121,7 @@ class Tuning:
             words += ["-s", f"{name}={facts}"]
         return shlex.join(words)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Json]:
         """Return the table as dictionaries, one per candidate."""
         return [
             {**each.parameters, "rounds": each.rounds, "folds": each.n_folds,
@@ -130,34 +130,27 @@ class Tuning:
             for each in self.trials
         ]  # fmt: skip
 
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with a row for each candidate."""
-        return pandas_frame(self.rows())
-
-    def __str__(self) -> str:
+    def summary(self) -> str:
+        """Return the best candidate in a sentence."""
         best, count = self.trials[0], len(self.trials)
         named = ", ".join(f"{name}={value}" for name, value in self.best_parameters.items())
         return f"{self.metric} {best.value:.4f} with {named}; the best of {count} candidates"
 
-    def _repr_html_(self) -> str:
-        rows = self.rows()
-        cells = [[*map(str, rows[0])], *([_shown(v) for v in row.values()] for row in rows)]
-        body = "".join(f"<tr><td>{'</td><td>'.join(map(escape, row))}</td></tr>" for row in cells)
-        return f"<table><caption>{escape(str(self))}</caption>{body}</table>"
+    __str__ = summary
 
 
 def tune(
     estimator: BaseRanker,
-    X: Any,
-    y: Any = None,
+    X: MatrixLike,
+    y: VectorLike = None,
     *,
-    qid: Any = None,
-    group: Any = None,
-    space: Mapping[str, Sequence[Any]] | None = None,
+    qid: VectorLike = None,
+    group: VectorLike = None,
+    space: Mapping[str, Sequence[object]] | None = None,
     trials: int | None = 27,
     cv: int = 5,
-    metric: Any = None,
-    random_state: Any = 0,
+    metric: str | Metric | None = None,
+    random_state: RandomState = 0,
     log: str | os.PathLike[str] | None = None,
     verbose: int = 0,
 ) -> Tuning:
@@ -203,6 +196,8 @@ def tune(
     if trials is not None:
         check_integer("trials", trials, least=1)
     check_integer("cv", cv, least=2)
+    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+
     generator = check_random_state(random_state)
     drawn = generator.randint(2**31 - 1)
     if estimator.get_params(deep=False).get("random_state", drawn) is None:
@@ -212,193 +207,178 @@ def tune(
     if judgments.grade is None:
         raise ValueError("tuning needs grades, but there are only listed pairs")
     metric = metric or ("ndcg@10" if judgments.qid is not None else "pairwise_accuracy")
-    searched = _space(estimator, space)
-    parts = list(folds(judgments, cv, random_state=drawn))
-    candidates = _candidates(estimator, searched, trials, generator)
-    study = _Study(estimator, X, judgments, parts, str(metric), log)
+    parsed, searched = metrics.metric(metric), _space(estimator, space)
+    parts, path = folds(judgments, cv, drawn), None if log is None else Path(log)
+    study = _Study(estimator, X, judgments, parts, parsed, path)
+    candidates = list(map(study.candidate, _drawn(estimator, searched, trials, generator)))
     rungs = [cv] if trials is None else sorted({1, math.ceil(cv / HALVING_FACTOR), cv})
     left, steps = candidates, _count(len(candidates), rungs)
-    with ExitStack() as stack:
-        bar = stack.enter_context(ProgressBar("tune", rounds=steps, verbose=verbose))
+    with ProgressBar("tune", rounds=steps, verbose=verbose) as bar:
         for depth, rung in enumerate(rungs):
             for candidate in left:
                 study.hold_out(candidate, rung, bar.advance)
             if depth < len(rungs) - 1:
                 left = study.best(left, rung)[: max(1, math.ceil(len(left) / HALVING_FACTOR))]
-    return Tuning(estimator, study.metric, study.table(candidates))
+    return Tuning(estimator, str(parsed), study.table(candidates))
+
+
+class _Candidate:
+    """Parameters, and the metric after every round on each fold that was held out."""
+
+    def __init__(self, parameters: Json):
+        self.parameters = parameters
+        self.curves: list[list[float]] = []
+        self.refused = ""  # why it cannot be fitted
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds that were held out."""
+        return len(self.curves)
+
+    def mean(self, folds: int) -> Floats:
+        """Return the mean of the curves of the first folds, extended by their last values."""
+        return align_curves(self.curves[:folds]).mean(axis=0)
+
+    def read(self, record: Json) -> None:
+        """Add a record of a log; raise ValueError if it is not the next one."""
+        if record["fold"] != self.n_folds or type(record["fold"]) is not int or self.refused:
+            raise ValueError(f"fold {shown(record['fold'])} of {shown(self.parameters)} is no next")
+        if "refused" in record:
+            if not isinstance(record["refused"], str):
+                raise ValueError(f"the reason {shown(record['refused'])} is not text")
+            self.refused = record["refused"]
+            return
+        curve = record["curve"]
+        if not isinstance(curve, list) or not curve:
+            raise ValueError(f"the curve {shown(curve)} is not a list of numbers")
+        self.curves.append([spelled(value, "a value of a curve") for value in curve])
 
 
 class _Study:
-    """Learning curves of candidates on folds, stored in a log."""
+    """Fits of candidates on folds, and the log of them."""
 
     def __init__(
-        self, estimator: BaseRanker, X: Any, judgments: Judgments,
-        parts: list[tuple[Integers, Integers]], metric: str, log: Any,
+        self, estimator: BaseRanker, X: MatrixLike, judgments: Judgments,
+        folds: Sequence[tuple[Integers, Integers]], metric: Metric, log: Path | None,
     ):  # fmt: skip
-        self._estimator, self._judgments, self._parts = estimator, judgments, parts
+        self._estimator, self._judgments, self._folds = estimator, judgments, folds
         self._X = X.tocsr() if scipy.sparse.issparse(X) else X
-        self.metric, self._log = metric, None if log is None else Path(log)
-        self._sign = 1.0
-        self._found: dict[tuple[str, int], dict[str, Any]] = {}
-        self._head = {
-            "precede": "tune", "metric": metric, "estimator": type(estimator).__name__,
-            "parameters": described_parameters(estimator), "data": _digest(X, judgments, parts),
-        }  # fmt: skip
-        from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+        self._metric, self._sign = str(metric), 1.0 if metric.greater_is_better else -1.0
+        self._log, self._records = log, [{
+            "precede": "tune", "metric": str(metric), "estimator": type(estimator).__name__,
+            "parameters": described_parameters(estimator), "data": _digest(X, judgments, folds),
+        }]  # fmt: skip
+        self._known: dict[str, _Candidate] = {}
+        if log is not None and log.exists():
+            self._read(log)
 
-        self.metric = str(metrics.metric(metric))
-        self._sign = 1.0 if metrics.metric(metric).greater_is_better else -1.0
-        if self._log is not None and self._log.exists():
-            self._read()
+    def candidate(self, parameters: Json) -> _Candidate:
+        """Return the candidate of some parameters, with its fits in the log."""
+        found = self._known.setdefault(_key(parameters), _Candidate(parameters))
+        found.parameters = parameters  # in the log they are as JSON holds them
+        return found
 
-    def _read(self) -> None:
+    def _read(self, log: Path) -> None:
         """Read the fits of an earlier search; raise ValueError for a log of another search."""
-        assert self._log is not None
         try:
-            lines = self._log.read_text(encoding="utf-8").splitlines()
+            lines = log.read_text(encoding="utf-8").splitlines()
             head, *records = [json.loads(line) for line in lines if line.strip()]
-            found = {(_key(each["parameters"]), each["fold"]): each for each in records}
-            for each in records:
-                _check_record(each)
-            _check_folds(found)
+            for record in records:
+                self.candidate(record["parameters"]).read(record)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{self._log} is not the log of a search: {error}") from error
-        if head != json.loads(json.dumps(self._head)):
+            raise ValueError(f"{log} is not the log of a search: {error}") from error
+        if head != json.loads(json.dumps(self._records[0])):
             raise ValueError(
-                f"{self._log} is the log of a search with other data, parameters, metric, folds or "
+                f"{log} is the log of a search with other data, parameters, metric, folds or "
                 "seed; remove it or name another"
             )
-        self._found = found
+        self._records += records
 
-    def _write(self) -> None:
-        if self._log is not None:
-            lines = [json.dumps(plain(each)) for each in (self._head, *self._found.values())]
-            write_file(self._log, "".join(f"{line}\n" for line in lines).encode("utf-8"))
-
-    def hold_out(self, candidate: dict[str, Any], count: int, advance: Callable[[], None]) -> None:
+    def hold_out(self, candidate: _Candidate, count: int, advance: Callable[[], None]) -> None:
         """Fit a candidate with each of the first `count` folds held out, unless in the log."""
-        for fold in range(count):
-            key = _key(candidate), fold
-            if key in self._found or self._refused(candidate):
-                continue
-            began = time.perf_counter()
-            record: dict[str, Any] = {"parameters": candidate, "fold": fold}
+        while candidate.n_folds < count and not candidate.refused:
+            began, fold = time.perf_counter(), candidate.n_folds
+            record: Json = {"parameters": candidate.parameters, "fold": fold}
             try:
-                record["curve"] = self._curve(candidate, *self._parts[fold])
+                record["curve"] = self._curve(candidate.parameters, *self._folds[fold])
             except ValueError as error:
                 record["refused"] = str(error)
             record["seconds"] = round(time.perf_counter() - began, 3)
-            self._found[key] = record
-            self._write()
+            candidate.read(record)
+            self._records.append(record)
+            if self._log is not None:
+                lines = [json.dumps(plain(each)) for each in self._records]
+                write_file(self._log, "".join(f"{line}\n" for line in lines).encode("utf-8"))
             advance()
 
-    def _curve(self, candidate: dict[str, Any], learn: Integers, held: Integers) -> list[float]:
+    def _curve(self, parameters: Json, learn: Integers, held: Integers) -> list[float]:
         """Return the metric on the fold after every round; one number if rounds are given."""
         from precede import metrics  # noqa: PLC0415
 
-        model = clone(self._estimator).set_params(**candidate)
+        model = clone(self._estimator).set_params(**parameters)
         assert self._judgments.grade is not None
         held = held[~np.isnan(self._judgments.grade[held])]  # rows with a label only have no grade
         inside, outside = self._judgments[learn], self._judgments[held]
         training_rows, held_rows = (take_rows(self._X, rows) for rows in (learn, held))
-        if not _chooses_rounds(model, candidate):
+        if not _chooses_rounds(model, parameters):
             scores = model.fit(training_rows, inside).predict(held_rows)
-            curve = [metrics.Evaluator(outside, metrics=self.metric).value(scores)]
+            curve = [metrics.Evaluator(outside, metrics=self._metric).value(scores)]
         else:
-            rounds = 1000 if model.n_estimators == "auto" else model.n_estimators
+            rounds = 1000 if model.n_estimators == AUTO else model.n_estimators
             model.set_params(
-                eval_metric=self.metric, early_stopping_rounds=PATIENCE, n_estimators=rounds
+                eval_metric=self._metric, early_stopping_rounds=PATIENCE, n_estimators=rounds
             )
             model.fit(training_rows, inside, eval_set=(held_rows, outside))
-            curve = model.evals_result_["valid_0"][self.metric]
+            curve = model.evals_result_["valid_0"][self._metric]
         if model.stop_reason_ == INTERRUPTED:
             raise KeyboardInterrupt
         return [float(value) for value in curve]
 
-    def _refused(self, candidate: dict[str, Any]) -> str:
-        key = _key(candidate)
-        records = (self._found.get((key, fold), {}) for fold in range(len(self._parts)))
-        return next((each["refused"] for each in records if "refused" in each), "")
-
-    def _curves(self, candidate: dict[str, Any], count: int) -> Floats:
-        """Return the curves of the first folds, extended by last values; greater is better."""
-        key = _key(candidate)
-        found = [self._found[key, fold]["curve"] for fold in range(count)]
-        return self._sign * align_curves(found)
-
-    def _value(self, candidate: dict[str, Any], count: int) -> float:
-        if self._refused(candidate):
+    def value(self, candidate: _Candidate, folds: int) -> float:
+        """Return the best mean on the first folds, greater is better."""
+        if candidate.refused or not folds:
             return -math.inf
-        return float(self._curves(candidate, count).mean(axis=0).max())
+        return float((self._sign * candidate.mean(folds)).max())
 
-    def best(self, candidates: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    def best(self, candidates: Sequence[_Candidate], folds: int) -> list[_Candidate]:
         """Return the candidates ordered by their mean on the first folds; stable for ties."""
-        return sorted(candidates, key=lambda each: -self._value(each, count))
+        return sorted(candidates, key=lambda each: -self.value(each, folds))
 
-    def _folds_of(self, candidate: dict[str, Any]) -> int:
-        key = _key(candidate)
-        done = (self._found.get((key, fold), {}) for fold in range(len(self._parts)))
-        return sum("curve" in each for each in done)
-
-    def table(self, candidates: list[dict[str, Any]]) -> tuple[Trial, ...]:
+    def table(self, candidates: Sequence[_Candidate]) -> tuple[Trial, ...]:
         """Return all candidates, by number of folds and then by value."""
-        if all(map(self._refused, candidates)):
-            raise ValueError(f"no candidate can be fitted: {self._refused(candidates[0])}")
-        done = {_key(each): self._folds_of(each) for each in candidates}
-        ranked = sorted(
-            candidates,
-            key=lambda each: (
-                bool(self._refused(each)),
-                -done[_key(each)],
-                -self._value(each, max(1, done[_key(each)])),
-            ),
-        )
-        return tuple(self._trial(each, ranked[0], done[_key(each)]) for each in ranked)
+        if all(each.refused for each in candidates):
+            raise ValueError(f"no candidate can be fitted: {candidates[0].refused}")
 
-    def _trial(self, candidate: dict[str, Any], best: dict[str, Any], count: int) -> Trial:
-        if refused := self._refused(candidate):
-            return Trial(candidate, 0, None, math.nan, math.nan, math.nan, refused)
-        own, other = self._curves(candidate, count), self._curves(best, count)
+        def rank(candidate: _Candidate) -> tuple[bool, int, float]:
+            folds = candidate.n_folds
+            return bool(candidate.refused), -folds, -self.value(candidate, folds)
+
+        ranked = sorted(candidates, key=rank)
+        return tuple(self._trial(each, ranked[0]) for each in ranked)
+
+    def _trial(self, candidate: _Candidate, best: _Candidate) -> Trial:
+        if candidate.refused:
+            undefined = (math.nan,) * 3
+            return Trial(candidate.parameters, 0, None, *undefined, candidate.refused)
+        count = candidate.n_folds
+        own, other = (self._sign * align_curves(each.curves[:count]) for each in (candidate, best))
         at = int(own.mean(axis=0).argmax())
         difference, error = mean_and_error(own[:, at] - other[:, int(other.mean(axis=0).argmax())])
-        rounds = at + 1 if _chooses_rounds(self._estimator, candidate) else None
+        rounds = at + 1 if _chooses_rounds(self._estimator, candidate.parameters) else None
         value = self._sign * float(own[:, at].mean())
-        return Trial(candidate, count, rounds, value, difference, error if count > 1 else math.nan)
+        error = error if count > 1 else math.nan
+        return Trial(candidate.parameters, count, rounds, value, difference, error)
 
 
-def _check_folds(found: Mapping[tuple[str, int], Json]) -> None:
-    """Raise ValueError unless each candidate was held out on its first folds."""
-    held_out: dict[str, list[int]] = {}
-    for key, fold in found:
-        held_out.setdefault(key, []).append(fold)
-    for key, given in held_out.items():
-        if not all(type(fold) is int for fold in given) or {*given} != {*range(len(given))}:
-            raise ValueError(f"the folds of {shown(key)} are {shown(given)}")
-
-
-def _check_record(record: dict[str, Any]) -> None:
-    """Raise ValueError for a record that `_Study.hold_out` would not write."""
-    if "refused" in record:
-        if not isinstance(record["refused"], str):
-            raise ValueError(f"the reason {shown(record['refused'])} is not text")
-        return
-    curve = record["curve"]
-    if not isinstance(curve, list) or not curve:
-        raise ValueError(f"the curve {shown(curve)} is not a list of numbers")
-    record["curve"] = [spelled(value, "a value of a curve") for value in curve]
-    if "seconds" in record:
-        record["seconds"] = spelled(record["seconds"], "the seconds of a fit")
-
-
-def _chooses_rounds(estimator: BaseRanker, candidate: Mapping[str, Any]) -> bool:
+def _chooses_rounds(estimator: BaseRanker, candidate: Mapping[str, object]) -> bool:
     """Whether the number of rounds is chosen by the metric."""
     known = estimator.get_params(deep=False)
     return "early_stopping_rounds" in known and "n_estimators" not in candidate
 
 
 def _space(
-    estimator: BaseRanker, given: Mapping[str, Sequence[Any]] | None
-) -> dict[str, list[Any]]:
+    estimator: BaseRanker, given: Mapping[str, Sequence[object]] | None
+) -> dict[str, list[object]]:
     known = estimator.get_params(deep=False)
     if given is None:
         found = {name: values for name, values in SPACE.items() if name in known}
@@ -417,12 +397,12 @@ def _space(
     return {name: list(values) for name, values in given.items()}
 
 
-def _candidates(
+def _drawn(
     estimator: BaseRanker,
-    space: dict[str, list[Any]],
+    space: dict[str, list[object]],
     trials: int | None,
     generator: np.random.RandomState,
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """Return the estimator's values and random others; the whole space if small or asked for."""
     own = {name: estimator.get_params(deep=False)[name] for name in space}
     total = math.prod(len(values) for values in space.values())
@@ -442,7 +422,7 @@ def _candidates(
     return list(found.values())
 
 
-def _is_compatible(candidate: Mapping[str, Any]) -> bool:
+def _is_compatible(candidate: Mapping[str, object]) -> bool:
     """Whether loss and rank_weight go together: listwise losses have no pairs."""
     lists = candidate.get("loss") in LISTWISE
     return not lists or candidate.get("rank_weight") is None
@@ -457,14 +437,14 @@ def _count(candidates: int, rungs: Sequence[int]) -> int:
     return fits
 
 
-def _key(parameters: Mapping[str, Any]) -> str:
+def _key(parameters: Mapping[str, object]) -> str:
     return json.dumps(plain(dict(parameters), spell=False), sort_keys=True)
 
 
-def _digest(X: Any, judgments: Judgments, parts: list[tuple[Integers, Integers]]) -> str:
+def _digest(X: MatrixLike, judgments: Judgments, folds: Sequence[tuple[Integers, Integers]]) -> str:
     """Return a digest of the rows and the folds."""
     found = hashlib.sha256()
-    values: list[Any] = [X]
+    values: list[MatrixLike] = [X]
     if scipy.sparse.issparse(X):
         rows = X.tocsr()
         values = [rows.data, rows.indices, rows.indptr]
@@ -473,13 +453,9 @@ def _digest(X: Any, judgments: Judgments, parts: list[tuple[Integers, Integers]]
         judgments.pairs, judgments.pair_weight, judgments.pair_margin, judgments.ties,
         judgments.tie_weight,
     )  # fmt: skip
-    for column in (*columns, *(held for _, held in parts)):
+    for column in (*columns, *(held for _, held in folds)):
         if column is not None:
             array = np.ascontiguousarray(column)
             text = array.astype(str) if array.dtype == object else array
             found.update(f"{array.shape} {array.dtype}".encode() + text.tobytes())
     return found.hexdigest()[:16]
-
-
-def _shown(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from precede.boosting.holdout import Resampler
-from precede.boosting.loop import History, Round, Stop, Trainer
+from precede.boosting.loop import History, Round, RoundValues, Stop, Trainer
 from precede.boosting.monitors import Monitor
 from precede.model import Ensemble
 from precede.weak_rankers.columns import Constant
@@ -34,22 +34,24 @@ class Bagged(Trainer):
         self.ensemble = Ensemble([], [], bags[0].ensemble.n_features)
         self._last_rounds: list[Round | None] = [None] * len(bags)
         self._finished: set[int] = set()
+        self._reason = "no bag can be improved further"
 
-    def boost_round(self) -> Round | None:
+    def boost_round(self) -> Round | str:
         """Boost one round in every bag that can still be improved."""
         for number, bag in enumerate(self._bags):
             if number in self._finished:
                 continue
             done = bag.boost_round()
-            if done is None or done.stop_reason:
+            if isinstance(done, str) or done.stop_reason:
                 self._finished.add(number)
-            if done is not None:
+            if not isinstance(done, str):
                 self._last_rounds[number] = done
+            elif number == 0:
+                self._reason = done
         n_rounds = len(self.ensemble) // len(self._bags)
         improved = [len(bag.ensemble) > n_rounds for bag in self._bags]
         if not any(improved):
-            self.exhausted = self._bags[0].exhausted or "no bag can be improved further"
-            return None
+            return self._reason
         for bag, is_improved in zip(self._bags, improved, strict=True):
             model = bag.ensemble
             weak_ranker, weight = (
@@ -61,7 +63,7 @@ class Bagged(Trainer):
                 monitor.advance(weak_ranker, share)
         return Round(*self._mean_columns())
 
-    def _mean_columns(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _mean_columns(self) -> tuple[RoundValues, RoundValues]:
         """Return the two fields of a `Round` with columns, averaged over the last rounds."""
         rounds = [each for each in self._last_rounds if each is not None]
         columns = _means([each.columns for each in rounds])
@@ -78,20 +80,20 @@ class Bagged(Trainer):
 
 
 def bagged_trainer(estimator: BaseRanker, task: FitContext, stop: Stop) -> Bagged:
-    """Return a trainer of `_n_bags` models, each on a bootstrap sample of the queries."""
-    seeds = np.random.RandomState(estimator._seed()).randint(2**31 - 1, size=(estimator._n_bags, 2))
+    """Return a trainer of `bags` models, each on a bootstrap sample of the queries."""
+    random = np.random.RandomState(estimator.draw_seed())
+    seeds = random.randint(2**31 - 1, size=(estimator._n_bags, 2))
     sample = Resampler.of_fit(estimator, task)
     bags = []
     for draw, seed in seeds.tolist():
-        single = copy.copy(estimator)
-        single._n_bags, single.random_state = 1, seed
+        single = copy.copy(estimator).set_params(bags=1, random_state=seed)
         drawn = sample.bootstrap(draw)[0].training
         bag_task = replace(task, training=drawn, monitors=[], checkpoint=None)
-        bags.append(single._trainer(bag_task, stop, None, History()))
-    return Bagged(bags, stop, [monitor for monitor, _ in task.monitors])
+        bags.append(single.trainer(bag_task, stop, None, History()))
+    return Bagged(bags, stop, task.monitors)
 
 
-def _means(rounds: Sequence[dict[str, Any]]) -> dict[str, float]:
+def _means(rounds: Sequence[RoundValues]) -> RoundValues:
     """Return the mean of every column that all rounds have."""
     names = [name for name in rounds[0] if all(name in each for each in rounds)]
     return {name: float(np.mean([each[name] for each in rounds])) for name in names}

@@ -8,17 +8,18 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from reprlib import repr as shown
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from precede.boosting.loop import Progress, Result
+from precede.boosting.loop import Callback, Progress, Result
+from precede.engine.arrays import Json, MatrixLike, VectorLike
 from precede.engine.parameters import find_auto_parameters
 from precede.model import FORMAT, read_model, write_model
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
     from typing_extensions import Self
 
     from precede.estimator import BaseRanker, FitContext
-    from precede.risks.base import State
 
 # Parameters that may differ between the interrupted and the resumed fit.
 MAY_DIFFER = {
@@ -45,12 +46,9 @@ class ProgressBar:
 
     def __init__(self, name: str, *, rounds: int, done: int = 0, verbose: int = 1):
         self._name, self._rounds, self._done, self._verbose = name, rounds, done, verbose
-        self._bar: Any = None
-        self._task: Any = None
+        self._bar: RichProgress | None = None
 
-    def callbacks(
-        self, others: Sequence[Callable[[Progress], Any]] | None
-    ) -> list[Callable[[Progress], Any]]:
+    def callbacks(self, others: Sequence[Callback] | None) -> list[Callback]:
         """Return the other callbacks, and the bar if it is shown."""
         return [*(others or ()), *([self] if self._verbose > 0 else [])]
 
@@ -75,25 +73,25 @@ class ProgressBar:
             progress.TextColumn("{task.fields[shown]}", markup=False),
             console=Console(stderr=True, emoji=False),
         )
-        self._task = self._bar.add_task(
-            self._name, total=self._rounds, completed=self._done, shown=""
-        )
+        self._bar.add_task(self._name, total=self._rounds, completed=self._done, shown="")
         self._bar.start()
 
     def advance(self) -> None:
         """Advance by one step, for work without rounds."""
         if self._bar is not None:
-            self._bar.advance(self._task)
+            self._bar.advance(self._bar.task_ids[0])
 
     def __call__(self, progress: Progress) -> None:
         """Show the last round."""
+        if self._bar is None:
+            return
         last = progress.history[-1]
         shown = [f"{name} {last[name]:.4g}" for name in ("risk", "gap") if name in last]
         if "lower" in last:
             shown.append(f"best margin in [{last['lower']:.4f}, {last['upper']:.4f}]")
         shown += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
         text = "".join(filter(str.isprintable, "  ".join(shown)))  # names may hold escape codes
-        self._bar.update(self._task, completed=progress.round, shown=text)
+        self._bar.update(self._bar.task_ids[0], completed=progress.round, shown=text)
 
 
 class Checkpoint:
@@ -137,12 +135,12 @@ class Checkpoint:
         self.path = Path(path)
         self.every = every
         self.seconds = seconds
-        self._about: dict[str, Any] = {}
+        self._about: Json = {}
         self._last: Progress | None = None
         self._rounds_written = 0
         self._written_at = 0.0
 
-    def begin(self, estimator: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
+    def begin(self, estimator: str, parameters: Json) -> Json | None:
         """Return the contents of the file, or None if it does not exist yet.
 
         `parameters` are those that can change the model, as JSON. Raise ValueError if the file
@@ -196,6 +194,11 @@ class Checkpoint:
         self._rounds_written, self._written_at = rounds, time.monotonic()
 
 
+def fitted_attributes(estimator: BaseRanker) -> dict[str, object]:
+    """Return the fitted attributes by name."""
+    return {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+
+
 class CallbackBridge:
     """Adapter from the boosting loop to scikit-learn's callbacks (``model.set_callbacks(...)``).
 
@@ -203,12 +206,11 @@ class CallbackBridge:
     a round stops the fit, as a function in ``callbacks=`` does.
     """
 
-    def __init__(self, estimator: BaseRanker, X: Any, y: Any):
+    def __init__(self, estimator: BaseRanker, X: MatrixLike, y: VectorLike):
         self._estimator = estimator
         self._data = {"X": X, "y": y}
-        rounds = (
-            None if "n_estimators" in find_auto_parameters(estimator) else estimator.n_estimators
-        )
+        chosen = "n_estimators" in find_auto_parameters(estimator)
+        rounds = None if chosen else estimator._max_rounds
         self._context = estimator._init_callback_context(max_subtasks=rounds)
         self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
 
@@ -228,19 +230,17 @@ class CallbackBridge:
 
         return [notify]
 
-    def _fitted(self, progress: Progress, task: FitContext) -> dict[str, Any]:
+    def _fitted(self, progress: Progress, task: FitContext) -> dict[str, object]:
         """Return the fitted attributes as if the fit had ended with this round."""
         so_far = copy.copy(self._estimator)
         ensemble = progress.ensemble.first(len(progress.ensemble))
-        state = cast("State", None)  # unused by estimators that support callbacks
-        so_far._set_fitted_attributes(
-            Result(ensemble, progress.history[:], state, "under way"), task
-        )
-        return {name: value for name, value in vars(so_far).items() if name.endswith("_")}
+        result = Result(ensemble, progress.history[:], None, "under way")
+        so_far.set_fitted_attributes(result, task)
+        return fitted_attributes(so_far)
 
     def end(self) -> None:
         """Report the end of the fit."""
-        fitted = {n: v for n, v in vars(self._estimator).items() if n.endswith("_")}
+        fitted = fitted_attributes(self._estimator)
         self._context.call_on_fit_task_end(
             estimator=self._estimator, reconstruction_attributes=lambda: fitted, **self._data
         )

@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from precede.boosting.loop import (
     PERFECT,
+    Callback,
     History,
-    Progress,
     Result,
     Round,
     Stop,
@@ -63,7 +63,7 @@ class Plan:
     learning_rate: float = 1.0
     draw: Callable[[], Flags | None] = lambda: None
     nonnegative: bool = False
-    callbacks: Sequence[Callable[[Progress], object]] = ()
+    callbacks: Sequence[Callback] = ()
 
 
 class CoordinateDescent(Trainer):
@@ -103,7 +103,7 @@ class CoordinateDescent(Trainer):
             self._append(weak_ranker, weight, weak_ranker.on(training.table))
         self.state = self.risk.state(self.scores)
 
-    def boost_round(self) -> Round | None:
+    def boost_round(self) -> Round | str:
         """Choose a weak ranker and add it to the model."""
         begun = self.risk.begin_round(self.scores, value=self.plan.step.needs_value)
         if begun is not None:
@@ -117,19 +117,16 @@ class CoordinateDescent(Trainer):
         found = self._choose_weak_ranker()
         if found is None:
             exhaustive = self.plan.weak_rankers.exhaustive or self.state.log_gradient_sum == -np.inf
-            self.exhausted = NOTHING_LEFT if exhaustive else NOTHING_FOUND
-            return None
+            return NOTHING_LEFT if exhaustive else NOTHING_FOUND
         values = found.weak_ranker.on(self.training.table) if found.values is None else found.values
         step = self._choose_step(found, values)
         self._warn_if_smoothed(step, found)
         if self._is_stalled(step, found):
-            self.exhausted = STALLED
-            return None
+            return STALLED
         weight = step.size if step.unshrunk else self.plan.learning_rate * step.size
         must_be_positive = self.plan.nonnegative or self.plan.weak_rankers.quadratic
         if must_be_positive and weight <= 0 and not step.unshrunk:
-            self.exhausted = NOTHING_LEFT  # the edge was a rounding error
-            return None
+            return NOTHING_LEFT  # the edge was a rounding error
         self._round_unfinished = True
         self._append(found.weak_ranker, weight, values)
         if begun is None:
@@ -139,15 +136,12 @@ class CoordinateDescent(Trainer):
         self._round_unfinished = False
         return self._record(found, weight, step)
 
-    def last_state(self) -> State:
-        """Return the state after the last round, computing what `boost_round` left out."""
+    def result(self, history: History, reason: str) -> Result:
+        """Return the result, with the state that `boost_round` left out and the scores."""
         if self.state.pull.size < self.scores.size or np.isnan(self.state.log_value):
             self.state = self.risk.state(self.scores)
-        return self.state
-
-    def last_scores(self) -> Floats:
-        """Return the scores of the training rows, including `init_score`."""
-        return self.backend.get(self.scores)
+        scores = self.backend.get(self.scores)
+        return Result(self.ensemble, history, self.state, reason, scores)
 
     def interrupt(self, history: History) -> str:
         """Remove the weak ranker of an unfinished round."""
@@ -310,7 +304,7 @@ def run(
     trainer = CoordinateDescent(plan, training, ensemble, history, monitors)
     if resumed:
         trainer.check_history(History(history or ()))
-    return run_rounds(trainer, history, plan.callbacks)
+    return run_rounds(trainer, history or (), plan.callbacks)
 
 
 def _check_nonnegative(ensemble: Ensemble) -> None:

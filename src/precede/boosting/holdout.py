@@ -8,10 +8,10 @@ and compared rows together; standard errors are paired by held-out unit.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -19,54 +19,126 @@ import scipy.sparse.csgraph
 
 from precede.engine.arrays import Array, Floats, Integers, Keys
 from precede.engine.exact import all_gather, all_reduce_max, all_reduce_sum, exact_sum, splitmix64
+from precede.engine.execution import Context
 from precede.engine.query_layout import QueryLayout, TrainingData, merge_query_totals, query_totals
+from precede.files.disk import DiskTable
 from precede.judgments import Judgments
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker, FitContext
 
+# A learning curve ends without improvement in the last third of the rounds, at least PATIENCE.
+PATIENCE = 50
+# Connected groups are units only if there are at least this many.
+MIN_GROUPS = 5
 
-def folds(
-    judgments: Judgments, cv: int, random_state: Any = None
-) -> Iterator[tuple[Integers, Integers]]:
-    """Yield training and held-out rows, `cv` times; O(n log n).
 
-    Queries stay whole. Without queries the folds are stratified by grade if there are few grades.
-    Queries (or rows, without queries and grades) that are connected by explicit pairs and ties
-    stay together too, if they form `cv` or more components, none with more than half of the
-    compared rows. Otherwise a pair of a training row and a held-out row is dropped, so that 1/cv²
-    of the pairs are held out at a time.
+class TooFewError(ValueError):
+    """Too few rows to hold some of them out."""
+
+
+# -- units -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Units:
+    """Units that are held out or drawn as a whole.
+
+    They are queries; groups of queries or rows that are connected by explicit pairs; single
+    explicit pairs and ties (votes) if they connect nearly all rows and there are no grades; or the
+    rows of a single list.
+
+    Attributes
+    ----------
+    kind : "groups" (queries, or groups connected by explicit pairs), "votes" or "rows"
+    judgments : judgments of the rows
+    of_row : unit of each row; of votes, which have two rows, it is not used
+    keys : hash of each unit
+    """
+
+    kind: str
+    judgments: Judgments
+    of_row: Integers
+    keys: Keys
+
+    @classmethod
+    def of(
+        cls,
+        judgments: Judgments,
+        row_keys: Callable[[str], Keys],
+        *,
+        layout: QueryLayout | None = None,
+        context: Context | None = None,
+        min_queries: int = 2,
+    ) -> Units:
+        """Return the units of judgments; with fewer than `min_queries` queries they are rows.
+
+        `row_keys` returns the hash of every row for units of a kind.
+        """
+        layout, context = layout or judgments.to_layout(), context or Context(1)
+        kind, of_row = _find_units(judgments, layout, context, min_queries)
+        keys = row_keys(kind)
+        if kind == "votes":
+            keys = _vote_keys(judgments, keys)
+        else:
+            sums = np.zeros(int(of_row.max(initial=-1)) + 1, np.uint64)
+            np.add.at(sums, of_row, keys)
+            keys = sums
+        return cls(kind, judgments, of_row, splitmix64(keys))
+
+    def folds(self, count: int) -> Integers:
+        """Return the fold of each unit; rows of a single list are stratified by grade.
+
+        >>> units = Units.of(Judgments([1, 0, 1, 0]), lambda kind: np.arange(4).astype(np.uint64))
+        >>> units.kind, units.folds(2).tolist()
+        ('rows', [0, 0, 1, 1])
+        """
+        return assign_folds(self.keys, count, self.judgments.grade if self.kind == "rows" else None)
+
+    def repeat(self, times: Array) -> tuple[Integers, Judgments]:
+        """Return the rows of each unit, repeated `times` times, and their judgments.
+
+        Copies of a query are separate queries, copies of a row of a single list separate rows, and
+        a vote drawn twice weighs twice.
+        """
+        if self.kind == "votes":
+            return np.arange(len(self.judgments)), _repeat_votes(self.judgments, times)
+        copies = times[self.of_row].astype(np.int64)
+        if self.kind == "rows":
+            rows = np.repeat(np.arange(copies.size), copies)
+            return rows, self.judgments[rows]
+        max_copies = max(1, int(copies.max(initial=0)))
+        copied = [np.flatnonzero(copies > number) for number in range(max_copies)]
+        return np.concatenate(copied), _concatenate([self.judgments[rows] for rows in copied])
+
+    def check_folds(self, cv: int, total: int) -> None:
+        """Raise ValueError unless `total` units on all machines are enough for `cv` folds."""
+        one = self.kind == "rows" and self.judgments.qid is not None
+        if one or total < cv:
+            what = "queries" if one or self.kind == "groups" else self.kind
+            raise ValueError(
+                f"cv={cv} needs at least as many {what}, and there are {1 if one else total}; "
+                "lower cv, give a number in place of 'cv', or leave qid out for one list"
+            )
+
+
+def folds(judgments: Judgments, cv: int, random_state: int = 0) -> list[tuple[Integers, Integers]]:
+    """Return training and held-out rows, `cv` times; O(n log n).
+
+    Queries, and rows that are connected by explicit pairs, stay whole where possible (see
+    `Units`). The folds of a single list are stratified by grade.
 
     >>> from precede import Judgments
     >>> judgments = Judgments([1, 0, 1, 0], qid=["a", "a", "b", "b"])
-    >>> sorted(held_out.tolist() for _, held_out in folds(judgments, 2, random_state=0))
+    >>> sorted(held_out.tolist() for _, held_out in folds(judgments, 2))
     [[0, 1], [2, 3]]
     """
-    from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold  # noqa: PLC0415  (slow)
-
-    rows = np.arange(len(judgments))
-    queries = 0 if judgments.qid is None else np.unique(judgments._query()).size
-    if queries == 1 or (judgments.qid is not None and queries < cv):
-        raise ValueError(
-            f"cv={cv} needs at least as many queries, and there are {queries}; lower cv, give a "
-            "number in place of 'cv', or leave qid out for one list"
-        )
-    groups = components_for_folds(judgments, cv)
-    if groups is None and judgments.qid is not None:
-        groups = judgments._query()
-    if groups is not None:
-        splitter = GroupKFold(cv, shuffle=True, random_state=random_state)
-        yield from splitter.split(rows, groups=groups)
-        return
-    # Stratify by grade; rows without a grade are one stratum.
-    grade = (
-        np.zeros(rows.size)
-        if judgments.grade is None
-        else np.nan_to_num(judgments.grade, nan=np.inf)
-    )
-    strata, stratum, count = np.unique(grade, return_inverse=True, return_counts=True)
-    kfold = StratifiedKFold if strata.size <= 10 and count.min() >= cv else KFold
-    yield from kfold(cv, shuffle=True, random_state=random_state).split(rows, stratum)
+    random = np.random.default_rng(random_state)
+    keys = random.integers(0, 2**64, len(judgments), dtype=np.uint64)
+    units = Units.of(judgments, lambda kind: keys)  # noqa: ARG005
+    units.check_folds(cv, units.keys.size)
+    fold = units.folds(cv)[units.of_row] if units.kind != "votes" else assign_folds(keys, cv)
+    return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(cv)]
 
 
 def components(judgments: Judgments) -> Integers:
@@ -84,282 +156,23 @@ def components(judgments: Judgments) -> Integers:
     return labels[node].astype(np.int64)
 
 
-def components_for_folds(judgments: Judgments, cv: int) -> Integers | None:
-    """Return the `components`; None if they are too few or too large for `cv` folds."""
-    given = [pairs for pairs in (judgments.pairs, judgments.ties) if pairs is not None]
-    if not given or (judgments.qid is None and judgments.grade is not None):
-        return None
-    listed, group = np.concatenate(given), components(judgments)
-    compared = np.unique(listed) if judgments.qid is None else np.arange(len(judgments))
-    sizes = np.bincount(group[compared], minlength=1)
-    enough = np.count_nonzero(sizes) >= cv and sizes.max() <= compared.size / 2
-    return group if enough else None
-
-
-# A learning curve ends without improvement in the last third of the rounds, at least PATIENCE.
-PATIENCE = 50
-# Connected groups are units only if there are at least this many.
-MIN_GROUPS = 5
-
-
-class TooFewError(ValueError):
-    """Too few rows to hold some of them out."""
-
-
-class _Units(NamedTuple):
-    """Units of a training set: unit and hash of each row, hash and rank of each unit."""
-
-    kind: str
-    unit_of_row: Integers
-    row_keys: Keys
-    keys: Keys
-    rank: Integers
-    total: int
-
-
-class Resampler:
-    """Draw folds and bootstrap samples from a training set.
-
-    Draws *units*: queries; groups of queries or rows connected by explicit pairs; single explicit
-    pairs and ties (votes) if they connect nearly all rows and there are no grades; or the rows of a
-    single list. Units are ordered by hashes of their contents and the seed, so that a draw does not
-    depend on the order of rows, the names of queries, or their distribution over workers.
-
-    Parameters
-    ----------
-    training : TrainingData
-    judgments : judgments of the rows, in the order of `training`; see `of`
-    balance, labeled : as for `TrainingData.prepare`
-    seed : int
-    min_queries : with fewer queries than this, rows are the units
-
-    Attributes
-    ----------
-    kind : "groups" (queries, or groups connected by explicit pairs), "votes" or "rows"
-    n_units : number of units on all workers
-    keys : hash of every row
-    """
-
-    def __init__(
-        self, training: TrainingData, judgments: Judgments, *, balance: str, labeled: bool = False,
-        seed: int = 0, min_queries: int = 2,
-    ):  # fmt: skip
-        self.training, self.judgments = training, judgments
-        self._balance, self._labeled, self._seed, self._min_queries = (
-            balance,
-            labeled,
-            seed,
-            min_queries,
-        )
-        self._cached_units: _Units | None = None
-
-    @property
-    def _units(self) -> _Units:
-        """Units, computed on first use, by all workers at the same point of the fit.
-
-        No `cached_property`, because the workers wait for each other and must not hold a lock.
-        """
-        if self._cached_units is None:
-            self._cached_units = self._number_units()
-        return self._cached_units
-
-    @property
-    def kind(self) -> str:
-        """Kind of the units: "groups" of rows, "votes" or "rows"."""
-        return self._units.kind
-
-    @property
-    def n_units(self) -> int:
-        """Number of units on all workers."""
-        return self._units.total
-
-    @property
-    def keys(self) -> Keys:
-        """Hash of every row."""
-        return self._units.row_keys
-
-    @classmethod
-    def of(cls, training: TrainingData, judgments: Judgments, **options: Any) -> Resampler:
-        """Return the resampler of a training set and the judgments that it was prepared from."""
-        return cls(training, judgments[training.layout.order], **options)
-
-    @classmethod
-    def of_fit(
-        cls, estimator: BaseRanker, task: FitContext, *, seed: int = 0, min_queries: int = 2
-    ) -> Resampler:
-        """Return the resampler of the rows that an estimator is fitted to."""
-        judgments = estimator.judgments_to_learn(task.judgments)
-        return cls.of(
-            task.training, judgments, balance=estimator.balance, labeled=estimator.learns_labels,
-            seed=seed, min_queries=min_queries,
-        )  # fmt: skip
-
-    @property
-    def rows(self) -> Integers:
-        """Row number in the user's table for each row."""
-        return self.training.table.order
-
-    def _number_units(self) -> _Units:
-        kind, unit = self._kind_and_unit()
-        row_keys = self._hash_rows(kind)
-        if kind == "votes":
-            keys = vote_keys(self.judgments, row_keys)
-        else:
-            keys = np.zeros(int(unit.max(initial=-1)) + 1, np.uint64)
-            np.add.at(keys, unit, row_keys)
-        keys = splitmix64(keys)
-        return _Units(kind, unit, row_keys, keys, *self._ranks(keys))
-
-    def _hash_rows(self, kind: str) -> Keys:
-        """Hash every row, from its features, weight, judgments and the seed."""
-        training, rows = self.training, self.training.layout
-        keys = training.table.keys(rows.weight, training.context)
-        if training.by_value:
-            keys = training.table.keys_by_value(keys)
-        keys ^= splitmix64(np.full(1, self._seed, np.uint64))
-        for column in (rows.grade, rows.label, training.init_score):
-            if column is not None:
-                keys = splitmix64(keys ^ np.nan_to_num(column + 0.0, nan=0.5).view(np.uint64))
-        queries = all_reduce_sum(lambda: rows.query_start.size - 1, training.context)
-        has_several_queries = kind == "rows" and queries > 1 and not rows.queries_span_machines
-        return splitmix64(
-            rows.keys_by_pairs(keys) if rows.has_explicit_pairs or has_several_queries else keys
-        )
-
-    def _kind_and_unit(self) -> tuple[str, Integers]:
-        """Return the kind of the units and the unit of each row; the same kind on all workers."""
-        judgments, layout = self.judgments, self.training.layout
-        context, every = self.training.context, np.arange(len(self.judgments))
-        graded = bool(all_reduce_max(lambda: layout.n_graded > 0, context))
-        if layout.has_explicit_pairs and (judgments.qid is not None or not graded):
-            group = components(judgments)
-            sizes = np.concatenate(all_gather(lambda: np.bincount(group), context))
-            if np.count_nonzero(sizes) >= MIN_GROUPS and sizes.max() <= sizes.sum() / 2:
-                return "groups", group
-            if not graded:
-                return "votes", every
-        query = judgments._query()
-        if all_reduce_sum(lambda: int(query.max(initial=-1)) + 1, context) >= self._min_queries:
-            return "groups", query
-        return "rows", every
-
-    def _ranks(self, keys: Keys) -> tuple[Integers, int]:
-        """Return the rank of each unit by hash over all workers, and the number of units."""
-        context = self.training.context
-        parts = all_gather(lambda: keys, context)
-        order = np.argsort(np.concatenate(parts), kind="stable")
-        rank = np.empty(order.size, np.int64)
-        rank[order] = np.arange(order.size)
-        before = sum(part.size for part in parts[: context.rank])
-        return rank[before : before + keys.size], order.size
-
-    # -- drawing ---------------------------------------------------------------------------
-
-    def fold_splits(self, n_folds: int, n_splits: int) -> list[tuple[Resampler, Resampler]]:
-        """Split the units into `n_folds` folds; return training and held-out units of `n_splits`.
-
-        Folds of a single list are stratified by grade. Splits without a pair are left out.
-        """
-        grade = self.judgments.grade if self.kind == "rows" else None
-        # Local hashes suffice: 'auto' and 'cv' are refused on a cluster.
-        fold = assign_folds(self._units.keys, n_folds, grade)
-        found = [
-            (self.repeat_units(fold != k), self.repeat_units(fold == k)) for k in range(n_splits)
-        ]
-        return [(one, held) for one, held in found if one is not None and held is not None]
-
-    def folds(self, cv: int) -> list[tuple[Resampler, Resampler]]:
-        """Return training and held-out units for every fold that has a pair to compare."""
-        one = self.kind == "rows" and self.judgments.qid is not None
-        if one or self.n_units < cv:
-            what = "queries" if one or self.kind == "groups" else self.kind
-            raise ValueError(
-                f"cv={cv} needs at least as many {what}, and there are "
-                f"{1 if one else self.n_units}; lower cv, give a number in place of 'cv', or leave "
-                "qid out for one list"
-            )
-        return self.fold_splits(cv, cv)
-
-    def holdout_splits(self, share: float, max_rows: int) -> list[tuple[Resampler, Resampler]]:
-        """Return training and held-out units on all workers, about `share` of them held out.
-
-        Every part is held out in turn; only the first if there are `max_rows` rows or more.
-        """
-        size = max(1, round(share * self.n_units))
-        drawn = np.random.default_rng(self._seed).permutation(self.n_units) // size
-        rows = all_reduce_sum(lambda: self.training.layout.n_used_rows, self.training.context)
-        found = []
-        for turn in range(self.n_units // size if rows < max_rows else 1):
-            held = drawn[self._units.rank] == turn
-            one, other = self.repeat_units(~held), self.repeat_units(held)
-            if one is not None and other is not None:
-                found.append((one, other))
-        return found
-
-    def bootstrap(self, draw: int) -> tuple[Resampler, Resampler | None]:
-        """Return a bootstrap sample with seed `draw`, and the units that were not drawn.
-
-        The latter is None without a pair to compare. Copies of a query are separate queries, copies
-        of a row of a single list separate rows, and a vote drawn twice weighs twice.
-        """
-        drawn = np.random.RandomState(draw).randint(self.n_units, size=self.n_units)
-        times = np.bincount(drawn, minlength=self.n_units)[self._units.rank]
-        found = self.repeat_units(times)
-        if found is None:
-            raise TooFewError("a bootstrap sample has no pair; give more data, or leave bags out")
-        return found, self.repeat_units(times == 0)
-
-    def blocks(self, count: int) -> list[tuple[Integers, QueryLayout]]:
-        """Partition the units; return rows and layout of each block that has a pair."""
-        found = []
-        for block in range(count):
-            rows, made = self._copies(self._units.rank % count == block)
-            layout = self._make_layout(made)
-            if layout.total > 0:
-                found.append((rows[layout.order], layout))
-        return found
-
-    def repeat_units(self, times: Array) -> Resampler | None:
-        """Repeat each unit `times` times, keeping the bins; None without a pair to compare."""
-        full = self.training
-        rows, made = self._copies(times)
-        layout = self._make_layout(made)
-        if layout.total <= 0 and not (self._labeled and layout.n_used_rows):
-            return None
-        items = rows[layout.order]
-        start = None if full.init_score is None else full.init_score[items]
-        training = TrainingData.ordered(
-            full.table.block(items), layout, full.context, start, by_value=full.by_value
-        )
-        return Resampler.of(
-            training, made, balance=self._balance, labeled=self._labeled, seed=self._seed,
-            min_queries=self._min_queries,
-        )  # fmt: skip
-
-    def _copies(self, times: Array) -> tuple[Integers, Judgments]:
-        """Return the rows of each unit, repeated `times` times, and their judgments."""
-        if self.kind == "votes":
-            return np.arange(len(self.judgments)), repeat_votes(self.judgments, times)
-        copies = times[self._units.unit_of_row].astype(np.int64)
-        if self.kind == "rows":
-            rows = np.repeat(np.arange(copies.size), copies)
-            return rows, self.judgments[rows]
-        max_copies = max(1, int(copies.max(initial=0)))
-        copied = [np.flatnonzero(copies > number) for number in range(max_copies)]
-        return np.concatenate(copied), _concatenate([self.judgments[rows] for rows in copied])
-
-    def _make_layout(self, judgments: Judgments) -> QueryLayout:
-        """Return the layout of some rows, with the totals over all workers."""
-        layout = judgments.to_layout(self._balance, labeled=self._labeled)
-        context = self.training.context
-        if not context.is_distributed:
-            return layout
-        parts = all_gather(lambda: (query_totals(judgments), len(judgments)), context)
-        total, pair_count = merge_query_totals([each for each, _ in parts], self._balance)
-        return replace(
-            layout, total=total, pair_count=pair_count, n_rows=sum(size for _, size in parts),
-            has_remote_explicit_pairs=self.training.layout.has_remote_explicit_pairs,
-        )  # fmt: skip
+def _find_units(
+    judgments: Judgments, layout: QueryLayout, context: Context, min_queries: int
+) -> tuple[str, Integers]:
+    """Return the kind of the units and the unit of each row; the same kind on all machines."""
+    every = np.arange(len(judgments))
+    graded = bool(all_reduce_max(lambda: layout.n_graded > 0, context))
+    if layout.has_explicit_pairs and (judgments.qid is not None or not graded):
+        group = components(judgments)
+        sizes = np.concatenate(all_gather(lambda: np.bincount(group), context))
+        if np.count_nonzero(sizes) >= MIN_GROUPS and sizes.max() <= sizes.sum() / 2:
+            return "groups", group
+        if not graded:
+            return "votes", every
+    query = judgments._query()
+    if all_reduce_sum(lambda: int(query.max(initial=-1)) + 1, context) >= min_queries:
+        return "groups", query
+    return "rows", every
 
 
 def assign_folds(keys: Keys, count: int, strata: Floats | None = None) -> Integers:
@@ -376,83 +189,58 @@ def assign_folds(keys: Keys, count: int, strata: Floats | None = None) -> Intege
     return fold
 
 
-def split_judgments(
-    judgments: Judgments, keys: Keys, count: int
-) -> list[tuple[Integers, Judgments]]:
-    """Split judgments into `count` parts by votes, by queries, or by rows of a single list.
-
-    Return rows and judgments of each part; `keys` are the hashes of the rows.
-    """
-    if _has_only_votes(judgments):
-        fold = assign_folds(vote_keys(judgments, keys), count)
-        made = [repeat_votes(judgments, fold == number) for number in range(count)]
-        rows = [np.unique(np.concatenate([listed for listed, *_ in _vote_arrays(j)])) for j in made]
-        return [(inside, each[inside]) for inside, each in zip(rows, made, strict=True)]
-    one = judgments.qid is None
-    owner = np.arange(len(judgments)) if one else judgments._query()
-    kinds, member = np.unique(owner, return_inverse=True)
-    sums = np.zeros(kinds.size, np.uint64)
-    np.add.at(sums, member, keys)
-    fold = assign_folds(sums, count, judgments.grade if one else None)[member]
-    chunks = [np.flatnonzero(fold == number) for number in range(count)]
-    return [(rows, judgments[rows]) for rows in chunks]
-
-
-def _has_only_votes(judgments: Judgments) -> bool:
-    """Whether rows are compared by explicit pairs only, some of them across queries."""
-    listed, query = (
-        np.concatenate([pairs for pairs, *_ in _vote_arrays(judgments)]),
-        judgments._query(),
-    )
-    graded = judgments._with(pairs=None, pair_weight=None, pair_margin=None).n_pairs > 0
-    within = judgments.qid is not None and bool((query[listed[:, 0]] == query[listed[:, 1]]).all())
-    return len(listed) > 0 and not graded and not within
-
-
-def vote_keys(judgments: Judgments, keys: Keys) -> Keys:
+def _vote_keys(judgments: Judgments, keys: Keys) -> Keys:
     """Return a hash for every explicit pair and then every tie, from the hashes of the rows."""
     found = []
-    for listed, weight, margin, is_ordered in _vote_arrays(judgments):
+    for votes in _votes(judgments):
         one, other = (
-            splitmix64(keys[rows] + np.uint64(is_ordered * k)) for k, rows in enumerate(listed.T)
+            splitmix64(keys[rows] + np.uint64(votes.is_ordered * k))
+            for k, rows in enumerate(votes.rows.T)
         )
-        own = splitmix64(one + other) ^ weight.view(np.uint64)
-        found.append(splitmix64(splitmix64(own) ^ (margin + 0.0).view(np.uint64)))
+        own = splitmix64(one + other) ^ votes.weight.view(np.uint64)
+        found.append(splitmix64(splitmix64(own) ^ (votes.margin + 0.0).view(np.uint64)))
     return np.concatenate(found)
 
 
-def repeat_votes(judgments: Judgments, times: Array) -> Judgments:
+def _repeat_votes(judgments: Judgments, times: Array) -> Judgments:
     """Multiply the weights of explicit pairs, then ties, by `times`; drop zeros."""
-    (pairs, weight, margin, _), (ties, tie_weight, _, _) = _vote_arrays(judgments)
-    one, other = np.split(times.astype(np.float64), [len(pairs)])
-    changes: dict[str, Any] = {}
+    pairs, ties = _votes(judgments)
+    one, other = np.split(times.astype(np.float64), [len(pairs.rows)])
+    made = judgments
     if judgments.pairs is not None:
-        changes |= {"pairs": pairs[one > 0], "pair_weight": (weight * one)[one > 0]}
-    if judgments.pair_margin is not None:
-        changes["pair_margin"] = margin[one > 0]
+        kept = one > 0
+        margin = None if judgments.pair_margin is None else pairs.margin[kept]
+        weight = (pairs.weight * one)[kept]
+        made = made._with(pairs=pairs.rows[kept], pair_weight=weight, pair_margin=margin)
     if judgments.ties is not None:
-        changes |= {"ties": ties[other > 0], "tie_weight": (tie_weight * other)[other > 0]}
-    return judgments._with(**changes)
+        kept = other > 0
+        made = made._with(ties=ties.rows[kept], tie_weight=(ties.weight * other)[kept])
+    return made
 
 
-def _vote_arrays(judgments: Judgments) -> list[tuple[Integers, Floats, Floats, int]]:
-    """Return rows, weights, margins and whether ordered (1 or 0), for explicit pairs, then ties."""
-    found = []
-    for listed, weight, margin, is_ordered in (
-        (judgments.pairs, judgments.pair_weight, judgments.pair_margin, 1),
-        (judgments.ties, judgments.tie_weight, None, 0),
-    ):
-        rows = np.zeros((0, 2), np.int64) if listed is None else listed
+class _Votes(NamedTuple):
+    """Explicit pairs (ordered) or ties."""
+
+    rows: Integers
+    weight: Floats
+    margin: Floats
+    is_ordered: bool
+
+
+def _votes(judgments: Judgments) -> tuple[_Votes, _Votes]:
+    """Return the explicit pairs and the ties."""
+
+    def listed(
+        given: Integers | None, weight: Floats | None, margin: Floats | None, is_ordered: bool
+    ) -> _Votes:
+        rows = np.zeros((0, 2), np.int64) if given is None else given
         ones = np.ones(len(rows))
-        found.append(
-            (
-                rows,
-                ones if weight is None else weight,
-                ones if margin is None else margin,
-                is_ordered,
-            )
+        return _Votes(
+            rows, ones if weight is None else weight, ones if margin is None else margin, is_ordered
         )
-    return found
+
+    pairs = listed(judgments.pairs, judgments.pair_weight, judgments.pair_margin, True)
+    return pairs, listed(judgments.ties, judgments.tie_weight, None, False)
 
 
 def _concatenate(parts: Sequence[Judgments]) -> Judgments:
@@ -480,6 +268,197 @@ def _concatenate(parts: Sequence[Judgments]) -> Judgments:
         pair_margin=column("pair_margin"), ties=listed("ties"), tie_weight=column("tie_weight"),
         weight=column("weight"), label=column("label"), n=int(first[-1]),
     )  # fmt: skip
+
+
+# -- parts of a training set -------------------------------------------------------------------
+
+
+class _Numbering(NamedTuple):
+    """Units of a training set, with the rank of each by hash and the number on all machines."""
+
+    units: Units
+    rank: Integers
+    total: int
+
+
+class Resampler:
+    """Draw folds and bootstrap samples from a training set.
+
+    Units are ordered by hashes of their contents and the seed, so that a draw does not depend on
+    the order of rows, the names of queries, or their distribution over machines.
+
+    Parameters
+    ----------
+    training : TrainingData
+    judgments : the judgments that it was prepared from
+    balance, labeled : as for `TrainingData.prepare`
+    seed : int
+    min_queries : with fewer queries than this, rows are the units
+    in_layout_order : whether `judgments` are in the order of the training rows
+    """
+
+    def __init__(
+        self, training: TrainingData, judgments: Judgments, *, balance: str, labeled: bool = False,
+        seed: int = 0, min_queries: int = 2, in_layout_order: bool = False,
+    ):  # fmt: skip
+        self.training, self._balance, self._labeled = training, balance, labeled
+        self._seed, self._min_queries = seed, min_queries
+        self.judgments = judgments if in_layout_order else judgments[training.layout.order]
+        self._numbering: _Numbering | None = None
+
+    @classmethod
+    def of_fit(
+        cls, estimator: BaseRanker, task: FitContext, *, seed: int = 0, min_queries: int = 2
+    ) -> Resampler:
+        """Return the resampler of the rows that an estimator is fitted to."""
+        return cls(
+            task.training, estimator.judgments_to_learn(task.judgments), balance=estimator.balance,
+            labeled=estimator.learns_labels, seed=seed, min_queries=min_queries,
+            in_layout_order=isinstance(task.X, DiskTable),
+        )  # fmt: skip
+
+    @property
+    def rows(self) -> Integers:
+        """Row number in the user's table for each row."""
+        return self.training.table.order
+
+    @property
+    def units(self) -> Units:
+        """Units of this machine."""
+        return self._number_units().units
+
+    @property
+    def n_units(self) -> int:
+        """Number of units on all machines."""
+        return self._number_units().total
+
+    def _number_units(self) -> _Numbering:
+        """Find and rank the units on first use, on all machines at the same point of the fit.
+
+        No `cached_property`, because the machines wait for each other and must not hold a lock.
+        """
+        if self._numbering is None:
+            training = self.training
+            units = Units.of(
+                self.judgments, self._hash_rows, layout=training.layout, context=training.context,
+                min_queries=self._min_queries,
+            )  # fmt: skip
+            self._numbering = _Numbering(units, *self._ranks(units.keys))
+        return self._numbering
+
+    def _hash_rows(self, kind: str) -> Keys:
+        """Hash every row, from its features, weight, judgments and the seed."""
+        training, rows = self.training, self.training.layout
+        keys = training.table.keys(rows.weight, training.context)
+        if training.by_value:
+            keys = training.table.keys_by_value(keys)
+        keys ^= splitmix64(np.full(1, self._seed, np.uint64))
+        for column in (rows.grade, rows.label, training.init_score):
+            if column is not None:
+                keys = splitmix64(keys ^ np.nan_to_num(column + 0.0, nan=0.5).view(np.uint64))
+        queries = all_reduce_sum(lambda: rows.query_start.size - 1, training.context)
+        has_several_queries = kind == "rows" and queries > 1 and not rows.queries_span_machines
+        return splitmix64(
+            rows.keys_by_pairs(keys) if rows.has_explicit_pairs or has_several_queries else keys
+        )
+
+    def _ranks(self, keys: Keys) -> tuple[Integers, int]:
+        """Return the rank of each unit by hash over all machines, and the number of units."""
+        context = self.training.context
+        parts = all_gather(lambda: keys, context)
+        order = np.argsort(np.concatenate(parts), kind="stable")
+        rank = np.empty(order.size, np.int64)
+        rank[order] = np.arange(order.size)
+        before = sum(part.size for part in parts[: context.rank])
+        return rank[before : before + keys.size], order.size
+
+    # -- drawing ---------------------------------------------------------------------------
+
+    def fold_splits(self, n_folds: int, n_splits: int) -> list[tuple[Resampler, Resampler]]:
+        """Split the units into `n_folds` folds; return training and held-out units of `n_splits`.
+
+        Splits without a pair are left out.
+        """
+        fold = self.units.folds(
+            n_folds
+        )  # of this machine: 'auto' and 'cv' are refused on a cluster
+        found = [
+            (self.repeat_units(fold != k), self.repeat_units(fold == k)) for k in range(n_splits)
+        ]
+        return [(one, held) for one, held in found if one is not None and held is not None]
+
+    def folds(self, cv: int) -> list[tuple[Resampler, Resampler]]:
+        """Return training and held-out units for every fold that has a pair to compare."""
+        self.units.check_folds(cv, self.n_units)
+        return self.fold_splits(cv, cv)
+
+    def holdout_splits(self, share: float, max_rows: int) -> list[tuple[Resampler, Resampler]]:
+        """Return training and held-out units on all machines, about `share` of them held out.
+
+        Every part is held out in turn; only the first if there are `max_rows` rows or more.
+        """
+        size = max(1, round(share * self.n_units))
+        drawn = np.random.default_rng(self._seed).permutation(self.n_units) // size
+        rows = all_reduce_sum(lambda: self.training.layout.n_used_rows, self.training.context)
+        found = []
+        for turn in range(self.n_units // size if rows < max_rows else 1):
+            held = drawn[self._number_units().rank] == turn
+            one, other = self.repeat_units(~held), self.repeat_units(held)
+            if one is not None and other is not None:
+                found.append((one, other))
+        return found
+
+    def bootstrap(self, draw: int) -> tuple[Resampler, Resampler | None]:
+        """Return a bootstrap sample with seed `draw`, and the units that were not drawn.
+
+        The latter is None without a pair to compare.
+        """
+        drawn = np.random.RandomState(draw).randint(self.n_units, size=self.n_units)
+        times = np.bincount(drawn, minlength=self.n_units)[self._number_units().rank]
+        found = self.repeat_units(times)
+        if found is None:
+            raise TooFewError("a bootstrap sample has no pair; give more data, or leave bags out")
+        return found, self.repeat_units(times == 0)
+
+    def blocks(self, count: int) -> list[tuple[Integers, QueryLayout]]:
+        """Partition the units; return rows and layout of each block that has a pair."""
+        found = []
+        for block in range(count):
+            rows, made = self.units.repeat(self._number_units().rank % count == block)
+            layout = self._make_layout(made)
+            if layout.total > 0:
+                found.append((rows[layout.order], layout))
+        return found
+
+    def repeat_units(self, times: Array) -> Resampler | None:
+        """Repeat each unit `times` times, keeping the bins; None without a pair to compare."""
+        full = self.training
+        rows, made = self.units.repeat(times)
+        layout = self._make_layout(made)
+        if layout.total <= 0 and not (self._labeled and layout.n_used_rows):
+            return None
+        items = rows[layout.order]
+        start = None if full.init_score is None else full.init_score[items]
+        training = TrainingData.ordered(
+            full.table.block(items), layout, full.context, start, by_value=full.by_value
+        )
+        return Resampler(
+            training, made, balance=self._balance, labeled=self._labeled, seed=self._seed,
+            min_queries=self._min_queries,
+        )  # fmt: skip
+
+    def _make_layout(self, judgments: Judgments) -> QueryLayout:
+        """Return the layout of some rows, with the totals over all machines."""
+        layout = judgments.to_layout(self._balance, labeled=self._labeled)
+        context = self.training.context
+        if not context.is_distributed:
+            return layout
+        parts = all_gather(lambda: (query_totals(judgments), len(judgments)), context)
+        total, pair_count = merge_query_totals([each for each, _ in parts], self._balance)
+        return replace(
+            layout, total=total, pair_count=pair_count, n_rows=sum(size for _, size in parts),
+            has_remote_explicit_pairs=self.training.layout.has_remote_explicit_pairs,
+        )  # fmt: skip
 
 
 # -- what held-out values say ------------------------------------------------------------------

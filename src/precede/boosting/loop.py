@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -22,12 +22,16 @@ from precede.model import Ensemble
 from precede.results import plain
 from precede.risks.base import State
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
 INTERRUPTED = "interrupted"
 # Reason to stop after a round marked "perfect" in the history.
 PERFECT = "one ranker puts every pair in order"
+RoundValues = dict[str, float]  # numbers of one round, by column of the history
 
 
-class History(Sequence[dict[str, Any]]):
+class History(Sequence[RoundValues]):
     """Record of the rounds, indexed by round or by column name.
 
     >>> history = History([{"risk": 1.0}, {"risk": 0.5}])
@@ -35,7 +39,7 @@ class History(Sequence[dict[str, Any]]):
     (array([1. , 0.5]), {'risk': 0.5})
     """
 
-    def __init__(self, rounds: Iterable[dict[str, Any]] = ()):
+    def __init__(self, rounds: Iterable[RoundValues] = ()):
         self._rounds = [dict(values) for values in rounds]
 
     def __len__(self) -> int:
@@ -44,10 +48,10 @@ class History(Sequence[dict[str, Any]]):
     @overload
     def __getitem__(self, key: str) -> Array: ...
     @overload
-    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    def __getitem__(self, key: int) -> RoundValues: ...
     @overload
     def __getitem__(self, key: slice) -> History: ...
-    def __getitem__(self, key: str | int | slice) -> Array | dict[str, Any] | History:
+    def __getitem__(self, key: str | int | slice) -> Array | RoundValues | History:
         if isinstance(key, str):
             if self._rounds and key not in self._rounds[-1]:
                 raise KeyError(f"no column {key!r}; there are {list(self._rounds[-1])}")
@@ -55,7 +59,7 @@ class History(Sequence[dict[str, Any]]):
             return np.array([values.get(key, np.nan) for values in self._rounds])
         return History(self._rounds[key]) if isinstance(key, slice) else self._rounds[key]
 
-    def append(self, **values: Any) -> None:
+    def append(self, **values: float) -> None:
         """Add a round."""
         self._rounds.append(values)
 
@@ -64,11 +68,20 @@ class History(Sequence[dict[str, Any]]):
         """Names of the recorded columns."""
         return list(self._rounds[-1]) if self._rounds else []
 
+    def evals_result(self) -> dict[str, dict[str, list[float]]]:
+        """Return columns such as "valid_0 ndcg@10" as LightGBM's nested dictionary."""
+        result: dict[str, dict[str, list[float]]] = {}
+        for column in self.columns:
+            if column.startswith("valid_") and " " in column:
+                name, metric = column.split(" ", 1)
+                result.setdefault(name, {})[metric] = self[column].tolist()
+        return result
+
     def to_lines(self) -> str:
         """Return JSON lines, one per round; NaN and infinities are text, as in saved models."""
         return "".join(json.dumps(plain(values), allow_nan=False) + "\n" for values in self._rounds)
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """Return a pandas data frame with one row per round, indexed from 1."""
         index = list(range(1, len(self) + 1))
         return pandas_frame(list(self._rounds), index=index).rename_axis("round")
@@ -155,6 +168,9 @@ class Progress:
     ensemble: Ensemble
 
 
+Callback = Callable[[Progress], object]
+
+
 @dataclass(frozen=True)
 class Round:
     """Record of a finished round.
@@ -166,9 +182,24 @@ class Round:
     stop_reason : reason why this is the last round; empty if others may follow
     """
 
-    columns: dict[str, Any]
-    extra_columns: dict[str, Any] = field(default_factory=dict)
+    columns: RoundValues
+    extra_columns: RoundValues = field(default_factory=dict)
     stop_reason: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """Result of the loop: the model, the history, the state of the risk and the reason to stop.
+
+    `scores` are the scores of the training rows under the model, in layout order; None if unknown.
+    `state` is None while the fit is under way.
+    """
+
+    ensemble: Ensemble
+    history: History
+    state: State | None
+    reason: str
+    scores: Floats | None = None
 
 
 class Trainer:
@@ -176,7 +207,7 @@ class Trainer:
 
     `precede.boosting.loop.run_rounds` does the rest: stopping rules, callbacks, evaluation sets,
     history, time, Ctrl-C. Subclasses define `boost_round` and, if needed, `interrupt` and
-    `finish`. An instance is used for one fit.
+    `result`. An instance is used for one fit.
 
     Attributes
     ----------
@@ -191,8 +222,6 @@ class Trainer:
         Risk after the last round.
     ensemble : Ensemble
         Model after the last round.
-    exhausted : str
-        Reason why `boost_round` returned None.
 
     Examples
     --------
@@ -205,8 +234,7 @@ class Trainer:
     ...         self.ensemble, self.risk = Ensemble([], [], 1), 1.0
     ...     def boost_round(self):
     ...         if self.risk < 0.2:
-    ...             self.exhausted = "the risk is small"
-    ...             return None
+    ...             return "the risk is small"
     ...         self.risk /= 2
     ...         return Round({"risk": self.risk})
     >>> result = run_rounds(Halving())
@@ -219,49 +247,24 @@ class Trainer:
     monitors: Sequence[Monitor] = ()
     state: State
     ensemble: Ensemble
-    exhausted: str = ""
 
-    def boost_round(self) -> Round | None:
-        """Boost one round; return None, with the reason in `exhausted`, if none is possible."""
+    def boost_round(self) -> Round | str:
+        """Boost one round; if none is possible, return the reason."""
         raise NotImplementedError(f"{type(self).__name__} must define boost_round()")
-
-    def last_state(self) -> State:
-        """Return the risk and its pull after the last round."""
-        return self.state
-
-    def last_scores(self) -> Floats | None:
-        """Return the scores of the training rows in layout order; None if unknown."""
-        return None
-
-    def finish(self, reason: str) -> str:
-        """Finish the fit after a stopping rule ended it; return the reason to report."""
-        return reason
 
     def interrupt(self, history: History) -> str:
         """Return to the last finished round after Ctrl-C; return a message about the model."""
         return f"the model has the {len(history)} rounds done so far"
 
-
-@dataclass
-class Result:
-    """Result of the loop: the model, the history, the last state and the reason to stop.
-
-    `scores` are the scores of the training rows under the first `n_scored` weak rankers of the
-    model; None if the trainer does not know them.
-    """
-
-    ensemble: Ensemble
-    history: History
-    state: State
-    reason: str
-    scores: Floats | None = None
-    n_scored: int = 0
+    def result(self, history: History, reason: str) -> Result:
+        """Return the result after the last round."""
+        return Result(self.ensemble, history, self.state, reason)
 
 
 def run_rounds(
     trainer: Trainer,
-    history: Iterable[dict[str, Any]] | None = None,
-    callbacks: Sequence[Callable[[Progress], Any]] = (),
+    history: Iterable[RoundValues] = (),
+    callbacks: Sequence[Callback] = (),
     *,
     interruptible: bool = True,
 ) -> Result:
@@ -270,7 +273,7 @@ def run_rounds(
     `history` holds the rounds that the trainer continues from. Ctrl-C ends the loop with a warning
     and keeps the finished rounds; with ``interruptible=False`` it is raised.
     """
-    record = History(history or ())
+    record = History(history)
     try:
         reason = _loop(trainer, record, callbacks)
     except KeyboardInterrupt:
@@ -278,23 +281,20 @@ def run_rounds(
             raise
         reason = INTERRUPTED
         trainer.context.warn(f"interrupted: {trainer.interrupt(record)}")
-    state, scores, count = trainer.last_state(), trainer.last_scores(), len(trainer.ensemble)
-    return Result(trainer.ensemble, record, state, reason, scores, count)
+    return trainer.result(record, reason)
 
 
-def _loop(
-    trainer: Trainer, history: History, callbacks: Sequence[Callable[[Progress], Any]]
-) -> str:
+def _loop(trainer: Trainer, history: History, callbacks: Sequence[Callback]) -> str:
     """Boost round by round; return the reason to stop."""
     if len(history) and history[-1].get("perfect"):
         return PERFECT
     while not (reason := trainer.stop.reason(history)):
         began = time.perf_counter()
         done = trainer.boost_round()
-        if done is None:
-            return trainer.exhausted
+        if isinstance(done, str):
+            return done
         seconds = time.perf_counter() - began
-        metrics: dict[str, float] = {}
+        metrics: RoundValues = {}
         for monitor in trainer.monitors:
             metrics |= monitor.compute_metrics()
         history.append(**done.columns, seconds=seconds, **done.extra_columns, **metrics)
@@ -302,12 +302,10 @@ def _loop(
             return "stopped by a callback"
         if done.stop_reason:
             return done.stop_reason
-    return trainer.finish(reason)
+    return reason
 
 
-def asked_to_stop(
-    callbacks: Sequence[Callable[[Progress], Any]], history: History, ensemble: Ensemble
-) -> bool:
+def asked_to_stop(callbacks: Sequence[Callback], history: History, ensemble: Ensemble) -> bool:
     """Call every callback with the round; return whether one of them asked to stop."""
     progress = Progress(len(history), history, ensemble)
     return any([callback(progress) is True for callback in callbacks])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,9 @@ from precede.engine.table import Table
 from precede.judgments import Judgments, check_column
 from precede.weak_rankers.base import WeakRanker
 
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
 
 class Scoring(Protocol):
     """Model that scores the rows of a table."""
@@ -26,16 +30,23 @@ class Scoring(Protocol):
         ...
 
 
+class MonitoredMetric(NamedTuple):
+    """Metric of an evaluation set, as a function of the scores of its rows."""
+
+    value: Callable[[Floats], float]
+    greater_is_better: bool
+
+
 @dataclass
 class Monitor:
     """Evaluation set whose metrics are computed after every round.
 
-    `metrics` are functions of the scores by name; `judgments` allow callers to compute others.
+    `judgments` allow callers to compute other metrics.
     """
 
     name: str
     table: Table
-    metrics: dict[str, Callable[[Floats], float]]
+    metrics: Mapping[str, MonitoredMetric]
     init_score: Floats | None = None
     judgments: Judgments | None = None
     scores: Floats = field(init=False)
@@ -61,8 +72,8 @@ class Monitor:
     def compute_metrics(self) -> dict[str, float]:
         """Return the values of the metrics, keyed by "<name> <metric>"."""
         return {
-            f"{self.name} {metric}": float(value(self.scores))
-            for metric, value in self.metrics.items()
+            f"{self.name} {name}": float(metric.value(self.scores))
+            for name, metric in self.metrics.items()
         }
 
 
@@ -122,39 +133,42 @@ def _weigh_pairs(layout: QueryLayout, at: Floats, context: Context | None) -> tu
     return in_order, reversed_
 
 
-def monitored_metrics(
-    eval_metric: Any, judgments: Judgments
-) -> tuple[dict[str, Callable[[Floats], float]], dict[str, bool]]:
-    """Return the metrics as functions of the scores, by name, and whether greater is better."""
-    wanted = eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
-    functions: dict[str, Callable[[Floats], float]] = {}
-    better: dict[str, bool] = {}
-    for metric in wanted:
-        if metric is None or metric == "pairs_in_order":
-            functions["pairs_in_order"] = lambda scores: pairs_in_order(judgments, scores)
-            better["pairs_in_order"] = True
-        elif callable(metric) and not hasattr(metric, "greater_is_better"):
-            name, function, greater = _custom_metric(metric, judgments)
-            functions[name], better[name] = function, greater
-        else:
-            name, function, greater = _named_metric(metric, judgments)
-            functions[name], better[name] = function, greater
-    return functions, better
+def monitored_metrics(eval_metric: object, judgments: Judgments) -> dict[str, MonitoredMetric]:
+    """Return the metrics of an evaluation set with these judgments, by name."""
+    return dict(_monitored_metric(metric, judgments) for metric in _listed(eval_metric))
 
 
-def check_metric_names(eval_metric: Any) -> None:
+def check_metric_names(eval_metric: object) -> None:
     """Raise ValueError for an unknown metric name, even without an evaluation set."""
-    named = eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
-    for name in named:
+    for name in _listed(eval_metric):
         if isinstance(name, str) and name != "pairs_in_order":
             from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
 
             metrics.metric(name)
 
 
+def is_function_of_scores(metric: object) -> TypeGuard[Callable[..., tuple[str, float, bool]]]:
+    """Whether a metric is a function ``metric(y, scores, qid)`` of the user."""
+    return callable(metric) and not hasattr(metric, "greater_is_better")
+
+
+def _listed(eval_metric: object) -> Sequence[object]:
+    return eval_metric if isinstance(eval_metric, list | tuple) else [eval_metric]
+
+
+def _monitored_metric(metric: object, judgments: Judgments) -> tuple[str, MonitoredMetric]:
+    """Return the name of a metric, and the metric as a function of the scores."""
+    if metric is None or metric == "pairs_in_order":
+        value = partial(pairs_in_order, judgments)
+        return "pairs_in_order", MonitoredMetric(value, True)
+    if is_function_of_scores(metric):
+        return _custom_metric(metric, judgments)
+    return _named_metric(metric, judgments)
+
+
 def _custom_metric(
-    metric: Callable[..., Any], judgments: Judgments
-) -> tuple[str, Callable[[Floats], float], bool]:
+    metric: Callable[..., tuple[str, float, bool]], judgments: Judgments
+) -> tuple[str, MonitoredMetric]:
     """Wrap a function ``metric(y, scores, qid) -> (name, value, greater_is_better)``."""
     trial = metric(judgments.grade, np.zeros(len(judgments)), judgments.qid)
     if not isinstance(trial, tuple) or len(trial) != 3:
@@ -163,28 +177,26 @@ def _custom_metric(
             f"(name, value, greater_is_better); this one returned {trial!r}"
         )
     name, _, greater = trial
-    return (
-        str(name),
-        lambda scores: float(metric(judgments.grade, scores, judgments.qid)[1]),
-        bool(greater),
+    return str(name), MonitoredMetric(
+        lambda scores: float(metric(judgments.grade, scores, judgments.qid)[1]), bool(greater)
     )
 
 
-def _named_metric(metric: Any, judgments: Judgments) -> tuple[str, Callable[[Floats], float], bool]:
+def _named_metric(metric: object, judgments: Judgments) -> tuple[str, MonitoredMetric]:
     """Prepare a metric of `precede.metrics`."""
     from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
 
-    parsed = metrics.metric(metric)
+    parsed = metrics.metric(cast("str | metrics.Metric", metric))
     listed = judgments.pairs is not None and len(judgments.pairs) > 0
     if listed and parsed.definition.of_listed_pairs:
         evaluator = metrics.Evaluator(judgments, metrics=parsed)
-        return str(parsed), evaluator.value, parsed.greater_is_better
-    if judgments.grade is None:
+    elif judgments.grade is None:
         raise ValueError(
             f"eval_metric={str(parsed)!r} needs grades, but the evaluation set has only pairs; "
             f"use eval_metric='pairs_in_order', {' or '.join(map(repr, metrics.listed_metrics()))}"
         )
-    evaluator = metrics.Evaluator(
-        judgments.grade, judgments.qid, metrics=(parsed,), sample_weight=judgments.weight
-    )
-    return str(parsed), evaluator.value, parsed.greater_is_better
+    else:
+        evaluator = metrics.Evaluator(
+            judgments.grade, judgments.qid, metrics=(parsed,), sample_weight=judgments.weight
+        )
+    return str(parsed), MonitoredMetric(evaluator.value, parsed.greater_is_better)

@@ -16,10 +16,10 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -29,19 +29,24 @@ from precede.boosting.holdout import (
     LearningCurve,
     Resampler,
     TooFewError,
+    Units,
     fewest_rounds,
     one_error_rule,
-    split_judgments,
     weighted_mean,
 )
-from precede.boosting.loop import History, Round, Rounds, Trainer, run_rounds
-from precede.boosting.monitors import Monitor, monitored_metrics
-from precede.engine.arrays import Flags, Floats, Keys
-from precede.engine.frames import pandas_frame
+from precede.boosting.loop import History, Rounds, Trainer
+from precede.boosting.monitors import (
+    Monitor,
+    MonitoredMetric,
+    is_function_of_scores,
+    monitored_metrics,
+)
+from precede.engine.arrays import Floats, Integers, Json
 from precede.engine.parameters import find_auto_parameters, pluralize
 from precede.engine.query_layout import TrainingData
 from precede.engine.table import Table
 from precede.judgments import Judgments
+from precede.results import Result
 
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker, FitContext
@@ -82,7 +87,7 @@ class Size:
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(Result):
     """The choice of ``"auto"``, and the table of sizes that it was made from.
 
     `metric` was evaluated on `n_held_out` units ("queries", or "parts" of a single list).
@@ -91,8 +96,8 @@ class Selection:
     >>> print(Selection("ndcg@10", 300, "queries", (size,)))
     auto: num_leaves=4, n_estimators=80 (ndcg@10 on 300 held-out queries)
     best after 120 rounds; the smaller model is within one standard error
-     num_leaves  best_rounds  ndcg@10  difference  std_error  rounds  chosen
-              4          120   0.7100      0.0000     0.0000      80       *
+      num_leaves  best_rounds  ndcg@10  difference  std_error  rounds  chosen
+      4                   120     0.71           0          0      80    True
     """
 
     metric: str
@@ -125,38 +130,19 @@ class Selection:
             why = f"best with {best.num_leaves} leaves and {rounds}"
         return f"{facts}\n{why}; the smaller model is within one standard error"
 
-    def _rows(self) -> list[list[str]]:
-        head = ["best_rounds", self.metric, "difference", "std_error", "rounds", "chosen"]
+    def rows(self) -> list[Json]:
+        """Return the table, one dictionary for each size."""
+        rows = [{self.metric if k == "value" else k: v for k, v in vars(size).items()}
+                for size in self.sizes]  # fmt: skip
         leaves = self.sizes[0].num_leaves is not None
-        rows = [["num_leaves", *head] if leaves else head]
-        for size in self.sizes:
-            cells = [f"{size.best_rounds}", f"{size.value:.4f}", f"{size.difference:.4f}",
-                     f"{size.std_error:.4f}", f"{size.rounds}", "*" * size.chosen]  # fmt: skip
-            rows.append([f"{size.num_leaves}", *cells] if leaves else cells)
-        return rows
+        return [{k: v for k, v in row.items() if leaves or k != "num_leaves"} for row in rows]
 
-    def __str__(self) -> str:
-        rows = self._rows()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
-        return "\n".join([self.summary(), *(f" {line}" for line in lines)])
-
-    def _repr_html_(self) -> str:
-        body = "".join(f"<tr><td>{'</td><td>'.join(row)}</td></tr>" for row in self._rows())
-        return f"<table><caption>{escape(self.summary())}</caption>{body}</table>"
-
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with a row for each size."""
-        return pandas_frame([vars(size) for size in self.sizes])
-
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return a JSON-compatible dictionary; see `from_dict`."""
-        sizes = [dict(vars(size)) for size in self.sizes]
-        return {"metric": self.metric, "n_held_out": self.n_held_out, "unit": self.unit,
-                "sizes": sizes}  # fmt: skip
+        return {**vars(self), "sizes": [dict(vars(size)) for size in self.sizes]}
 
     @classmethod
-    def from_dict(cls, fields: Any) -> Selection:
+    def from_dict(cls, fields: Json) -> Selection:
         """Rebuild a selection from the dictionary of a model file, which is validated."""
         size_types: dict[str, tuple[type, ...]] = {
             "num_leaves": (int, type(None)), "best_rounds": (int,), "value": (int, float),
@@ -176,13 +162,10 @@ class Selection:
         return cls(fields["metric"], fields["n_held_out"], fields["unit"], made)
 
 
-def _has_types(fields: Any, types: Mapping[str, tuple[type, ...]]) -> bool:
+def _has_types(fields: Json, types: Mapping[str, tuple[type, ...]]) -> bool:
     """Whether `fields` is a dictionary with values of these types."""
     return isinstance(fields, dict) and all(
-        name in fields
-        and isinstance(fields[name], allowed)
-        and (bool in allowed or not isinstance(fields[name], bool))
-        for name, allowed in types.items()
+        name in fields and type(fields[name]) in allowed for name, allowed in types.items()
     )
 
 
@@ -190,21 +173,21 @@ class HeldOutMetric:
     """Metric of each held-out unit, from which means and standard errors are computed.
 
     The units are queries; for a single list, explicit pairs and user-defined functions they are
-    `n_chunks` chunks of the rows. `keys` are the hashes of the rows.
+    `n_chunks` chunks of `units`.
     """
 
-    def __init__(self, eval_metric: Any, judgments: Judgments, keys: Keys, n_chunks: int):
+    def __init__(self, eval_metric: object, units: Units, n_chunks: int):
         metric = eval_metric[0] if isinstance(eval_metric, list | tuple) else eval_metric
-        named = not callable(metric) or hasattr(metric, "greater_is_better")
+        judgments = units.judgments
         queries = 0 if judgments.qid is None else int(judgments._query().max(initial=-1)) + 1
         plain = judgments.pairs is None and judgments.grade is not None
-        self.by_query = bool(named and plain and queries > 1)
+        self.by_query = plain and queries > 1 and not is_function_of_scores(metric)
         if self.by_query:
             self._prepare_queries(metric, judgments)
         else:
-            self._prepare_chunks(metric, judgments, keys, n_chunks)
+            self._prepare_chunks(metric, units, n_chunks)
 
-    def _prepare_queries(self, metric: Any, judgments: Judgments) -> None:
+    def _prepare_queries(self, metric: object, judgments: Judgments) -> None:
         from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
 
         pairs = metric is None or metric == "pairs_in_order"
@@ -212,7 +195,7 @@ class HeldOutMetric:
         kept = judgments[np.flatnonzero(rows)]
         options = {"ties": "average"} if pairs else {}
         evaluator = metrics.Evaluator(
-            kept, metrics="pairwise_accuracy" if pairs else metric, **options
+            kept, metrics="pairwise_accuracy" if pairs else cast(str, metric), **options
         )
         parsed = evaluator.metrics[0]
         self.metric = "pairs_in_order" if pairs else str(parsed)
@@ -221,25 +204,26 @@ class HeldOutMetric:
         self.weight = evaluator._scale[:, 0] if pairs else evaluator._weights
         self._values = lambda scores: evaluator.evaluate(scores[rows]).per_query[str(parsed)]
 
-    def _prepare_chunks(self, metric: Any, judgments: Judgments, keys: Keys, n_chunks: int) -> None:
-        monitored: list[tuple[Any, Callable[[Floats], float]]] = []
-        for rows, made in split_judgments(judgments, keys, n_chunks):
+    def _prepare_chunks(self, metric: object, units: Units, n_chunks: int) -> None:
+        monitored: list[tuple[Integers, MonitoredMetric]] = []
+        fold = units.folds(n_chunks)
+        for number in range(n_chunks):
+            rows, made = units.repeat(fold == number)
             try:
-                functions, better = monitored_metrics(metric, made)
-                name, function = next(iter(functions.items()))
-                function(np.zeros(rows.size))
+                name, function = next(iter(monitored_metrics(metric, made).items()))
+                function.value(np.zeros(rows.size))
             except ValueError as error:
                 if "eval_metric" in str(error):
                     raise
                 continue  # no pair to compare in this chunk
             monitored.append((rows, function))
-            self.metric, self.greater_is_better = name, better[name]
+            self.metric, self.greater_is_better = name, function.greater_is_better
         if not monitored:
             raise TooFewError(
                 "no metric can be computed on the rows that 'auto' holds out; give more data"
             )
         self.weight = np.ones(len(monitored))
-        self._values = lambda scores: np.array([f(scores[rows]) for rows, f in monitored])
+        self._values = lambda scores: np.array([f.value(scores[rows]) for rows, f in monitored])
 
     def values(self, scores: Floats) -> Floats:
         """Return the values of the units, greater is better; NaN where undefined."""
@@ -249,12 +233,11 @@ class HeldOutMetric:
 
 @dataclass(frozen=True)
 class HeldOutSplit:
-    """Training rows, and held-out rows with judgments, hashes and initial scores."""
+    """Training rows, and held-out rows with their units and initial scores."""
 
     training: TrainingData
     table: Table
-    judgments: Judgments
-    keys: Keys
+    units: Units
     init_score: Floats | None
 
 
@@ -265,12 +248,11 @@ def held_out_splits(resampler: Resampler) -> list[HeldOutSplit]:
         raise TooFewError(
             f"'auto' holds out a share of the queries, and there are {resampler.n_units}; give more"
         )
-    min_held_out = MIN_HELD_OUT_QUERIES if resampler.kind == "groups" else MIN_HELD_OUT_ROWS
+    by_query = resampler.units.kind == "groups"
+    min_held_out = MIN_HELD_OUT_QUERIES if by_query else MIN_HELD_OUT_ROWS
     n_splits = min(count, max(1, -(-min_held_out * count // resampler.n_units)))
     found = [
-        HeldOutSplit(
-            train.training, held.training.table, held.judgments, held.keys, held.training.init_score
-        )
+        HeldOutSplit(train.training, held.training.table, held.units, held.training.init_score)
         for train, held in resampler.fold_splits(count, n_splits)
     ]
     if len(found) < n_splits:
@@ -290,67 +272,6 @@ def is_evaluated(done: int) -> bool:
     return done % max(1, done // SPACING_DIVISOR) == 0
 
 
-class HeldOutTrainer(Trainer):
-    """Trainer that boosts several cross-validation splits in lockstep.
-
-    `splits` are triples: a trainer, the monitor with the scores of the held-out rows, and their
-    metric. With `early_stopping` it stops once the learning curve stops improving or is pruned
-    against the `incumbent`; otherwise the metric is evaluated after the last round only.
-    """
-
-    def __init__(
-        self,
-        splits: Sequence[tuple[Trainer, Monitor, HeldOutMetric]],
-        max_rounds: int,
-        *,
-        early_stopping: bool,
-        incumbent: LearningCurve | None = None,
-    ):
-        self._splits, self._max_rounds = splits, max_rounds
-        self._early_stopping, self._incumbent = early_stopping, incumbent
-        self.stop, self.context = Rounds(max_rounds), splits[0][0].context
-        self.state, self.ensemble = splits[0][0].state, splits[0][0].ensemble
-        self._active, self._done = {*range(len(splits))}, 0
-        self._weight = np.concatenate([metric.weight for _, _, metric in splits])
-        self._has_value: Flags = np.zeros(0, bool)
-        self._recorder: CurveRecorder | None = None
-
-    def boost_round(self) -> Round:
-        """Boost every split that can be improved, and evaluate the held-out rows."""
-        for number in sorted(self._active):
-            made = self._splits[number][0].boost_round()
-            if made is None or made.stop_reason:
-                self._active.discard(number)
-        self._done += 1
-        last = self._done == self._max_rounds or not self._active
-        if last or (self._early_stopping and is_evaluated(self._done)):
-            over = self._evaluate()
-            last = last or (self._early_stopping and over)
-        return Round({}, stop_reason="the held-out curve has ended" if last else "")
-
-    def _evaluate(self) -> bool:
-        """Evaluate the held-out metric; return whether to stop."""
-        column = np.concatenate(
-            [metric.values(monitor.scores) for _, monitor, metric in self._splits]
-        )
-        if self._recorder is None:
-            self._has_value = ~np.isnan(column) & (self._weight > 0)
-            if not self._has_value.any():
-                raise TooFewError(
-                    "no metric can be computed on the rows that 'auto' holds out; give more data"
-                )
-            self._recorder = CurveRecorder(
-                self._weight[self._has_value], self._max_rounds, self._incumbent
-            )
-        self._recorder.add(self._done, column[self._has_value])
-        return self._recorder.is_over()
-
-    def curve(self) -> LearningCurve:
-        """Return the learning curve of the held-out units."""
-        assert self._recorder is not None
-        return self._recorder.curve()
-
-
 def held_out_curve(
     splits: Sequence[tuple[Trainer, Monitor, HeldOutMetric]],
     max_rounds: int,
@@ -358,10 +279,39 @@ def held_out_curve(
     early_stopping: bool,
     incumbent: LearningCurve | None = None,
 ) -> LearningCurve:
-    """Boost all splits and return their learning curve; see `HeldOutTrainer`."""
-    trainer = HeldOutTrainer(splits, max_rounds, early_stopping=early_stopping, incumbent=incumbent)
-    run_rounds(trainer, interruptible=False)
-    return trainer.curve()
+    """Boost all splits in lockstep and return their learning curve on the held-out units.
+
+    `splits` are triples: a trainer, the monitor with the scores of the held-out rows, and their
+    metric. With `early_stopping` boosting ends once the learning curve stops improving or is pruned
+    against the `incumbent`; otherwise the metric is evaluated after the last round only.
+    """
+    weight = np.concatenate([metric.weight for _, _, metric in splits])
+    active = [trainer for trainer, _, _ in splits]
+    recorder: CurveRecorder | None = None
+    for done in range(1, max_rounds + 1):
+        active = [trainer for trainer in active if _improves(trainer)]
+        last = done == max_rounds or not active
+        if not (last or (early_stopping and is_evaluated(done))):
+            continue
+        column = np.concatenate([metric.values(monitor.scores) for _, monitor, metric in splits])
+        if recorder is None:
+            has_value = ~np.isnan(column) & (weight > 0)
+            if not has_value.any():
+                raise TooFewError(
+                    "no metric can be computed on the rows that 'auto' holds out; give more data"
+                )
+            recorder = CurveRecorder(weight[has_value], max_rounds, incumbent)
+        recorder.add(done, column[has_value])
+        if last or recorder.is_over():
+            break
+    assert recorder is not None
+    return recorder.curve()
+
+
+def _improves(trainer: Trainer) -> bool:
+    """Boost one round; return whether another one may follow."""
+    done = trainer.boost_round()
+    return not isinstance(done, str) and not done.stop_reason
 
 
 def choose_size(
@@ -385,11 +335,11 @@ def choose_size(
     return sizes
 
 
-def select(estimator: BaseRanker, task: FitContext, seed: int) -> Selection:
+def select(estimator: BaseRanker, task: FitContext) -> Selection:
     """Choose the parameters of an estimator that are "auto"."""
     auto_parameters = find_auto_parameters(estimator)
     try:
-        selection = _select(estimator, task, seed, auto_parameters)
+        selection = _select(estimator, task, auto_parameters)
     except TooFewError as error:
         raise TooFewError(f"{error}, or {' and '.join(auto_parameters)} as a number") from error
     if estimator.verbose > 0:
@@ -397,69 +347,62 @@ def select(estimator: BaseRanker, task: FitContext, seed: int) -> Selection:
     return selection
 
 
-def _select(
-    estimator: BaseRanker, task: FitContext, seed: int, auto_parameters: Sequence[str]
-) -> Selection:
-    splits = _splits(estimator, task, seed)
+def _select(estimator: BaseRanker, task: FitContext, auto_parameters: Sequence[str]) -> Selection:
+    splits = _splits(estimator, task)
     n_chunks = max(1, N_FOLDS // len(splits))
-    held_out_metrics = [
-        HeldOutMetric(estimator.eval_metric, split.judgments, split.keys, n_chunks)
-        for split in splits
-    ]
+    metrics = [HeldOutMetric(estimator.eval_metric, split.units, n_chunks) for split in splits]
     leaf_counts: Sequence[int | None] = LEAF_COUNTS if "num_leaves" in auto_parameters else (None,)
-    max_rounds = MAX_ROUNDS if "n_estimators" in auto_parameters else estimator.n_estimators
+    fixed_rounds = "n_estimators" not in auto_parameters
+    max_rounds = estimator._max_rounds if fixed_rounds else MAX_ROUNDS
     curves: list[LearningCurve] = []  # largest size first
-    incumbent: LearningCurve | None = None
     with ProgressBar("auto", rounds=len(leaf_counts), verbose=estimator.verbose) as bar:
         for leaves in reversed(leaf_counts):
-            trainers = []
-            for split, metric in zip(splits, held_out_metrics, strict=True):
-                monitor = Monitor("held", split.table, {}, split.init_score)
-                split_task = replace(
-                    task, training=split.training, monitors=[(monitor, {})], checkpoint=None
-                )
-                candidate = _with_size(estimator, leaves, max_rounds)
-                trainer = candidate._trainer(split_task, Rounds(max_rounds), None, History())
-                trainers.append((trainer, monitor, metric))
+            candidate = partial(_with_size, estimator, leaves, max_rounds)
+            trained = [_trainer(candidate(), split, task) for split in splits]
+            incumbent = max(curves, key=lambda curve: curve.best[1], default=None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                curve = held_out_curve(
-                    trainers,
-                    max_rounds,
-                    early_stopping="n_estimators" in auto_parameters,
-                    incumbent=incumbent,
-                )
-            curves.append(curve)
-            incumbent = max(curves, key=lambda curve: curve.best[1])
+                curves.append(held_out_curve(
+                    [(*pair, metric) for pair, metric in zip(trained, metrics, strict=True)],
+                    max_rounds, early_stopping=not fixed_rounds, incumbent=incumbent,
+                ))  # fmt: skip
             bar.advance()
-    sizes = choose_size(
-        leaf_counts, curves[::-1], fixed_rounds="n_estimators" not in auto_parameters
-    )
-    sign = 1.0 if held_out_metrics[0].greater_is_better else -1.0
-    unit = "queries" if held_out_metrics[0].by_query else "parts"
+    sizes = choose_size(leaf_counts, curves[::-1], fixed_rounds=fixed_rounds)
+    sign = 1.0 if metrics[0].greater_is_better else -1.0
+    unit = "queries" if metrics[0].by_query else "parts"
     shown = tuple(replace(size, value=sign * size.value) for size in sizes)
-    return Selection(held_out_metrics[0].metric, curves[0].weight.size, unit, shown)
+    return Selection(metrics[0].metric, curves[0].weight.size, unit, shown)
 
 
-def _splits(estimator: BaseRanker, task: FitContext, seed: int) -> list[HeldOutSplit]:
+def _splits(estimator: BaseRanker, task: FitContext) -> list[HeldOutSplit]:
     """Return the splits: the first evaluation set, or folds of the training rows."""
-    if task.monitors:
-        monitored = task.monitors[0][0]
-        assert monitored.judgments is not None
-        keys = monitored.table.keys(np.ones(monitored.table.n_used_rows), task.training.context)
-        return [
-            HeldOutSplit(
-                task.training, monitored.table, monitored.judgments, keys, monitored.init_score
-            )
-        ]
-    return held_out_splits(Resampler.of_fit(estimator, task, seed=seed))
+    seed = estimator.draw_seed()
+    if not task.monitors:
+        return held_out_splits(Resampler.of_fit(estimator, task, seed=seed))
+    held = task.monitors[0]
+    assert held.judgments is not None
+    keys = held.table.keys(np.ones(held.table.n_used_rows), task.training.context)
+    units = Units.of(held.judgments, lambda kind: keys)  # noqa: ARG005
+    return [HeldOutSplit(task.training, held.table, units, held.init_score)]
+
+
+def _trainer(
+    candidate: BaseRanker, split: HeldOutSplit, task: FitContext
+) -> tuple[Trainer, Monitor]:
+    """Return the trainer of a candidate on a split, and the monitor of the held-out rows."""
+    monitor = Monitor("held", split.table, {}, split.init_score)
+    task = replace(task, training=split.training, monitors=[monitor], checkpoint=None)
+    stop = Rounds(candidate._max_rounds)
+    return candidate.trainer(task, stop, None, History()), monitor
 
 
 def _with_size(estimator: BaseRanker, leaves: int | None, rounds: int) -> BaseRanker:
     """Return a copy of the estimator with these numbers of leaves and rounds, and one bag."""
     candidate = copy.copy(estimator)
     candidate.random_state = copy.deepcopy(estimator.random_state)
-    candidate.n_estimators, candidate._n_bags = rounds, 1
+    candidate.n_estimators = rounds
     if leaves is not None:
         candidate.set_params(num_leaves=leaves)
+    if candidate._n_bags > 1:
+        candidate.set_params(bags=1)
     return candidate

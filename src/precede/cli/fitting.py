@@ -154,7 +154,7 @@ def make_estimator(algorithm: str, parameters: Mapping[str, object]) -> BaseRank
 
 
 def _check_names(model: BaseRanker, parameters: Mapping[str, object]) -> None:
-    from precede.estimator.other_libraries import unknown_parameter
+    from precede.estimator.signatures import unknown_parameter
 
     accepted = model.get_params(deep=False)
     for name in parameters:

@@ -23,16 +23,15 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from precede.algorithms.boosted import BoostedRanker
+from precede.algorithms.boosted import BoostedRanker, QBRank
 from precede.algorithms.convex_risk import ConvexRiskRanker
 from precede.algorithms.glass_box import GlassBoxRanker
 from precede.algorithms.push import PushRanker
-from precede.algorithms.qbrank import QBRank
 from precede.algorithms.rankboost import RankBoost
 from precede.algorithms.smooth_margin import SmoothMarginRanker
 from precede.boosting.callbacks import Checkpoint, ProgressBar
 from precede.boosting.loop import History, Progress, asked_to_stop
-from precede.boosting.monitors import Monitor, Scoring
+from precede.boosting.monitors import Monitor, MonitoredMetric, Scoring
 from precede.dask.blocks import (
     GlobalTotals,
     RowBlock,
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 MonitorUpdate = Callable[[Monitor], object]  # a call of one of its methods
-EvaluationSets = tuple[object, object, object]  # eval_set, eval_qid and eval_group of `fit`
+EvaluationSets = tuple[MatrixLike, VectorLike, VectorLike]  # eval_set, eval_qid and eval_group
 
 
 # -- estimators ------------------------------------------------------------------------------
@@ -213,7 +212,7 @@ class _DaskRanker(BaseRanker):
         """Return whether a list may be split between workers; refuse undistributable risks."""
         fresh = clone(self.to_local())
         fresh.__dict__.update(self._features())
-        risk = fresh._risk()
+        risk = fresh.risk()
         if not risk.distributable:
             raise ValueError(f"{risk!r} cannot be minimized on a cluster; use PairRisk")
         by_slope = getattr(self, "select", "slope") == "slope"
@@ -228,7 +227,7 @@ class _DaskRanker(BaseRanker):
         self,
         client: Client,
         scattered: ScatteredRows,
-        monitors: list[tuple[Monitor, dict[str, bool]]],
+        monitors: list[Monitor],
         saved: Checkpoint | None,
     ) -> dict[str, object]:
         """Run the local fit on all workers in lockstep; return the fitted attributes."""
@@ -243,7 +242,10 @@ class _DaskRanker(BaseRanker):
             bins=scattered.bins,
             totals=scattered.totals,
             classes=scattered.classes,
-            monitored=[(each.name, list(each.metrics), better) for each, better in monitors],
+            monitored=[
+                (each.name, {name: m.greater_is_better for name, m in each.metrics.items()})
+                for each in monitors
+            ],
             features=self._features(),
             n_jobs=self.n_jobs,
             report_rounds=bool(self.callbacks) or self.verbose > 0 or saved is not None,
@@ -253,11 +255,11 @@ class _DaskRanker(BaseRanker):
         if rounds is not None:
             done = rounds.count
         name = type(self).__name__
-        with ProgressBar(name, rounds=self.n_estimators, done=done, verbose=self.verbose) as bar:
+        with ProgressBar(name, rounds=self._max_rounds, done=done, verbose=self.verbose) as bar:
             callbacks: list[Callable[[Progress], object]] = list(bar.callbacks(self.callbacks))
             if saved is not None:
                 callbacks.append(saved)
-            on_client = _ClientServices([each for each, _ in monitors], callbacks)
+            on_client = _ClientServices(monitors, callbacks)
             services: dict[str, Callable[..., object]] = {
                 "compute_metrics": on_client.compute_metrics,
                 "report": on_client.report,
@@ -583,7 +585,7 @@ class _FitSpec:
     bins: Bins
     totals: GlobalTotals
     classes: Array | None
-    monitored: list[tuple[str, list[str], dict[str, bool]]]
+    monitored: list[tuple[str, dict[str, bool]]]  # names of sets; metrics: is greater better?
     features: dict[str, object]  # fitted attributes
     n_jobs: int | None
     report_rounds: bool  # whether the client needs every round
@@ -603,12 +605,12 @@ def _fit_block(
     context.tree_backend = open_backend_of_worker(model.device, context.rank)
     training = _training_data(block, spec, context)
     monitors = [
-        (cast(Monitor, _RemoteMonitor(context, number, name, metrics)), better)
-        for number, (name, metrics, better) in enumerate(spec.monitored)
+        cast(Monitor, _RemoteMonitor(context, number, name, metrics))
+        for number, (name, metrics) in enumerate(spec.monitored)
     ]
     judgments = block.judgments()
     task = FitContext(None, judgments, spec.classes, training, monitors, spec.rounds)
-    model._set_fitted_attributes(model._boost(task), task)
+    model.fit_rows(task)
     return None if context.rank else _fitted_attributes(model)
 
 
@@ -670,12 +672,19 @@ class _Reporter:
         return bool(self._context.call_service("report", (records, ensemble, last)))
 
 
+def _not_here(scores: Floats) -> float:
+    """Raise: the metrics are computed by the client."""
+    raise NotImplementedError("metrics of evaluation sets are computed by the client")
+
+
 class _RemoteMonitor:
     """Proxy of a client-side `Monitor`; updates are sent with the next `compute_metrics`."""
 
-    def __init__(self, context: ClusterContext, number: int, name: str, metrics: list[str]):
+    def __init__(self, context: ClusterContext, number: int, name: str, metrics: dict[str, bool]):
         self.name = name
-        self.metrics = dict.fromkeys(metrics)
+        self.metrics = {
+            each: MonitoredMetric(_not_here, greater) for each, greater in metrics.items()
+        }
         self._context, self._number = context, number
         self._updates: list[MonitorUpdate] = []
 

@@ -10,15 +10,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
-from inspect import Parameter, Signature, get_annotations, signature
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import RegressorTags, check_random_state
+from sklearn.utils import RegressorTags, Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from precede import explain as explanations  # modules of both are loaded when used
@@ -27,9 +24,9 @@ from precede.boosting.callbacks import CallbackBridge, Checkpoint, ProgressBar
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.loop import (
     INTERRUPTED,
+    Callback,
     EarlyStopping,
     History,
-    Progress,
     Result,
     Rounds,
     Stop,
@@ -37,7 +34,16 @@ from precede.boosting.loop import (
     run_rounds,
 )
 from precede.boosting.monitors import Monitor, pairs_in_order
-from precede.engine.arrays import Array, Floats, Objects
+from precede.engine.arrays import (
+    Array,
+    Flags,
+    Floats,
+    Integers,
+    MatrixLike,
+    Objects,
+    RandomState,
+    VectorLike,
+)
 from precede.engine.backend import on_gpu, open_backend
 from precede.engine.compatibility import BaseEstimator, CallbackSupportMixin, with_callbacks
 from precede.engine.execution import Context, count_jobs
@@ -46,21 +52,24 @@ from precede.engine.parameters import AUTO, check_integer, check_range, find_aut
 from precede.engine.query_layout import TrainingData
 from precede.engine.table import MAX_BINS
 from precede.estimator.inputs import (
+    EvaluationSets,
     check_offset,
     evaluation_monitors,
     initial_scores,
     read_table,
     read_target,
+    training_rows,
     validate_rows,
     warn_of_misuse,
 )
-from precede.estimator.other_libraries import (
+from precede.estimator.saving import Saved, model_fields, read_checkpoint
+from precede.estimator.signatures import (
     OTHER_ATTRIBUTES,
-    refuse_fit_arguments,
+    Decorated,
+    declare_parameters,
     refuse_other_callbacks,
-    unknown_parameter,
+    restore_on_failure,
 )
-from precede.estimator.saving import evals_result, model_fields, read_checkpoint, restore_model
 from precede.files.disk import DiskTable
 from precede.judgments import (
     Judgments,
@@ -74,8 +83,6 @@ from precede.risks.base import Risk
 from precede.risks.links import ADABOOST, Link, fit_intercept, probability
 from precede.weak_rankers.base import Family, family
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
 if TYPE_CHECKING:  # scikit-learn ships no types
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -83,7 +90,7 @@ if TYPE_CHECKING:  # scikit-learn ships no types
 
     from precede.boosting.selection import Selection
 
-    def available_if(check: Callable[[Any], bool]) -> Callable[[Decorated], Decorated]:
+    def available_if(check: Callable[[BaseRanker], bool]) -> Callable[[Decorated], Decorated]:
         """Return a decorator for a method that exists if the check succeeds."""
 else:
     from sklearn.utils.metaestimators import available_if
@@ -93,51 +100,30 @@ else:
         return lambda cls: cls
 
 
-def restore_on_failure(fit: Decorated) -> Decorated:
-    """Decorate `fit` to restore the previous fitted attributes if it raises."""
-
-    @wraps(fit)
-    def wrapped(self: BaseRanker, *arguments: Any, **named: Any) -> Any:
-        refuse_fit_arguments(named, signature(fit).parameters)
-        before = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        try:
-            return fit(self, *arguments, **named)
-        except BaseException:
-            for name in [name for name in vars(self) if name.endswith("_")]:
-                delattr(self, name)
-            self.__dict__.update(before)
-            raise
-
-    return cast(Decorated, wrapped)
-
-
 @dataclass(frozen=True)
 class FitContext:
     """Data of one fit, as given and as prepared, with evaluation sets and callbacks.
 
-    `classes` are the two classes of a single list, otherwise None. Each monitor comes with a
-    dictionary from metrics to whether greater is better. With a `DiskTable`, `judgments` are in
-    the order of its layout. `callback_bridge` serves scikit-learn's callbacks.
+    `classes` are the two classes of a single list, otherwise None. With a `DiskTable`, `judgments`
+    are in the order of its layout. `callback_bridge` serves scikit-learn's callbacks.
     """
 
-    X: Any
+    X: MatrixLike
     judgments: Judgments
     classes: Array | None
     training: TrainingData
-    monitors: list[tuple[Monitor, dict[str, bool]]]
+    monitors: list[Monitor]
     checkpoint: Checkpoint | None = None
     callback_bridge: CallbackBridge | None = None
 
     @contextmanager
-    def callbacks(
-        self, estimator: BaseRanker, done: int = 0
-    ) -> Iterator[list[Callable[[Progress], Any]]]:
+    def callbacks(self, estimator: BaseRanker, done: int = 0) -> Iterator[list[Callback]]:
         """Yield callbacks of a loop that continues from `done` rounds; close bar and checkpoint."""
         saved = [] if self.checkpoint is None else [self.checkpoint]
         bridged = [] if self.callback_bridge is None else self.callback_bridge.rounds(self)
-        name, rounds, verbose = type(estimator).__name__, estimator.n_estimators, estimator.verbose
+        name, rounds = type(estimator).__name__, estimator._max_rounds
         try:
-            with ProgressBar(name, rounds=rounds, done=done, verbose=verbose) as bar:
+            with ProgressBar(name, rounds=rounds, done=done, verbose=estimator.verbose) as bar:
                 yield [*bar.callbacks(estimator.callbacks), *saved, *bridged]
         finally:
             for checkpoint in saved:
@@ -168,45 +154,14 @@ def _has_link(estimator: BaseRanker) -> bool:
     return True
 
 
-def _declared_parameters(cls: type[BaseRanker]) -> dict[str, Parameter]:
-    """Return the parameters that a class and its bases declare: first those of the class."""
-    found: dict[str, Parameter] = {}
-    for base in reversed(cls.__mro__[: cls.__mro__.index(BaseRanker)]):
-        kinds = get_annotations(base) if issubclass(base, BaseRanker) else {}
-        own = {
-            name: Parameter(name, Parameter.KEYWORD_ONLY, default=vars(base)[name], annotation=kind)
-            for name, kind in kinds.items()
-            if name in vars(base) and "ClassVar" not in str(kind)
-        }
-        found = {name: each for name, each in own.items() if name not in found} | found | own
-    return found
-
-
-def _make_init(parameters: dict[str, Parameter]) -> Callable[..., None]:
-    """Return an `__init__` that assigns parameters, with the signature that scikit-learn reads."""
-    defaults = {name: each.default for name, each in parameters.items()}
-
-    def init(self: BaseRanker, **given: Any) -> None:
-        for name in given.keys() - defaults.keys():
-            raise TypeError(unknown_parameter(type(self).__name__, name, defaults))
-        self.__dict__.update(defaults | given)
-
-    named_self = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
-    init.__signature__ = Signature([named_self, *parameters.values()])  # type: ignore[attr-defined]
-    return init
-
-
 @dataclass_transform(kw_only_default=True, eq_default=False)
 class BaseRanker(CallbackSupportMixin, BaseEstimator):
     """Base class of all algorithms, including user-defined ones.
 
     A subclass declares its parameters as those of a dataclass, by annotated attributes with
     defaults, uses the names of scikit-learn and LightGBM, and defines `plan`. (It may also assign
-    them in an `__init__` of its own.) The other hooks have defaults: `check_parameters` validates
-    the parameters, `feature_draw` restricts the features of a round, `judgments_to_learn`
-    transforms the target, `learns_labels` allows `Judgments.label`, `resumable` and `resumes_from`
-    tell whether a fit can be resumed and from which columns of the history, and `drawn_shares`
-    names the parameters that make a fit depend on `random_state`.
+    them in an `__init__` of its own.) The methods under "hooks", and the class attributes above
+    them, are all that subclasses define; docs/extend.md lists them.
 
     Attributes
     ----------
@@ -256,18 +211,18 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     """
 
     # Defaults of the parameters that this class reads, for subclasses without them.
-    weak_rankers: Any = "stumps"
-    monotone_constraints: Any = None
-    n_estimators: Any = 100  # a number, or "auto" if selectable
+    weak_rankers: str | Family = "stumps"
+    monotone_constraints: Sequence[int] | Mapping[int | str, int] | None = None
+    n_estimators: int | Literal["auto"] = 100
     learning_rate: float = 1.0
     balance: str = "pairs"
     max_bins: int = 255
     max_features: float = 1.0
     early_stopping_rounds: int | None = None
-    eval_metric: Any = None
-    callbacks: Sequence[Callable[[Progress], Any]] | None = None
+    eval_metric: object = None
+    callbacks: Sequence[Callback] | None = None
     warm_start: bool = False
-    random_state: Any = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     device: str = "cpu"
     verbose: int = 0
@@ -280,7 +235,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     resumes_from: ClassVar[tuple[str, ...]] = ("log_risk",)
     learns_labels: ClassVar[bool] = False  # whether `Judgments.label` is used
     takes_init_score: ClassVar[bool] = True
-    _n_bags: Any = 1  # number of models to average
+    # Fitted attributes of the subclass that are saved with the model, and how.
+    saved_attributes: ClassVar[Mapping[str, Saved]] = {}
 
     # Fitted attributes.
     ensemble_: Ensemble
@@ -295,21 +251,19 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     classes_: Array | None
     intercept_: float | None
     link_: float | None
-    categories_: Mapping[str, list[Any]] = MappingProxyType({})
+    categories_: Mapping[str, list[str | float]] = MappingProxyType({})
     has_queries_: bool = False
     data_columns_: Mapping[str, str] = MappingProxyType({})  # names by role
     n_bags_: int = 1  # number of averaged models
     selection_: Selection | None = None
 
-    def __init_subclass__(cls, **named: Any) -> None:
+    def __init_subclass__(cls, **named: object) -> None:
         super().__init_subclass__(**named)
-        parameters = _declared_parameters(cls)
-        if "__init__" not in vars(cls) and parameters.keys() & vars(cls).keys():
-            cls.__init__ = _make_init(parameters)  # type: ignore[method-assign]
+        declare_parameters(cls, BaseRanker)
 
     if not TYPE_CHECKING:  # otherwise mypy would accept every attribute
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             """Explain the counterpart of an attribute of another library."""
             if name not in OTHER_ATTRIBUTES:
                 return super().__getattribute__(name)  # raises AttributeError
@@ -355,25 +309,15 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             isinstance(callbacks, list | tuple) and all(map(callable, callbacks))
         ):
             raise ValueError(f"callbacks={callbacks!r}: give a list of functions")
-        refuse_other_callbacks(callbacks or ())
+        if callbacks:
+            refuse_other_callbacks(callbacks)
 
     def weak_rankers_to_search(self) -> Family:
         """Return the family `weak_rankers`, restricted by `monotone_constraints`."""
-        chosen = family(self.weak_rankers)
-        given = self.monotone_constraints
-        if given is None:
-            return chosen
-        if isinstance(given, Mapping):
-            names = getattr(self, "feature_names_in_", None)
-            columns = columns_in_order([*given], names, self.n_features_in_, "monotone_constraints")
-            if len(set(columns)) < len(columns):
-                raise ValueError(
-                    f"monotone_constraints={given!r} gives a column twice; give it once"
-                )
-            given = dict(zip(columns, given.values(), strict=True))
-        return chosen.with_monotone_constraints(given)
+        chosen, given = self._given_family(), self._monotone_constraints()
+        return chosen if given is None else chosen.with_monotone_constraints(given)
 
-    def feature_draw(self) -> Callable[[], NDArray[np.bool_] | None]:
+    def feature_draw(self) -> Callable[[], Flags | None]:
         """Return a function that draws the features of a round; None means all."""
         if self.max_features == 1.0:
             return lambda: None
@@ -381,7 +325,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         total = self.n_features_in_
         count = max(1, round(self.max_features * total))
 
-        def draw() -> NDArray[np.bool_]:
+        def draw() -> Flags:
             allowed = np.zeros(total, bool)
             allowed[generator.permutation(total)[:count]] = True
             return allowed
@@ -393,9 +337,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
         `known` are those of a `DiskTable`, used if the family takes categories but names none.
         """
-        if getattr(self, "weak_rankers", None) is None:
-            return []
-        chosen = family(self.weak_rankers)
+        chosen = self._given_family()
         if chosen.takes_categories and chosen.categorical_features is None:
             return list(known)
         return column_numbers(chosen.categorical_features, None, self.n_features_in_)
@@ -404,13 +346,91 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         """Return the judgments to learn from; by default the given ones."""
         return judgments
 
-    def _takes_categories(self) -> bool:
-        """Whether the weak rankers take categories."""
-        return False
+    def before_rounds(self, task: FitContext) -> None:
+        """Check the training rows, and set fitted attributes that `plan` reads."""
 
-    def _encoded(self, X: Any, *, reset: bool) -> Any:  # noqa: ARG002
-        """Replace categories by numbers; for algorithms that take categories."""
-        return X
+    def trainer(
+        self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
+    ) -> Trainer:
+        """Return the trainer, by default coordinate descent on `plan`, bagged if asked for.
+
+        `ensemble` and `history` are the rounds of an earlier fit to continue from.
+        """
+        if self._n_bags > 1:
+            from precede.boosting.bagging import bagged_trainer  # noqa: PLC0415  (not in every fit)
+
+            return bagged_trainer(self, task, stop)
+        plan = self.plan(stop)
+        for _ in range(len(history)):  # advance the random draws to the end of the last fit
+            plan.draw()
+        trainer = CoordinateDescent(plan, task.training, ensemble, history, task.monitors)
+        if task.checkpoint is not None:
+            trainer.check_history(history)
+        return trainer
+
+    def boost(self, task: FitContext) -> Result:
+        """Run the boosting loop and return its result; an algorithm may run it several times."""
+        chosen = self._with_selection()
+        stop: Stop = Rounds(chosen._max_rounds)
+        if (early_stopping := self._early_stopping(task)) and self.early_stopping_rounds:
+            stop = stop | early_stopping
+        ensemble, history = chosen._initial_model(task.checkpoint)
+        trainer = chosen.trainer(task, stop, ensemble, history)
+        with task.callbacks(chosen, len(history)) as callbacks:
+            return run_rounds(trainer, history, callbacks)
+
+    def after_rounds(self, result: Result, task: FitContext) -> None:
+        """Set fitted attributes of a subclass; those of this class are set already.
+
+        ``result.state`` is None if this is called for a callback of scikit-learn, in a fit.
+        """
+
+    def warn_of_result(self, result: Result, task: FitContext) -> None:
+        """Warn of a model that is not what was asked for: by default of one without rounds."""
+        if len(result.ensemble) or len(result.history) or result.reason == INTERRUPTED:
+            return
+        weighing = getattr(self, "rank_weight", None)
+        more = "" if weighing is None else (
+            f", and whether rank_weight={weighing!r} gives any pair a weight: its gain must "
+            "differ between grades ('precision@k' asks which are at least 1)"
+        )  # fmt: skip
+        task.training.context.warn(
+            f"the model has no rounds and scores every row alike ({result.reason}): check "
+            "whether the features are constant, or constant within every query, and with trees "
+            f"whether min_child_samples leaves them a split{more}"
+        )
+
+    def risk(self) -> Risk:
+        """Return the risk that is minimized: by default that of `plan`."""
+        planned = copy.copy(self._with_selection())
+        planned.random_state = 0  # do not advance the user's generator
+        return planned.plan(Rounds(1)).risk
+
+    def link(self) -> Link | None:
+        """Return the link from scores to probabilities: by default that of the risk."""
+        return self.risk().link
+
+    def first_rounds(self, rounds: int) -> Ensemble:
+        """Return the model after its first rounds; raise ValueError if there is none."""
+        return self.ensemble_.first(rounds * self.n_bags_)
+
+    def why_not_resumable(self) -> str:
+        """Return why no checkpoint is possible with these parameters; "" if one is."""
+        if not self.resumable:
+            return f"{type(self).__name__} cannot be resumed; leave checkpoint out"
+        if self._n_bags > 1:
+            return f"bags={self._n_bags} cannot be resumed; leave checkpoint out"
+        if self.warm_start:
+            return "warm_start=True and a checkpoint are both given; use one of them"
+        if drawn := self._unseeded_share():
+            return (
+                f"random_state={self.random_state!r}: with {drawn} below 1 only a number "
+                "lets a fit be resumed to an equal model"
+            )
+        return ""
+
+    def check_model(self) -> None:
+        """Raise ValueError if a model that was read from a file is not one of this algorithm."""
 
     # -- fitting ---------------------------------------------------------------------------
 
@@ -418,20 +438,20 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     @restore_on_failure
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: MatrixLike,
+        y: VectorLike = None,
         *,
-        qid: ArrayLike | None = None,
-        group: ArrayLike | None = None,
-        pairs: ArrayLike | None = None,
-        pair_weight: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        init_score: ArrayLike | None = None,
-        eval_set: Any = None,
-        eval_qid: Any = None,
-        eval_group: Any = None,
-        eval_sample_weight: Any = None,
-        eval_init_score: Any = None,
+        qid: VectorLike = None,
+        group: VectorLike = None,
+        pairs: VectorLike = None,
+        pair_weight: VectorLike = None,
+        sample_weight: VectorLike = None,
+        init_score: VectorLike = None,
+        eval_set: EvaluationSets = None,
+        eval_qid: VectorLike = None,
+        eval_group: VectorLike = None,
+        eval_sample_weight: VectorLike = None,
+        eval_init_score: VectorLike = None,
         checkpoint: Checkpoint | str | os.PathLike[str] | None = None,
     ) -> Self:
         """Fit the ranker. If the fit fails, the estimator is unchanged.
@@ -460,133 +480,112 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             them resumes from them, to an equal model
         """
         given, offset = (X, y), None
-        reset = not (self.warm_start and hasattr(self, "ensemble_"))
         target = dict(
             qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
         )
         check_offset(self, X, init_score)
         if isinstance(X, DiskTable):
-            judgments, classes = read_table(self, X, reset=reset, y=y, **target)
+            judgments, classes = read_table(self, X, reset=not self._continues, y=y, **target)
         else:
-            X = self._validated(X, reset=reset, to_fit=True)
+            X = self._validated(X, reset=not self._continues, to_fit=True)
             judgments, classes = read_target(self, X.shape[0], y, **target)
             warn_of_misuse(given, X, judgments, qid)
             offset = initial_scores(init_score, X.shape[0], "init_score")
         self.check_parameters()
         saved = self._checkpoint(checkpoint)
         with Context(self.n_jobs, open_backend(self.device)) as context:
-            training = self._prepare(X, judgments, offset, context)
+            training = training_rows(self, X, judgments, offset, context)
             monitors = evaluation_monitors(
                 self, eval_set, training.table.bins, context,
                 queries=has_queries(training), offset=offset is not None,
                 eval_qid=eval_qid, eval_group=eval_group, eval_sample_weight=eval_sample_weight,
                 eval_init_score=eval_init_score,
             )  # fmt: skip
-            callback_bridge = CallbackBridge(self, *given)
-            task = FitContext(X, judgments, classes, training, monitors, saved, callback_bridge)
-            result = self._boost(task)
-        self._set_fitted_attributes(result, task)
-        callback_bridge.end()
+            bridge = CallbackBridge(self, *given)
+            self.fit_rows(FitContext(X, judgments, classes, training, monitors, saved, bridge))
         return self
 
-    def _validated(self, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
-        return validate_rows(self, X, reset=reset, to_fit=to_fit)
-
-    def _prepare(
-        self, X: Any, judgments: Judgments, init_score: Floats | None, context: Context
-    ) -> TrainingData:
-        """Return the training data, with the table of the rows binned or read from disk."""
-        on_disk = isinstance(X, DiskTable)
-        options: dict[str, Any] = dict(
-            balance=self.balance, max_bins=self.max_bins, context=context,
-            categorical=self.categorical_columns(X.categorical_features if on_disk else ()),
-        )  # fmt: skip
-        if on_disk:
-            return X.training(**options)
-        from precede.weak_rankers.regressors import learner  # noqa: PLC0415  (slow)
-
-        chosen = getattr(self, "weak_rankers", None)
-        by_value = chosen is not None and not learner(chosen).codes_only
-        if self.warm_start and hasattr(self, "ensemble_"):  # weak rankers of any family
-            by_value |= not all(
-                weak_ranker.codes_only for weak_ranker in self.ensemble_.weak_rankers
-            )
-        return TrainingData.prepare(
-            X, self.judgments_to_learn(judgments), labeled=self.learns_labels,
-            init_score=init_score, by_value=by_value, **options,
-        )  # fmt: skip
-
-    def _boost(self, task: FitContext) -> Result:
-        """Choose the parameters that are "auto", build the trainer and run the boosting loop."""
+    def fit_rows(self, task: FitContext) -> None:
+        """Fit rows that are prepared: choose what is "auto", boost, set the fitted attributes."""
+        self.before_rounds(task)
         self.selection_ = None
         if find_auto_parameters(self):
             from precede.boosting.selection import select  # noqa: PLC0415  (not in every fit)
 
-            self.selection_ = select(self, task, self._seed())
-        chosen = self._with_selection()
-        stop: Stop = Rounds(chosen.n_estimators)
-        early_stopping = self._early_stopping(task)
-        if early_stopping is not None and self.early_stopping_rounds is not None:
-            stop = stop | early_stopping
-        ensemble, history = chosen._initial_model(task.checkpoint)
-        trainer = chosen._trainer(task, stop, ensemble, history)
-        with task.callbacks(chosen, len(history)) as callbacks:
-            result = run_rounds(trainer, history, callbacks)
-        self._warn_of_no_rounds(result, task.training.context)
-        return result
+            self.selection_ = select(self, task)
+        result = self.boost(task)
+        self.set_fitted_attributes(result, task)
+        self.warn_of_result(result, task)
+        if task.callback_bridge is not None:
+            task.callback_bridge.end()
+
+    @property
+    def _continues(self) -> bool:
+        """Whether a fit continues the model of the last one."""
+        return self.warm_start and hasattr(self, "ensemble_")
+
+    @property
+    def _n_bags(self) -> int:
+        """Number of models to average."""
+        return 1
+
+    @property
+    def _feature_names(self) -> list[str] | None:
+        """Names of the features; None if they have none."""
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else names.tolist()
+
+    @property
+    def _max_rounds(self) -> int:
+        """`n_estimators`, where it is a number."""
+        return cast(int, self.n_estimators)
+
+    def _validated(self, X: MatrixLike, *, reset: bool, to_fit: bool = False) -> MatrixLike:
+        return validate_rows(self, X, reset=reset, to_fit=to_fit)
+
+    def _given_family(self) -> Family:
+        """Return the family `weak_rankers`, by itself or by name."""
+        return family(self.weak_rankers)
+
+    def _takes_categories(self) -> bool:
+        """Whether the weak rankers take categories of data frames."""
+        return False
+
+    def _encoded(self, X: MatrixLike, *, reset: bool) -> MatrixLike:  # noqa: ARG002
+        """Replace categories by numbers; for algorithms that take categories."""
+        return X
+
+    def _columns(self, given: Sequence[int | str], parameter: str) -> list[int]:
+        """Return the numbers of columns that a parameter gives by number or by name."""
+        return columns_in_order(list(given), self._feature_names, self.n_features_in_, parameter)
+
+    def _monotone_constraints(self) -> Sequence[int] | dict[int, int] | None:
+        """Return `monotone_constraints` with column numbers instead of names."""
+        given = self.monotone_constraints
+        if not isinstance(given, Mapping):
+            return given
+        columns = self._columns([*given], "monotone_constraints")
+        if len(set(columns)) < len(columns):
+            raise ValueError(
+                f"monotone_constraints={given!r} gives a column twice, by number and by name; "
+                "give it once"
+            )
+        return dict(zip(columns, given.values(), strict=True))
 
     def _with_selection(self) -> Self:
         """Return the estimator with chosen numbers instead of "auto"; itself if it has none."""
-        if not (names := find_auto_parameters(self)):
+        if self.selection_ is None or not (names := find_auto_parameters(self)):
             return self
         chosen = copy.copy(self)
         for name in names:
-            setattr(chosen, name, cast("Selection", self.selection_).parameters[name])
+            setattr(chosen, name, self.selection_.parameters[name])
         return chosen
 
-    def _seed(self) -> int:
-        """Return the seed for drawing queries; 0 without a random_state."""
+    def draw_seed(self) -> int:
+        """Return a seed drawn from `random_state`; 0 without one."""
         if self.random_state is None:
             return 0
         return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _trainer(
-        self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
-    ) -> Trainer:
-        """Return the trainer: by default coordinate descent on `plan`, bagged if asked for."""
-        if self._n_bags > 1:
-            from precede.boosting.bagging import bagged_trainer  # noqa: PLC0415  (not in every fit)
-
-            return bagged_trainer(self, task, stop)
-        plan = self.plan(stop)
-        for _ in range(len(history)):  # advance the random draws to the end of the last fit
-            plan.draw()
-        monitors = [monitor for monitor, _ in task.monitors]
-        trainer = CoordinateDescent(plan, task.training, ensemble, history, monitors)
-        if task.checkpoint is not None:
-            trainer.check_history(history)
-        return trainer
-
-    def _warn_of_no_rounds(self, result: Result, context: Context) -> None:
-        """Warn if the loop ended without rounds."""
-        if len(result.ensemble) or result.reason == INTERRUPTED:
-            return
-        weighing = getattr(self, "rank_weight", None)
-        more = "" if weighing is None else (
-            f", and whether rank_weight={weighing!r} gives any pair a weight: its gain must "
-            "differ between grades ('precision@k' asks which are at least 1)"
-        )  # fmt: skip
-        context.warn(
-            f"the model has no rounds and scores every row alike ({result.reason}): check "
-            "whether the features are constant, or constant within every query, and with trees "
-            f"whether min_child_samples leaves them a split{more}"
-        )
-
-    @property
-    def can_resume(self) -> bool:
-        """Whether a fit with these parameters takes a `checkpoint`."""
-        again = self._unseeded_share() is None and self._n_bags == 1
-        return self.resumable and not self.warm_start and again
 
     def _unseeded_share(self) -> str | None:
         """Return a parameter whose random draw differs from fit to fit, or None."""
@@ -594,101 +593,81 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             return None
         return next((name for name in self.drawn_shares if getattr(self, name) < 1), None)
 
+    @property
+    def can_resume(self) -> bool:
+        """Whether a fit with these parameters takes a `checkpoint`."""
+        return not self.why_not_resumable()
+
     def _checkpoint(self, given: Checkpoint | str | os.PathLike[str] | None) -> Checkpoint | None:
         """Return the checkpoint; raise ValueError if the fit could not be resumed."""
         if given is None:
             return None
-        if not self.resumable:
-            raise ValueError(f"{type(self).__name__} cannot be resumed; leave checkpoint out")
-        if self._n_bags > 1:
-            raise ValueError(f"bags={self._n_bags} cannot be resumed; leave checkpoint out")
-        if self.warm_start:
-            raise ValueError("warm_start=True and a checkpoint are both given; use one of them")
-        if drawn := self._unseeded_share():
-            raise ValueError(
-                f"random_state={self.random_state!r}: with {drawn} below 1 only a number "
-                "lets a fit be resumed to an equal model"
-            )
+        if reason := self.why_not_resumable():
+            raise ValueError(reason)
         return given if isinstance(given, Checkpoint) else Checkpoint(given)
 
-    def _initial_model(
-        self, checkpoint: Checkpoint | None = None
-    ) -> tuple[Ensemble | None, History]:
+    def _initial_model(self, checkpoint: Checkpoint | None) -> tuple[Ensemble | None, History]:
         """Return the model and the history of an earlier fit to continue from."""
         if checkpoint is not None:
             return read_checkpoint(self, checkpoint)
-        if not self.warm_start or not hasattr(self, "ensemble_"):
+        if not self._continues:
             return None, History()
         if self.n_bags_ > 1 or self._n_bags > 1:
             raise ValueError(
                 f"bags={max(self.n_bags_, self._n_bags)}: an average of several models "
                 "cannot be continued; set warm_start=False"
             )
-        if self.n_estimators < len(self.ensemble_):
+        if self._max_rounds < self.n_estimators_:
             raise ValueError(
-                f"n_estimators={self.n_estimators} is less than the {len(self.ensemble_)} rounds "
+                f"n_estimators={self.n_estimators} is less than the {self.n_estimators_} rounds "
                 "of the model to continue from; raise it or set warm_start=False"
             )
-        return self.ensemble_, self.history_[: len(self.ensemble_)]
+        return self.ensemble_, self.history_[: self.n_estimators_]
 
     def _early_stopping(self, task: FitContext) -> EarlyStopping | None:
         """Return early stopping on the first metric of the first evaluation set."""
         if not task.monitors:
             return None
-        monitor, better = task.monitors[0]
-        metric = next(iter(monitor.metrics))
+        monitor = task.monitors[0]
+        metric, function = next(iter(monitor.metrics.items()))
         patience = self.early_stopping_rounds or np.iinfo(np.int64).max
-        return EarlyStopping(f"{monitor.name} {metric}", int(patience), better[metric])
+        return EarlyStopping(f"{monitor.name} {metric}", patience, function.greater_is_better)
 
-    def _set_fitted_attributes(self, result: Result, task: FitContext) -> None:
+    def set_fitted_attributes(self, result: Result, task: FitContext) -> None:
         """Set the fitted attributes; no data are stored."""
-        history, early_stopping = result.history, self._early_stopping(task)
-        self.n_bags_ = int(self._n_bags)
-        best = rounds = len(result.ensemble) // self.n_bags_
-        kept, self.best_score_ = len(result.ensemble), None
-        if early_stopping is not None:
-            best = early_stopping.best_round(history) if len(history) else rounds
-            if rounds > 0 and early_stopping.column in history.columns:
-                self.best_score_ = float(history[early_stopping.column][best - 1])
-            if self.early_stopping_rounds is not None:
-                kept = best * self.n_bags_
-        self.ensemble_ = result.ensemble.first(kept)
-        self.history_ = history
-        self.n_estimators_ = len(self.ensemble_) // self.n_bags_
-        self.best_iteration_ = best
-        self.evals_result_ = evals_result(history)
-        self.stop_reason_ = result.reason
-        self.has_queries_ = has_queries(task.training)
+        self.ensemble_, self.history_ = result.ensemble, result.history
+        self.evals_result_, self.stop_reason_ = self.history_.evals_result(), result.reason
+        self.n_bags_, self.has_queries_ = self._n_bags, has_queries(task.training)
+        self.n_estimators_ = self.best_iteration_ = len(self.history_)
+        self.best_score_ = None
+        if early_stopping := self._early_stopping(task):
+            best = self.best_iteration_ = early_stopping.best_round(self.history_)
+            if early_stopping.column in self.history_.columns:
+                self.best_score_ = float(self.history_[early_stopping.column][best - 1])
+            if self.early_stopping_rounds is not None and best < self.n_estimators_:
+                self.ensemble_, self.n_estimators_ = self.first_rounds(best), best
+        self._set_classes(result, task)
+        self.after_rounds(result, task)
+
+    def _set_classes(self, result: Result, task: FitContext) -> None:
+        """Set the classes, the intercept and the link of a single list of two classes."""
+        self.classes_ = self.intercept_ = self.link_ = None
         # Without the rows of weight 0 there may be a single class.
-        two = task.classes is not None and task.training.layout.level_start.size == 3
-        self.classes_ = task.classes if two else None
-        known = result.scores if result.n_scored == len(self.ensemble_) else None
-        link = self._link() if two else None
-        self.link_ = None if link is None else link.scale
-        self.intercept_ = self._intercept(link or ADABOOST, task.training, known) if two else None
-
-    def _risk(self) -> Risk:
-        """Return the minimized risk."""
-        planned = copy.copy(self._with_selection())
-        planned.random_state = 0  # do not advance the user's generator
-        return planned.plan(Rounds(1)).risk
-
-    def _link(self) -> Link | None:
-        """Return the link of the minimized risk."""
-        return self._risk().link
-
-    def _intercept(self, link: Link, training: TrainingData, scores: Floats | None = None) -> float:
-        """Return the intercept of a link; `scores` are those of the model, if known."""
-        table, start = training.table, training.init_score
-        if scores is None:
+        if task.classes is None or task.training.layout.level_start.size != 3:
+            return
+        table, scores = task.training.table, result.scores
+        if scores is None or len(result.ensemble) != len(self.ensemble_):
+            start = task.training.init_score
             scores = np.zeros(table.n_used_rows) if start is None else start.copy()
             for weak_ranker, step in self.ensemble_.parts():
                 scores += step * weak_ranker.on(table)
-        return fit_intercept(link, scores, training.layout, training.context)
+        link, layout, context = self.link(), task.training.layout, task.training.context
+        self.classes_, self.link_ = task.classes, None if link is None else link.scale
+        self.intercept_ = fit_intercept(link or ADABOOST, scores, layout, context)
 
     # -- scoring ---------------------------------------------------------------------------
 
-    def predict(self, X: Any, *, num_iteration: int | None = None) -> Floats:
+    def predict(self, X: MatrixLike, *, num_iteration: int | None = None) -> Floats:
         """Return one score per row; within a query a higher score ranks first.
 
         With `num_iteration` only that many rounds are used, from the first on. The default is all
@@ -703,26 +682,20 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         model = self.ensemble_
         if num_iteration is not None:
             check_integer("num_iteration", num_iteration, least=1, most=self.n_estimators_)
-            model = self._truncated(num_iteration)
+            model = self.first_rounds(num_iteration)
         if device_input:
             device = open_backend("cuda")
             return model.predict_on_device(device.adopt_matrix(X), device)
         with Context(self.n_jobs) as context:
             return model.predict(X, context)
 
-    def _truncated(self, rounds: int) -> Ensemble:
-        """Return the model of the first `rounds` rounds."""
-        return self.ensemble_.first(rounds * self.n_bags_)
-
-    def staged_predict(self, X: Any) -> Iterator[Floats]:
+    def staged_predict(self, X: MatrixLike) -> Iterator[Floats]:
         """Yield the scores after each round of the model."""
         check_is_fitted(self)
         staged = self.ensemble_.staged_predict(self._validated(X, reset=False))
         return islice(staged, self.n_bags_ - 1, None, self.n_bags_)
 
-    def rank(
-        self, X: Any, qid: ArrayLike | None = None, *, group: ArrayLike | None = None
-    ) -> NDArray[np.int64]:
+    def rank(self, X: MatrixLike, qid: VectorLike = None, *, group: VectorLike = None) -> Integers:
         """Return the rank of every row within its query, from 1; equal scores in row order.
 
         `group`, the sizes of the queries in the order of the rows, may replace `qid`.
@@ -738,14 +711,14 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def score(
         self,
-        X: Any,
-        y: Any = None,
-        qid: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        X: MatrixLike,
+        y: VectorLike = None,
+        qid: VectorLike = None,
+        sample_weight: VectorLike = None,
         *,
-        group: ArrayLike | None = None,
-        pairs: ArrayLike | None = None,
-        pair_weight: ArrayLike | None = None,
+        group: VectorLike = None,
+        pairs: VectorLike = None,
+        pair_weight: VectorLike = None,
     ) -> float:
         """Return the share of pairs in the right order, ties counting half.
 
@@ -763,12 +736,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         return pairs_in_order(judgments, scores)
 
     @available_if(_two_classes)
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: MatrixLike) -> Floats:
         """Return the score plus `intercept_`: positive for the second class."""
         return self.predict(X) + float(self.intercept_ or 0.0)
 
     @available_if(_has_link)
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: MatrixLike) -> Floats:
         """Return probabilities of the two classes, ``1 / (1 + exp(-c (f + b)))`` for the second.
 
         c, `link_`, and b, `intercept_`, belong to the loss. For "logistic" and
@@ -783,7 +756,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         return np.stack([probability(-decision, scale), probability(decision, scale)], axis=1)
 
     @available_if(_two_classes)
-    def classify(self, X: Any) -> Array:
+    def classify(self, X: MatrixLike) -> Array:
         """Return the more probable class of every row."""
         assert self.classes_ is not None
         return self.classes_[(self.decision_function(X) > 0).astype(np.int64)]
@@ -799,11 +772,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def shape_function(self, feature: int | str) -> explanations.ShapeFunction:
         """Return the effect of one feature on the score; for additive models."""
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
+        names = self._feature_names
         index = explanations.feature_index(feature, names, self.n_features_in_)
         return explanations.shape_function(self.ensemble_, index, names, self.categories_)
 
-    def explain(self, X: Any, *, background: Any = None) -> explanations.Explanation:
+    def explain(self, X: MatrixLike, *, background: MatrixLike = None) -> explanations.Explanation:
         """Return the contributions of the features to each score; they add up to it exactly.
 
         With a `background` (such as a hundred rows of the training set) they are relative to the
@@ -813,13 +786,13 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         X = self._validated(X, reset=False)
         if background is not None:
             background = self._validated(background, reset=False)
-        names = getattr(self, "feature_names_in_", None)
         with Context(self.n_jobs) as context:
             return explanations.explain(
-                self.ensemble_, X, names=names, background=background, context=context
-            )
+                self.ensemble_, X, names=self._feature_names, background=background,
+                context=context,
+            )  # fmt: skip
 
-    def explain_pair(self, X: Any, i: int, k: int) -> explanations.PairExplanation:
+    def explain_pair(self, X: MatrixLike, i: int, k: int) -> explanations.PairExplanation:
         """Explain why row i of X ranks above row k, feature by feature.
 
         i and k are positions, as for ``X.iloc``; rows of a pandas data frame are shown by their
@@ -828,13 +801,14 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         labels = row_labels(X)
         X = self._validated(X, reset=False)
-        names = getattr(self, "feature_names_in_", None)
-        return explanations.explain_pair(self.ensemble_, X, i, k, names, labels, self.categories_)
+        return explanations.explain_pair(
+            self.ensemble_, X, i, k, self._feature_names, labels, self.categories_
+        )
 
     # -- plotting --------------------------------------------------------------------------
 
     def plot_shapes(
-        self, X: Any = None, *, features: Sequence[int | str] | None = None, top: int = 6
+        self, X: MatrixLike = None, *, features: Sequence[int | str] | None = None, top: int = 6
     ) -> Figure:
         """Plot shape functions, the most important features first; for additive models.
 
@@ -862,7 +836,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
             features = [int(each) for each in order if weight[each] > 0]
         return plots.draw_shapes([plots.shape_info(self, each, X) for each in features])
 
-    def plot_importance(self, X: Any = None, *, top: int = 15, ax: Axes | None = None) -> Axes:
+    def plot_importance(
+        self, X: MatrixLike = None, *, top: int = 15, ax: Axes | None = None
+    ) -> Axes:
         """Plot feature importances; see `precede.plots.importance_info` for the two kinds.
 
         For axes of an existing figure, ``layout="constrained"`` makes room for long names.
@@ -881,20 +857,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         """Write the model as JSON, atomically; `precede.load` reads it back."""
         check_is_fitted(self)
         check_model_name(path)
-        write_model(path, self._to_dict())
-
-    def _to_dict(self) -> dict[str, Any]:
-        """Return the fields of the model file; a subclass adds those of its own attributes."""
-        return model_fields(self)
-
-    def _restore(self, fields: dict[str, Any]) -> None:
-        """Set the fitted attributes from the result of `_to_dict`."""
-        restore_model(self, fields)
+        write_model(path, model_fields(self))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "ensemble_")
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"
         if hasattr(self, "ensemble_"):  # partial dependence requires it

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import inspect
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import validate_data
 
 from precede.boosting.monitors import Monitor, check_metric_names, monitored_metrics
-from precede.engine.arrays import Array, Floats
+from precede.engine.arrays import Array, Floats, MatrixLike, VectorLike
 from precede.engine.backend import on_gpu, open_backend
 from precede.engine.execution import Context, warn_caller
 from precede.engine.frames import refuse_text
 from precede.engine.parameters import AUTO, Argument, ParameterError, find_auto_parameters
+from precede.engine.query_layout import TrainingData
 from precede.engine.table import Bins, Table
 from precede.files.disk import DiskTable
 from precede.judgments import Judgments, check_column, one_graded_list, read_judgments
 
 if TYPE_CHECKING:
     from precede.estimator.base import BaseRanker
+
+EvaluationSets = tuple[MatrixLike, VectorLike] | list[tuple[MatrixLike, VectorLike]] | None
 
 # Arguments of `fit` with one array for each evaluation set.
 EVALUATION_COLUMNS = ("eval_qid", "eval_group", "eval_sample_weight", "eval_init_score")
@@ -36,7 +39,9 @@ _CATEGORIES = (
 )
 
 
-def validate_rows(estimator: BaseRanker, X: Any, *, reset: bool, to_fit: bool = False) -> Any:
+def validate_rows(
+    estimator: BaseRanker, X: MatrixLike, *, reset: bool, to_fit: bool = False
+) -> MatrixLike:
     """Return X as a finite or missing float array or sparse matrix; see `validate_data`.
 
     With ``reset=True`` the estimator takes over the number, the names and the categories of the
@@ -58,7 +63,7 @@ def validate_rows(estimator: BaseRanker, X: Any, *, reset: bool, to_fit: bool = 
     )
 
 
-def _validate_on_device(estimator: BaseRanker, X: Any, *, reset: bool) -> Any:
+def _validate_on_device(estimator: BaseRanker, X: MatrixLike, *, reset: bool) -> MatrixLike:
     """Validate rows on a GPU without copying them to the CPU."""
     device = open_backend("cuda")
     found = device.adopt_matrix(X)
@@ -76,7 +81,7 @@ def _validate_on_device(estimator: BaseRanker, X: Any, *, reset: bool) -> Any:
 
 
 def read_target(
-    estimator: BaseRanker, n: int, y: Any, **target: Any
+    estimator: BaseRanker, n: int, y: VectorLike, **target: VectorLike
 ) -> tuple[Judgments, Array | None]:
     """Return `read_judgments`; raise ValueError without a target."""
     if y is None and target.get("pairs") is None:
@@ -89,7 +94,7 @@ def read_target(
 
 
 def read_table(
-    estimator: BaseRanker, table: DiskTable, *, reset: bool, **target: Any
+    estimator: BaseRanker, table: DiskTable, *, reset: bool, **target: VectorLike
 ) -> tuple[Judgments, Array | None]:
     """Return judgments and classes of a DiskTable, after checks as for arrays."""
     if chosen := find_auto_parameters(estimator):
@@ -136,16 +141,41 @@ def forget_categories(estimator: BaseRanker, *, reset: bool) -> None:
         )
 
 
+def training_rows(
+    estimator: BaseRanker,
+    X: MatrixLike,
+    judgments: Judgments,
+    init_score: Floats | None,
+    context: Context,
+) -> TrainingData:
+    """Return the training data, with the table of the rows binned or read from disk."""
+    on_disk = isinstance(X, DiskTable)
+    categorical = estimator.categorical_columns(X.categorical_features if on_disk else ())
+    if on_disk:
+        return X.training(
+            balance=estimator.balance, max_bins=estimator.max_bins, context=context,
+            categorical=categorical,
+        )  # fmt: skip
+    by_value = not estimator._given_family().codes_only
+    if estimator._continues:  # weak rankers of any family
+        by_value |= not all(each.codes_only for each in estimator.ensemble_.weak_rankers)
+    return TrainingData.prepare(
+        X, estimator.judgments_to_learn(judgments), balance=estimator.balance,
+        max_bins=estimator.max_bins, context=context, categorical=categorical,
+        labeled=estimator.learns_labels, init_score=init_score, by_value=by_value,
+    )  # fmt: skip
+
+
 def evaluation_monitors(
     estimator: BaseRanker,
-    eval_set: Any,
+    eval_set: EvaluationSets,
     bins: Bins,
     context: Context,
     *,
     queries: bool,
     offset: bool = False,
-    **columns: Any,
-) -> list[tuple[Monitor, dict[str, bool]]]:
+    **columns: VectorLike,
+) -> list[Monitor]:
     """Bin the evaluation sets by the cuts of the training rows, and prepare metrics.
 
     `queries` and `offset`: whether the training rows have several queries, and an init_score.
@@ -179,14 +209,14 @@ def evaluation_monitors(
                 "would be compared across queries; pass ",
                 Argument("eval_qid", in_python=in_python),
             )
-        metrics, better = monitored_metrics(estimator.eval_metric, judgments)
+        metrics = monitored_metrics(estimator.eval_metric, judgments)
         table = Table.like(X.tocsc() if scipy.sparse.issparse(X) else X, bins, context=context)
         at = initial_scores(start, rows, "eval_init_score")
-        monitors.append((Monitor(f"valid_{index}", table, metrics, at, judgments), better))
+        monitors.append(Monitor(f"valid_{index}", table, metrics, at, judgments))
     return monitors
 
 
-def check_offset(estimator: BaseRanker, X: Any, init_score: Any) -> None:
+def check_offset(estimator: BaseRanker, X: MatrixLike, init_score: VectorLike) -> None:
     """Raise ValueError if init_score would be ignored."""
     if init_score is None:
         return
@@ -196,7 +226,7 @@ def check_offset(estimator: BaseRanker, X: Any, init_score: Any) -> None:
         raise ValueError("init_score with a DiskTable is not supported; fit from memory")
 
 
-def _refuse_others(X: Any) -> None:
+def _refuse_others(X: MatrixLike) -> None:
     """Raise ValueError for lazy frames and for data sets of other libraries."""
     library, kind = type(X).__module__.split(".")[0], type(X).__name__
     if library in ("catboost", "lightgbm", "xgboost"):
@@ -208,7 +238,9 @@ def _refuse_others(X: Any) -> None:
         raise ValueError(f"X is a {kind}, which holds no rows yet; give X.collect()")
 
 
-def warn_of_misuse(given: tuple[Any, Any], X: Any, judgments: Judgments, qid: Any) -> None:
+def warn_of_misuse(
+    given: tuple[MatrixLike, VectorLike], X: MatrixLike, judgments: Judgments, qid: VectorLike
+) -> None:
     """Warn of a target among the columns of X, and of groups that are not used as queries.
 
     `given` are X and y as passed by the user, `X` and `judgments` the validated ones.
@@ -218,7 +250,7 @@ def warn_of_misuse(given: tuple[Any, Any], X: Any, judgments: Judgments, qid: An
     _warn_of_unused_groups(judgments, given[1])
 
 
-def _column_names(X: Any) -> list[Any] | None:
+def _column_names(X: MatrixLike) -> list[object] | None:
     """Return the column names of a data frame; None for other inputs."""
     columns = getattr(X, "columns", None)
     if isinstance(columns, list) and columns and not isinstance(columns[0], str):
@@ -226,7 +258,7 @@ def _column_names(X: Any) -> list[Any] | None:
     return None if columns is None else list(columns)
 
 
-def _warn_of_target(X: Any, **target: Any) -> bool:
+def _warn_of_target(X: MatrixLike, **target: VectorLike) -> bool:
     """Warn of columns of a data frame that have the name of the target or of the queries.
 
     Return whether the target is among them.
@@ -246,7 +278,7 @@ def _warn_of_target(X: Any, **target: Any) -> bool:
     return warned
 
 
-def _warn_of_copies(X: Any, judgments: Judgments, names: Any = None) -> None:
+def _warn_of_copies(X: MatrixLike, judgments: Judgments, names: list[object] | None = None) -> None:
     """Warn of a column of X that equals the grades in every row.
 
     Most columns are ruled out by a few rows, so this is O(rows + features). Small tables, in which
@@ -273,7 +305,7 @@ def _warn_of_copies(X: Any, judgments: Judgments, names: Any = None) -> None:
             return
 
 
-def _warn_of_unused_groups(judgments: Judgments, y: Any) -> None:
+def _warn_of_unused_groups(judgments: Judgments, y: VectorLike) -> None:
     """Warn if cross-validation was given groups, and the fit inside it grades without queries.
 
     Two grades do not warn: classes of grouped rows, such as those of patients, may be one list.
@@ -304,7 +336,7 @@ def _has_groups(frame: FrameType) -> bool:
     return named is not None or frame.f_locals.get("groups") is not None
 
 
-def copied_to_host(values: Any) -> Any:
+def copied_to_host(values: VectorLike) -> VectorLike:
     """Return a GPU array as a NumPy array; other values unchanged."""
     if not on_gpu(values):
         return values
@@ -312,7 +344,7 @@ def copied_to_host(values: Any) -> Any:
     return device.get(device.adopt(values))
 
 
-def _evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
+def _evaluation_sets(eval_set: EvaluationSets) -> list[tuple[MatrixLike, VectorLike]]:
     """Return a list of (X, y), from one or several."""
     sets = [eval_set] if isinstance(eval_set, tuple) else eval_set
     if not isinstance(sets, list) or not all(
@@ -322,7 +354,7 @@ def _evaluation_sets(eval_set: Any) -> list[tuple[Any, Any]]:
     return [(X, y) for X, y in sets]
 
 
-def _one_for_each(values: Any, count: int, name: str) -> list[Any]:
+def _one_for_each(values: VectorLike, count: int, name: str) -> list[VectorLike]:
     """Return a list with one entry per evaluation set."""
     if values is None:
         return [None] * count
@@ -334,6 +366,6 @@ def _one_for_each(values: Any, count: int, name: str) -> list[Any]:
     return listed
 
 
-def initial_scores(values: Any, rows: int, name: str) -> Floats | None:
+def initial_scores(values: VectorLike, rows: int, name: str) -> Floats | None:
     """Return the validated initial scores, one per row, or None."""
     return None if values is None else check_column(copied_to_host(values), name, rows)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache, partial
 from inspect import signature
 from reprlib import repr as shown
@@ -42,6 +43,40 @@ if TYPE_CHECKING:
     from precede.estimator.base import BaseRanker
 
 
+@dataclass(frozen=True)
+class Saved:
+    """How a fitted attribute of an algorithm is saved; see `BaseRanker.saved_attributes`.
+
+    Attributes
+    ----------
+    read : function of a JSON value and its name that returns the attribute, or raises ValueError;
+        by default for a number, which may be NaN or infinite
+    write : function of the attribute that returns a JSON value
+
+    >>> Saved().read("inf", "gap")
+    inf
+    """
+
+    read: Callable[[Any, str], object] = spelled
+    write: Callable[[Any], object] = plain
+
+
+def of_type(*kinds: type) -> Callable[[Any, str], Any]:
+    """Return a function that reads a JSON value of one of these types from a model file.
+
+    >>> of_type(int)(3, "memory")
+    3
+    """
+
+    def read(value: Any, name: str) -> Any:
+        if type(value) not in kinds:
+            named = " or ".join(kind.__name__ for kind in kinds)
+            raise ValueError(f"{name!r} of the model is {shown(value)}, not of type {named}")
+        return value
+
+    return read
+
+
 def model_fields(estimator: BaseRanker) -> dict[str, Any]:
     """Return the fields of a model file; `restore_model` is the inverse."""
     import precede  # noqa: PLC0415  (the version, once the package is complete)
@@ -60,13 +95,17 @@ def model_fields(estimator: BaseRanker) -> dict[str, Any]:
         **({"data_columns": dict(estimator.data_columns_)} if estimator.data_columns_ else {}),
         **saved_parameters(estimator),
         "classes": classes,
-        "intercept": estimator.intercept_,
+        "intercept": None if classes is None else estimator.intercept_,
         "link": estimator.link_,
         "best_iteration": estimator.best_iteration_,
         "best_score": estimator.best_score_,
         "stop_reason": estimator.stop_reason_,
         "model": estimator.ensemble_.to_dict(),
         "history": list(estimator.history_),
+        "fitted": {
+            name.rstrip("_"): saved.write(getattr(estimator, name))
+            for name, saved in estimator.saved_attributes.items()
+        },
     }
 
 
@@ -94,14 +133,21 @@ def restore_model(estimator: BaseRanker, fields: dict[str, Any]) -> None:
             raise ValueError("the data columns of the model are not all text")
         estimator.data_columns_ = columns
     estimator.history_ = read_history(required_field(fields, "history", list))
-    estimator.n_bags_ = int(estimator._n_bags)
+    estimator.n_bags_ = estimator._n_bags
     estimator.n_estimators_ = len(estimator.ensemble_) // estimator.n_bags_
     estimator.best_iteration_ = required_field(fields, "best_iteration", int)
     score = fields.get("best_score")
     estimator.best_score_ = None if score is None else spelled(score, "best_score")
-    estimator.evals_result_ = evals_result(estimator.history_)
+    estimator.evals_result_ = estimator.history_.evals_result()
     estimator.stop_reason_ = str(fields.get("stop_reason", ""))
     _restore_classes(estimator, fields)
+    fitted = required_field(fields, "fitted", dict)
+    for name, saved in estimator.saved_attributes.items():
+        key = name.rstrip("_")
+        if key not in fitted:
+            raise ValueError(f"the model file has no {key!r} among the fitted attributes")
+        setattr(estimator, name, saved.read(fitted[key], key))
+    estimator.check_model()
 
 
 def _restore_classes(estimator: BaseRanker, fields: dict[str, Any]) -> None:
@@ -136,7 +182,8 @@ def read_checkpoint(
             f"features and {len(history)} rounds, so it is not a checkpoint of this fit"
         )
     _check_rounds(history, estimator.resumes_from, checkpoint)
-    return ensemble.first(estimator.n_estimators), history[: estimator.n_estimators]
+    rounds = estimator._max_rounds
+    return ensemble.first(rounds), history[:rounds]
 
 
 def _check_rounds(history: History, columns: tuple[str, ...], checkpoint: Checkpoint) -> None:
@@ -200,7 +247,7 @@ def _fill_estimator(estimator: BaseRanker, fields: dict[str, Any]) -> None:
     estimator.set_params(**read)
     count_jobs(estimator.n_jobs)
     check_integer("bags", estimator._n_bags, least=1)
-    estimator._restore(fields)
+    restore_model(estimator, fields)
     left_out = fields.get("parameters_left_out") or []
     if not isinstance(left_out, list) or not all(isinstance(name, str) for name in left_out):
         raise ValueError("the parameters left out of the model are not a list of names")
@@ -368,13 +415,3 @@ def _decode_number(value: Any) -> Any:
     if value is None or isinstance(value, float) or _fits_int64(value):
         return value
     return spelled(value, "a value in the history of the model")
-
-
-def evals_result(history: History) -> dict[str, dict[str, list[float]]]:
-    """Return history columns "valid_0 ndcg@10" as LightGBM's nested dictionary."""
-    result: dict[str, dict[str, list[float]]] = {}
-    for column in history.columns:
-        if column.startswith("valid_") and " " in column:
-            name, metric = column.split(" ", 1)
-            result.setdefault(name, {})[metric] = history[column].tolist()
-    return result

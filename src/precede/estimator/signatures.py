@@ -1,10 +1,22 @@
-"""Names of other libraries, and the errors that explain their counterparts."""
+"""Signatures of estimators: parameters declared as attributes, and `fit`.
+
+Errors explain the counterparts of parameters, arguments and attributes of other libraries.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Container, Iterable
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Mapping
+from functools import wraps
+from inspect import Parameter, Signature, get_annotations, signature
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from precede.boosting.callbacks import fitted_attributes
+
+if TYPE_CHECKING:
+    from precede.estimator.base import BaseRanker
+
+Decorated = TypeVar("Decorated", bound=Callable[..., object])
 
 _PARAMETER = "it is a parameter of the estimator: give it when the estimator is made"
 # Arguments of `fit` in other libraries, and their counterparts.
@@ -104,7 +116,7 @@ def unknown_parameter(estimator: str, name: str, known: Iterable[str]) -> str:
     return f"{estimator} has no parameter {name!r}; {remedy}"
 
 
-def refuse_other_callbacks(callbacks: Iterable[Any]) -> None:
+def refuse_other_callbacks(callbacks: Iterable[object]) -> None:
     """Raise ValueError for callbacks of other libraries."""
     for callback in callbacks:
         library = type(callback).__module__.split(".")[0]
@@ -116,10 +128,69 @@ def refuse_other_callbacks(callbacks: Iterable[Any]) -> None:
             )
 
 
-def refuse_fit_arguments(named: dict[str, Any], accepted: Container[str]) -> None:
+def refuse_fit_arguments(named: Mapping[str, object], accepted: Container[str]) -> None:
     """Raise TypeError for arguments of `fit` that other libraries have."""
     for name in sorted(named.keys() & FIT_ARGUMENTS.keys()):
         if name not in accepted:
-            if name == "callbacks" and isinstance(named[name], list | tuple):
-                refuse_other_callbacks(named[name])
+            if name == "callbacks" and isinstance(callbacks := named[name], list | tuple):
+                refuse_other_callbacks(callbacks)
             raise TypeError(f"fit has no argument {name}; {FIT_ARGUMENTS[name]}")
+
+
+def declare_parameters(cls: type, root: type) -> None:
+    """Give a class an `__init__` that assigns its parameters, if it has none of its own.
+
+    The parameters are the annotated attributes with defaults of the class and of its bases below
+    `root`.
+    """
+    parameters = _declared_parameters(cls, root)
+    if "__init__" not in vars(cls) and parameters.keys() & vars(cls).keys():
+        cls.__init__ = _make_init(parameters)  # type: ignore[misc]
+
+
+def _declared_parameters(cls: type, root: type) -> dict[str, Parameter]:
+    """Return the parameters that a class and its bases declare: first those of the class."""
+    found: dict[str, Parameter] = {}
+    for base in reversed(cls.__mro__[: cls.__mro__.index(root)]):
+        kinds = get_annotations(base) if issubclass(base, root) else {}
+        own = {
+            name: Parameter(name, Parameter.KEYWORD_ONLY, default=vars(base)[name], annotation=kind)
+            for name, kind in kinds.items()
+            if name in vars(base) and "ClassVar" not in str(kind)
+        }
+        found = {name: each for name, each in own.items() if name not in found} | found | own
+    return found
+
+
+def _make_init(parameters: dict[str, Parameter]) -> Callable[..., None]:
+    """Return an `__init__` that assigns parameters, with the signature that scikit-learn reads."""
+    defaults = {name: each.default for name, each in parameters.items()}
+
+    def init(self: object, **given: object) -> None:
+        for name in given.keys() - defaults.keys():
+            raise TypeError(unknown_parameter(type(self).__name__, name, defaults))
+        self.__dict__.update(defaults | given)
+
+    named_self = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+    init.__signature__ = Signature([named_self, *parameters.values()])  # type: ignore[attr-defined]
+    return init
+
+
+def restore_on_failure(fit: Decorated) -> Decorated:
+    """Decorate `fit` to restore the previous fitted attributes if it raises."""
+    accepted = signature(fit).parameters
+
+    @wraps(fit)
+    def wrapped(self: BaseRanker, *arguments: object, **named: object) -> object:
+        if named.keys() - accepted.keys():
+            refuse_fit_arguments(named, accepted)
+        before = fitted_attributes(self)
+        try:
+            return fit(self, *arguments, **named)
+        except BaseException:
+            for name in fitted_attributes(self):
+                delattr(self, name)
+            self.__dict__.update(before)
+            raise
+
+    return cast(Decorated, wrapped)

@@ -1,4 +1,4 @@
-"""Parts and bootstrap samples of the groups of a training set."""
+"""Folds, held-out parts and bootstrap samples of groups of rows."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precede import BoostedRanker, GlassBoxRanker, Judgments, pairs_in_order
-from precede.boosting.holdout import Resampler, TooFewError, assign_folds
+from precede.boosting.holdout import Resampler, TooFewError, assign_folds, folds
 from precede.datasets import search_results
 from precede.engine.execution import Context
 from precede.engine.query_layout import TrainingData
@@ -18,7 +18,7 @@ def sample_of(X, judgments, seed=0, balance="items", init_score=None, **options)
     training = TrainingData.prepare(
         X, judgments, balance=balance, max_bins=255, context=Context(1), init_score=init_score
     )
-    return Resampler.of(training, judgments, balance=balance, seed=seed, **options)
+    return Resampler(training, judgments, balance=balance, seed=seed, **options)
 
 
 def rows_held(sample, count=5):
@@ -86,7 +86,7 @@ def test_votes_that_join_everything_are_held_out_one_by_one(queries):
     X = np.random.RandomState(0).rand(12, 2)
     judgments = Judgments(None, np.arange(12) % 3 if queries else None, pairs=pairs, n=12)
     sample = sample_of(X, judgments)
-    assert (sample.kind, sample.n_units) == ("votes", 66)
+    assert (sample.units.kind, sample.n_units) == ("votes", 66)
     parts = sample.fold_splits(3, 3)
     for learn, held in parts:
         assert (learn.judgments.n_pairs, held.judgments.n_pairs) == (44, 22)
@@ -156,7 +156,7 @@ def test_rows_are_the_units_of_one_list_and_of_few_queries():
     X, judgments = some_queries()
     for made in (Judgments(judgments.grade), Judgments(judgments.grade, np.arange(300) % 4)):
         rows = glass_sample(made, X)
-        assert (rows.kind, rows.n_units) == ("rows", 300)
+        assert (rows.units.kind, rows.n_units) == ("rows", 300)
         parts = rows.holdout_splits(0.2, 10**9)
         assert sum(part.rows.size for _, part in parts) == 300
 
@@ -248,7 +248,53 @@ def test_the_units_of_a_part_are_numbered_only_if_asked_for(monkeypatch):
     sample = sample_of(data.X, Judgments(data.y, data.qid))
     part, rest = sample.bootstrap(0)
     sample.holdout_splits(0.2, 1)
-    assert asked == [sample]
+    assert {*asked} == {sample}
     assert rest.blocks(2)
-    assert asked == [sample, rest]
-    assert part.keys.size == len(part.judgments)
+    assert {*asked} == {sample, rest}
+    assert part.units.of_row.size == len(part.judgments)
+
+
+# -- folds of judgments ------------------------------------------------------------------------
+
+
+def held_out(judgments, cv):
+    parts = list(folds(judgments, cv, random_state=0))
+    for train, test in parts:
+        assert np.array_equal(np.sort(np.concatenate([train, test])), np.arange(len(judgments)))
+    every = np.concatenate([test for _, test in parts])
+    assert np.array_equal(np.sort(every), np.arange(len(judgments)))
+    return [test for _, test in parts]
+
+
+def test_queries_stay_whole():
+    qid = np.repeat(np.arange(7), [3, 1, 4, 2, 5, 2, 3])
+    parts = held_out(Judgments(np.arange(qid.size) % 2, qid), 3)
+    queries = [set(qid[part]) for part in parts]
+    assert all(not one & other for k, one in enumerate(queries) for other in queries[:k])
+
+
+def test_classes_keep_their_proportions():
+    grade = np.repeat([0, 1], [40, 10])
+    assert [int(grade[part].sum()) for part in held_out(Judgments(grade), 5)] == [2] * 5
+
+
+def test_rare_classes_and_rows_without_a_grade_are_dealt_all_the_same():
+    held_out(Judgments([0.0, 1.0, np.nan, 0.0, np.nan, 2.0]), 3)
+
+
+def test_chains_of_listed_pairs_stay_together():
+    pairs = [(0, 1), (1, 2), (3, 4), (5, 6), (6, 7), (8, 9), (10, 11)]
+    parts = held_out(Judgments(pairs=pairs, n=12), 2)
+    where = {row: k for k, part in enumerate(parts) for row in part}
+    assert all(where[i] == where[k] for i, k in pairs)
+
+
+def test_pairs_that_join_everything_are_cut():
+    pairs = [(k, k + 1) for k in range(11)]
+    assert sorted(map(len, held_out(Judgments(pairs=pairs, n=12), 3))) == [4, 4, 4]
+
+
+@pytest.mark.parametrize("qid", [["a", "a", "b", "b"], ["a"] * 4])
+def test_fewer_queries_than_folds_are_refused(qid):
+    with pytest.raises(ValueError, match="cv=3 needs at least as many queries"):
+        list(folds(Judgments([0, 1, 0, 1], qid), 3))

@@ -219,7 +219,7 @@ def test_parameters_are_grouped_on_a_terminal(monkeypatch, capsys):
 
 
 def test_tuning_holds_out_queries_and_pairs_the_differences(folder, tmp_path):
-    from sklearn.model_selection import GroupKFold
+    from precede.boosting.holdout import folds
 
     out, talk = run(
         "tune", folder / "train.txt", "-a", "RankBoost", "-g", "learning_rate=0.1,1",
@@ -231,9 +231,8 @@ def test_tuning_holds_out_queries_and_pairs_the_differences(folder, tmp_path):
     values = {}
     drawn = np.random.RandomState(4).randint(2**31 - 1)
     for rate in (0.1, 1):
-        folds = GroupKFold(3, shuffle=True, random_state=drawn).split(data.X, groups=data.qid)
         curves = []
-        for learn, held_out in folds:
+        for learn, held_out in folds(precede.Judgments(data.y, data.qid), 3, drawn):
             model = precede.RankBoost(n_estimators=5, learning_rate=rate, eval_metric="ndcg@5")
             held = data[held_out]
             model.fit(

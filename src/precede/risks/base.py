@@ -427,3 +427,13 @@ def cut_into_chunks(
     of_chunk = np.broadcast_to(rows, first.shape)[within]
     start = first[within] + number * of_chunk
     return start, np.minimum(start + of_chunk, end[within]), within
+
+
+def count_rows_and_pairs(level_start: Integers, level_ranges: Integers) -> tuple[Floats, Floats]:
+    """Return the number of rows and of pairs of disjoint level ranges in increasing order."""
+    row_start = level_start.astype(np.float64)
+    first_row, end_row = row_start[level_ranges[:, 0]], row_start[level_ranges[:, 1]]
+    # n rows in levels of n_l rows have (n² - sum n_l²) / 2 pairs.
+    squares = np.concatenate([[0.0], np.cumsum(np.diff(row_start) ** 2)])
+    within = squares[level_ranges[:, 1]] - squares[level_ranges[:, 0]]
+    return end_row - first_row, ((end_row - first_row) ** 2 - within) / 2

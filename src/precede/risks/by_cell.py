@@ -1,6 +1,7 @@
 """Sums over pairs for analytic losses in O(n): fast multipole methods in one dimension.
 
-Most of this file is about the logistic loss with a linear price.
+`CellSums` is for the logistic loss with a linear price, `SmoothSums` for any analytic loss, and
+`ChebyshevLine` for line searches. What follows is about the first.
 
 The score axis is cut into cells. For a target cell T, other cells are near or far::
 
@@ -54,14 +55,14 @@ from precede.engine.execution import Context, is_small
 from precede.engine.portable import cosines, exp, log1p, portable_exp
 from precede.engine.query_layout import QueryLayout
 from precede.losses import Smooth
-from precede.risks.base import BoundLossRisk, PairShape, State, cut_into_chunks
-from precede.risks.line_search import find_root, has_infinite_minimizer
-from precede.risks.splits import (
-    Kernel,
-    SplitSums,
+from precede.risks.base import (
+    BoundLossRisk,
+    State,
     count_rows_and_pairs,
-    kernel_of,
+    cut_into_chunks,
 )
+from precede.risks.line_search import find_root, has_infinite_minimizer
+from precede.risks.splits import Kernel, SplitSums, kernel_of
 
 # A power of two, so that the position of a score in its cell is exact.
 CELLS_PER_UNIT = 4.0
@@ -113,7 +114,7 @@ class CellSums:
     `level_ranges` are left to enumerate.
     """
 
-    def __init__(self, layout: QueryLayout, shape: PairShape, context: Context):  # noqa: ARG002
+    def __init__(self, layout: QueryLayout, context: Context):
         self._weight, self._context = layout.weight, context
         self.level_ranges, self._depths = _plan(layout)
         self._gpu_nodes: GpuNodes | None = None

@@ -38,8 +38,8 @@ from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, is_small
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Polynomial, Spline
-from precede.risks.base import PairShape, cut_into_chunks
-from precede.risks.splits import SplitSums, count_rows_and_pairs
+from precede.risks.base import PairShape, count_rows_and_pairs, cut_into_chunks
+from precede.risks.splits import SplitSums
 
 CHUNK_BITS = 9  # does not depend on the number of threads, so that sums do not either
 # Up to this many pairs per row, enumerating is faster than sorting (measured). The second limit

@@ -40,7 +40,10 @@ class OnePassRisk(BoundLossRisk):
         shape = pair_shape(loss)
         assert shape is not None
         self._long_lists: CellSums | OrderSums
-        self._long_lists = (OrderSums if shape.degree else CellSums)(layout, shape, self.context)
+        if shape.degree:
+            self._long_lists = OrderSums(layout, shape, self.context)
+        else:
+            self._long_lists = CellSums(layout, self.context)
         ranges = self._long_lists.level_ranges
         given = layout, shape, ranges, self.context
         self._ranges = RangeSums(*given)

@@ -8,6 +8,7 @@ y = -1`` it is ``F+ + F-``, where `PairRisk` with the same loss is ``F+ · F-`` 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -125,17 +126,17 @@ class BoundPointRisk(BoundLossRisk):
         return exact_sum(weight[wrong]) / exact_sum(weight)
 
 
+@dataclass(frozen=True)
 class RowTerms(PairTerms):
     """The rows of two classes as the terms of a risk, with margins ``y_i h(x_i)``."""
 
-    def __init__(self, layout: QueryLayout, context: Context, sign: Integers):
-        super().__init__(layout, context)
-        self._weight, self._sign = layout.weight, sign
+    sign: Integers
 
     @property
     def smoothing(self) -> float:
         """Half a row; a row of weight 2 counts as two rows."""
-        return 0.5 / max(exact_sum(self._weight), self._weight.size)
+        weight = self.layout.weight
+        return 0.5 / max(exact_sum(weight), weight.size)
 
     @property
     def final_margin(self) -> float:
@@ -144,7 +145,7 @@ class RowTerms(PairTerms):
 
     def least_margin(self, values: Array) -> float:
         """Return the least margin of a row. O(n)."""
-        return float((self._sign * values).min())
+        return float((self.sign * values).min())
 
     def width(self, values: Array) -> float:
         """Return the greatest absolute value, the largest change of a margin by a step of 1."""

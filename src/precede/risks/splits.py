@@ -32,16 +32,6 @@ Kernel = Callable[[Floats], Floats]
 TILE_ROWS = 2048  # rows and columns of a tile of pairs
 
 
-def count_rows_and_pairs(level_start: Integers, level_ranges: Integers) -> tuple[Floats, Floats]:
-    """Return the number of rows and of pairs of disjoint level ranges in increasing order."""
-    row_start = level_start.astype(np.float64)
-    first_row, end_row = row_start[level_ranges[:, 0]], row_start[level_ranges[:, 1]]
-    # n rows in levels of n_l rows have (n² - sum n_l²) / 2 pairs.
-    squares = np.concatenate([[0.0], np.cumsum(np.diff(row_start) ** 2)])
-    within = squares[level_ranges[:, 1]] - squares[level_ranges[:, 0]]
-    return end_row - first_row, ((end_row - first_row) ** 2 - within) / 2
-
-
 class SplitSums:
     """Sums over the splits of all queries, for any loss: dense tiles of pairs, O(n²).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -14,11 +15,12 @@ from precede.engine.portable import fmax, fmin, log_of
 from precede.engine.query_layout import QueryLayout
 
 
+@dataclass(frozen=True)
 class PairTerms:
     """The pairs of a layout, as step rules see them: their number and their margins."""
 
-    def __init__(self, layout: QueryLayout, context: Context):
-        self._layout, self._context = layout, context
+    layout: QueryLayout
+    context: Context
 
     @property
     def smoothing(self) -> float:
@@ -28,7 +30,7 @@ class PairTerms:
         (halting, an infinite weight, a large constant) all break the theory (Connamacher et al.
         2019, appendix B).
         """
-        return 0.5 / self._layout.pair_count
+        return 0.5 / self.layout.pair_count
 
     @property
     def final_margin(self) -> float:
@@ -41,12 +43,12 @@ class PairTerms:
 
     def least_margin(self, values: BackendArray) -> float:
         """Return the least margin of any term when scored by the values alone. O(n)."""
-        return least_margin(self._layout, self._context.backend.get(values), self._context)
+        return least_margin(self.layout, self.context.backend.get(values), self.context)
 
     def width(self, values: Array) -> float:
         """Return the largest change of a margin by a step of 1: the range of the values."""
         extremes = all_reduce_max(
-            lambda: np.array([float(values.max()), -float(values.min())]), self._context
+            lambda: np.array([float(values.max()), -float(values.min())]), self.context
         )
         return float(extremes[0] + extremes[1])
 

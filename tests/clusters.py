@@ -1,4 +1,6 @@
-"""Data of the tests on clusters, cut into chunks, and how long they wait."""
+"""Data of the tests on clusters, cut into chunks; sessions in this process; how long tests wait."""
+
+from concurrent.futures import Future
 
 import numpy as np
 
@@ -25,3 +27,25 @@ def chunked(cut, *arrays):
     import dask.array as da
 
     return [da.from_array(a, chunks=(cut, a.shape[1]) if a.ndim == 2 else (cut,)) for a in arrays]
+
+
+def completed(value):
+    future = Future()
+    future.set_result(value)
+    return future
+
+
+class InProcessSession:
+    """A session in this process, with the interface of a Dask actor: methods return futures."""
+
+    def __init__(self, session):
+        self.session = session
+
+    def start(self, results=()):
+        return completed(self.session.start(results))
+
+    def resume(self, result):
+        return completed(self.session.resume(result))
+
+    def close(self):
+        return completed(self.session.close())

@@ -138,6 +138,7 @@ class EmulatedDevice(cuda.CudaBackend):
             ),
             asarray=lambda array: array.view(DeviceArray),
             isinf=np.isinf,
+            where=lambda *given: np.where(*given).view(DeviceArray),
             cumsum=lambda array, dtype: np.cumsum(array, dtype=dtype).view(DeviceArray),
             take=lambda array, at, axis: np.take(array, at, axis).view(DeviceArray),
             argsort=lambda array: np.argsort(array, kind="stable").view(DeviceArray),

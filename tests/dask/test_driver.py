@@ -6,12 +6,12 @@ import pickle
 import signal
 import threading
 import time
-from concurrent.futures import Future
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from clusters import InProcessSession
 from precede import Judgments, PairRisk, Trees
 from precede.dask.driver import ClusterContext, Reduce, SpmdDriver, WorkerSession
 from precede.engine.exact import exact_sum, exact_sums, max_parts, sum_parts
@@ -22,28 +22,6 @@ from precede.risks.mixture import QuadraticMixture
 from precede.weak_rankers.stumps import StumpSearch
 
 TIMEOUT = 60.0  # seconds; threads end at once unless the machine is busy
-
-
-def completed(value):
-    future = Future()
-    future.set_result(value)
-    return future
-
-
-class InProcessSession:
-    """A session in this process, with the interface of a Dask actor: methods return futures."""
-
-    def __init__(self, session):
-        self.session = session
-
-    def start(self, results=()):
-        return completed(self.session.start(results))
-
-    def resume(self, result):
-        return completed(self.session.resume(result))
-
-    def close(self):
-        return completed(self.session.close())
 
 
 def launcher(work, blocks, spec=None):

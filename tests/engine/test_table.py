@@ -15,7 +15,7 @@ import strategies as some
 from emulated_device import DeviceArray, EmulatedDevice, needs_compiler
 from precede import Judgments
 from precede.engine import table as table_module
-from precede.engine.exact import SCALE, to_integers
+from precede.engine.exact import to_integers
 from precede.engine.execution import Context
 from precede.engine.histograms import Histograms
 from precede.engine.query_layout import TrainingData
@@ -250,7 +250,7 @@ def test_other_rows_are_binned_by_the_cuts_already_chosen(X, data):
 def test_a_histogram_is_the_sum_of_the_pull_over_each_bin(X, data):
     table = Table.build(X)
     pull = data.draw(some.pulls(len(X)))
-    histogram = Histograms(table).sums(to_integers(pull)) / SCALE
+    histogram = table.histogram(pull)
     assert histogram.shape == (X.shape[1], 256)
     for feature in range(X.shape[1]):
         expected = np.bincount(table.codes[feature], pull, minlength=256)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from clusters import PATIENT, chunked
+from clusters import PATIENT, InProcessSession, chunked
 from precede import BoostedRanker, QBRank, Trees
-from precede.dask.driver import ClusterContext, InProcessSession, SpmdDriver, WorkerSession
+from precede.dask.driver import ClusterContext, SpmdDriver, WorkerSession
 from precede.engine.backend import open_backend_of_worker
 from precede.engine.table import Table
 

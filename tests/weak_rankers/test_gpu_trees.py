@@ -6,9 +6,10 @@ Fits on a cluster are in tests/dask/test_devices.py.
 import numpy as np
 import pytest
 
+from clusters import InProcessSession
 from emulated_device import EmulatedDevice, assert_same_fit, needs_compiler
 from precede import BoostedRanker, QBRank, Trees
-from precede.dask.driver import ClusterContext, InProcessSession, SpmdDriver, WorkerSession
+from precede.dask.driver import ClusterContext, SpmdDriver, WorkerSession
 from precede.engine import cuda, exact
 from precede.engine.table import Table
 

@@ -31,9 +31,9 @@ from precede.engine.arrays import (
 )
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
-from precede.engine.exact import exact_sum, splitmix64
+from precede.engine.exact import SCALE, exact_sum, splitmix64, to_integers
 from precede.engine.execution import Context, is_small
-from precede.engine.histograms import GPU_GROUP
+from precede.engine.histograms import GPU_GROUP, Histograms
 from precede.engine.portable import fmin
 
 Result = TypeVar("Result")
@@ -267,6 +267,13 @@ class Table:
     def n_features(self) -> int:
         """Number of features."""
         return int(self._stored_codes.shape[0])
+
+    def histogram(self, pull: Floats) -> Floats:
+        """Return the sum of the pull over each bin of each feature, for weak rankers of users.
+
+        The shape is (features, 256); column 255 holds the missing values. O(n) for each feature.
+        """
+        return Histograms(self).sums(to_integers(pull)) / SCALE
 
     def codes_on(self, backend: Backend, features: Integers) -> BackendArray:
         """Return the codes of some features on a backend, without a copy if possible."""

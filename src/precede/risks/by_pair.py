@@ -289,14 +289,17 @@ class RankedSums:
 
     def sum(
         self, weights: RoundWeights, scores: BackendArray, shape: tuple[int, float], *,
-        slopes: bool, value: bool = True, row_weights: tuple[Floats, Floats] | None = None,
+        slopes: bool, value: bool = True, winners: BackendArray | None = None,
     ) -> RankedTotals:  # fmt: skip
         """Sum over pairs: the value of queries if `value`, gradient and Hessian if `slopes`.
 
-        `shape` is the degree of the loss, and the knot of a hinge or the rate of an exponential;
-        `row_weights` are the weights of the rows as winners and as losers.
+        `shape` is the degree of the loss, and the knot of a hinge or the rate of an exponential.
+        With `winners`, a flag of each row, only pairs of a flagged winner and another loser count.
         """
         backend = self.backend if self.backend.holds(scores) else CPU
+        row_weights = self._row_weights(backend)
+        if winners is not None:
+            row_weights = row_weights[0] * winners, row_weights[1] * ~winners
         n_queries, n_rows = self._first.size - 1, self._layout.n_used_rows if slopes else 0
         sums = RankedTotals(
             backend.zeros(2, n_queries), backend.zeros(n_rows), backend.zeros(n_rows),
@@ -305,9 +308,14 @@ class RankedSums:
         if backend.is_gpu:
             self._sum_on_gpu(sums, weights, scores, shape, row_weights, value=value)
         else:
-            row_weights = row_weights or (self._layout.weight, self._layout.loser_weight)
             self._sum_on_cpu(sums, weights, scores, shape, row_weights, value=value)
         return sums
+
+    def _row_weights(self, backend: Backend) -> tuple[BackendArray, BackendArray]:
+        """Return the weights of the rows as winners and as losers."""
+        if backend.is_gpu:
+            return self._gpu_weights
+        return self._layout.weight, self._layout.loser_weight
 
     def _put_on_gpu(self) -> None:
         layout, backend = self._layout, self.backend
@@ -320,17 +328,14 @@ class RankedSums:
 
     def _sum_on_gpu(
         self, sums: RankedTotals, weights: RoundWeights, scores: BackendArray,
-        shape: tuple[int, float], row_weights: tuple[Floats, Floats] | None, *, value: bool,
+        shape: tuple[int, float], row_weights: tuple[BackendArray, BackendArray], *, value: bool,
     ) -> None:  # fmt: skip
-        put, slopes = self.backend.put, int(sums.pull.size > 0)
-        given = self._gpu_weights
-        if row_weights is not None:
-            given = put(row_weights[0]), put(row_weights[1])
+        slopes = int(sums.pull.size > 0)
         self.backend.launch(
             "ranked_pairs", self._first.size - 1, 128, *self._gpu_bounds,
             np.int64(self._layout.n_graded), shape[0], float(shape[1]), int(self._sparse),
             self._flat, scores, weights.scores, self._gpu_gain, weights.discount,
-            weights.tied, *given, weights.plain, weights.factor, int(value), slopes,
+            weights.tied, *row_weights, weights.plain, weights.factor, int(value), slopes,
             *self._scratch, sums.pull, sums.hessian, sums.by_query, sums.log_scale,
         )  # fmt: skip
 

@@ -292,25 +292,29 @@ class RankWeights:
             plain = np.zeros(self.first.size - 1)
             return RoundWeights(rank_scores, discount, tied, plain, self._scale)
         if not self._on_gpu:
-            self._on_gpu = backend.put(self.first), backend.put(self.by_rank)
+            arrays = self.first, self.by_rank, self._scale, self._plain_totals
+            self._on_gpu = tuple(backend.put(array) for array in arrays)
+        first, by_rank, scale, _ = self._on_gpu
         backend.launch(
-            "rank_rows", self.first.size - 1, 128, self._on_gpu[0], rank_scores, self._on_gpu[1],
-            self.by_rank.size, discount, tied,
+            "rank_rows", self.first.size - 1, 128, first, rank_scores, by_rank, self.by_rank.size,
+            discount, tied,
         )  # fmt: skip
-        plain = backend.zeros(self.first.size - 1)
-        return RoundWeights(rank_scores, discount, tied, plain, backend.put(self._scale))
+        return RoundWeights(rank_scores, discount, tied, backend.zeros(self.first.size - 1), scale)
 
-    def scaled(self, weights: RoundWeights, totals: Floats, backend: Backend) -> RoundWeights:
+    def scaled(self, weights: RoundWeights, totals: BackendArray, backend: Backend) -> RoundWeights:
         """Return the weights of a round with the blend, and the balance of the queries.
 
-        `totals` are the weights of all pairs of every query by `weights`.
+        `totals` are the weights of all pairs of every query by `weights`, on the same backend.
         """
-        mean, blend = totals / self._plain_totals, float(self.rule.blend)
-        plain, factor = blend * mean, (1.0 - blend) * self._scale
-        if self.balanced:
-            inverse = np.divide(1.0 - blend, mean, out=np.zeros_like(mean), where=mean > 0)
-            plain, factor = np.full(mean.size, blend), inverse * self._scale
-        return replace(weights, plain=backend.put(plain), factor=backend.put(factor))
+        scale, plain_totals = self._scale, self._plain_totals
+        if backend.is_gpu:
+            scale, plain_totals = self._on_gpu[2:]
+        mean, blend = totals / plain_totals, float(self.rule.blend)
+        if not self.balanced:
+            return replace(weights, plain=blend * mean, factor=(1.0 - blend) * scale)
+        where = backend.xp.where
+        inverse = where(mean > 0, (1.0 - blend) / where(mean > 0, mean, 1.0), 0.0)
+        return replace(weights, plain=backend.xp.full(mean.shape, blend), factor=inverse * scale)
 
 
 def _sums_of_queries(values: Floats, first: Integers) -> Floats:
@@ -382,7 +386,7 @@ class LambdaRankRisk(BoundLossRisk):
         if not self.weights.needs_totals:
             return weights
         totals = self._sums_of_weights(weights, degree=1)
-        return self.weights.scaled(weights, backend.get(totals.by_query[0]), backend)
+        return self.weights.scaled(weights, totals.by_query[0], backend)
 
     def _sums_of_weights(self, weights: RoundWeights, degree: int) -> RankedTotals:
         """Return sums over pairs whose loss is 1: hinges of degree 1 or 2 at equal scores."""
@@ -431,14 +435,11 @@ class LambdaRankRisk(BoundLossRisk):
         """Return the weights of the pairs ordered correctly, wrongly or tied by values 0 and 1."""
         if state.log_gradient_sum == -np.inf:
             return EdgeWeights(0.0, 0.0, 0.0)
-        ones = self.backend.get(values) == 1
+        backend = self._backend_of(self._weights_at(state.scores).scores)
+        ones = self._move(values, backend) == 1
         shares = []
         for winners in (ones, ~ones):
-            weight = np.where(winners, self.layout.weight, 0.0)
-            loser_weight = np.where(winners, 0.0, self.layout.loser_weight)
-            sums = self._sums_at(
-                state.scores, slopes=True, value=False, row_weights=(weight, loser_weight)
-            )
+            sums = self._sums_at(state.scores, slopes=True, value=False, winners=winners)
             share = self.backend.get(sums.by_query[1])
             log_scale = self.backend.get(sums.log_scale)[share > 0] - state.log_gradient_sum
             share[share > 0] *= exp(log_scale)
@@ -458,7 +459,7 @@ class LambdaRankRisk(BoundLossRisk):
 
     def _sums_at(
         self, scores: BackendArray, *, slopes: bool, value: bool = True,
-        row_weights: tuple[Floats, Floats] | None = None,
+        winners: BackendArray | None = None,
     ) -> RankedTotals:  # fmt: skip
         """Return the sums at these scores, on the backend that ranked the rows of this round."""
         weights = self._weights_at(scores)
@@ -469,7 +470,7 @@ class LambdaRankRisk(BoundLossRisk):
                 backend, "grade", lambda: self.layout.grade[:n_graded]
             )
         return self._sums.sum(
-            weights, graded_scores, self._shape, slopes=slopes, value=value, row_weights=row_weights
+            weights, graded_scores, self._shape, slopes=slopes, value=value, winners=winners
         )
 
     def _move(self, array: BackendArray, backend: Backend) -> BackendArray:
@@ -481,20 +482,19 @@ class LambdaRankRisk(BoundLossRisk):
         if self._shape[0] != EXPONENTIAL:
             return 0.0
         backend = self._backend_of(sums.by_query)
-        log_scale = backend.get(sums.log_scale)
-        has_pairs = backend.get(sums.by_query).max(axis=0) > 0
-        largest = float(
-            all_reduce_max(lambda: log_scale[has_pairs].max(initial=-np.inf), self.context)
-        )
-        if largest == -np.inf or (largest == 0 and not log_scale.any()):
+        has_pairs = sums.by_query.max(axis=0) > 0
+        log_scale = backend.get(backend.xp.where(has_pairs, sums.log_scale, -np.inf))
+        largest = float(all_reduce_max(lambda: log_scale.max(initial=-np.inf), self.context))
+        ratio, finite = np.zeros(log_scale.size), log_scale > -np.inf
+        if largest == -np.inf or (largest == 0 and not log_scale[finite].any()):
             return 0.0
-        ratio = np.zeros(log_scale.size)
-        ratio[has_pairs] = exp(log_scale[has_pairs] - largest)
-        sums.by_query *= backend.put(ratio)
+        ratio[finite] = exp(log_scale[finite] - largest)
+        by_query = backend.put(ratio)
+        sums.by_query *= by_query
         if sums.pull.size:
-            by_row = backend.put(ratio[self._query_of_row])
-            sums.pull *= by_row
-            sums.hessian *= by_row
+            query_of_row = self._copy_on(backend, "query of row", lambda: self._query_of_row)
+            sums.pull *= by_query[query_of_row]
+            sums.hessian *= by_query[query_of_row]
         return largest
 
 

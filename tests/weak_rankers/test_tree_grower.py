@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 import naive_trees
 from naive_trees import quantize
@@ -15,7 +16,7 @@ from precede.engine import tree_rows as module
 from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.engine.tree_rows import CpuRows, Rules
-from precede.weak_rankers.tree_grower import TreeGrower, leaf_value
+from precede.weak_rankers.tree_grower import TreeGrower, Trees, leaf_value
 
 RULES = {
     "reg_lambda": 0.0, "reg_alpha": 0.0, "min_gain": 0.0, "min_count": 1, "min_weight": 0.0,
@@ -197,12 +198,7 @@ def test_large_trees_equal_those_of_the_naive_grower(options, wide):
 
 @pytest.mark.parametrize("jobs", [2, 4])
 @pytest.mark.parametrize("wide", [True, False])
-@pytest.mark.parametrize("shared", ["rows", "features", "both"])
-def test_threads_grow_the_tree_of_the_naive_grower(
-    jobs, wide, shared, tiny_thresholds, monkeypatch
-):
-    cells = {"rows": 0, "features": 10**9, "both": 200}
-    monkeypatch.setattr(module, "MIN_CELLS_ROW_PARALLEL", cells[shared])
+def test_threads_grow_the_tree_of_the_naive_grower(jobs, wide, tiny_thresholds, monkeypatch):
     monkeypatch.setattr(module, "MIN_CELLS_PARALLEL", 0)
     with Context(jobs) as context:
         for seed, leaves in ((1, 12), (2, 31), (3, 2)):
@@ -210,6 +206,18 @@ def test_threads_grow_the_tree_of_the_naive_grower(
             assert_same_tree(problem, wide=wide, context=context)
             ordinary = replace(problem, categorical=frozenset())
             assert_same_tree(ordinary, wide=wide, context=context)
+
+
+def test_a_tree_of_many_rows_is_the_same_on_several_threads():
+    """Nodes large enough to be counted, partitioned and summed in chunks."""
+    rng = np.random.default_rng(0)
+    table = Table.build(rng.normal(size=(50_000, 12)).round(2))
+    pull = np.sin(table.X[:, 0] * table.X[:, 1]) + rng.normal(size=50_000)
+    trees = Trees(num_leaves=40)
+    one, *others = (trees.start(table, Context(jobs)).best(pull) for jobs in (1, 2, 4))
+    for other in others:
+        assert other.weak_ranker == one.weak_ranker
+        assert_array_equal(other.values, one.values)
 
 
 @pytest.mark.parametrize("wide", [True, False])

@@ -145,13 +145,13 @@ class WarmupSteps:
             _fitted(name, X, {"y": y > 1}, n_jobs=2, **given)
 
     def fit_large(self) -> None:
-        """Grow trees on enough cells for two threads to share the rows of a node."""
+        """Grow trees on enough cells for packed sums."""
         import numpy as np
 
-        from precede.engine.tree_rows import MIN_CELLS_ROW_PARALLEL
+        from precede.weak_rankers.tree_grower import MAX_WIDE_CELLS
 
         X, y, qid = _rows(LONG_LIST_ROWS)
-        wide = np.tile(X, (1, 1 + MIN_CELLS_ROW_PARALLEL // X.size))
+        wide = np.tile(X, (1, 1 + MAX_WIDE_CELLS // X.size))
         for given in ({}, {"categorical_features": [3]}):
             _fitted("BoostedRanker", wide, {"y": y, "qid": qid}, n_jobs=2, **given)
 

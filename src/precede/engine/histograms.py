@@ -85,7 +85,8 @@ class Histograms:
         table, run = self._table, self._context.run
         features = np.arange(table.n_features) if features is None else features
         numbers = integers if rows is None else integers[rows]
-        small = is_small("cells", table.n_features * numbers.size)
+        small = is_small("cells", features.size * numbers.size)
+        jobs = 1 if small else self._context.jobs
         sums = np.zeros((features.size, BINS, *integers.shape[1:]), np.int64)
         # From disk a few columns are read at a time.
         width = GROUP_SIZE * self._context.jobs if table.streamed else max(1, features.size)
@@ -95,14 +96,13 @@ class Histograms:
             if rows is not None:
                 columns = np.arange(chunk.size), table.codes[np.ix_(chunk, rows)]
             if integers.ndim == 1:
-                run(
-                    _fill_groups,
-                    -(-chunk.size // GROUP_SIZE),
-                    *columns,
-                    numbers,
-                    out,
-                    small=small,
-                )
+                groups = -(-chunk.size // GROUP_SIZE)
+                parts = jobs // math.gcd(groups, jobs)  # the rows too, so that threads do the same
+                sums_of_parts = np.zeros((parts - 1, *out.shape), np.int64)
+                given = parts, *columns, numbers, out, sums_of_parts
+                run(_fill_groups, groups * parts, *given, small=small)
+                for sums_of_part in sums_of_parts:
+                    out += sums_of_part
             else:
                 run(_fill_many, chunk.size, *columns, numbers, out, small=small)
             table.release(chunk)
@@ -163,11 +163,14 @@ assert (BINS, GROUP_SIZE) == (256, 4), "the kernels below write these numbers ou
 
 
 @njit(cache=True, nogil=True)
-def _fill(codes: Bytes, features: Integers, integers: Integers, histogram: Integers) -> None:
-    """Add the integers to the histograms of up to four features."""
+def _fill(
+    low: int, high: int, codes: Bytes, features: Integers, integers: Integers, histogram: Integers
+) -> None:
+    """Add the integers of the rows low..high to the histograms of up to four features."""
+    begin, end = np.uint64(low), np.uint64(high)  # (cannot count from the end of an array)
     if features.size == 4:
         first, second, third, fourth = features[0], features[1], features[2], features[3]
-        for row in range(integers.size):
+        for row in range(begin, end):
             number = integers[row]
             histogram[0, codes[first, row]] += number
             histogram[1, codes[second, row]] += number
@@ -175,18 +178,26 @@ def _fill(codes: Bytes, features: Integers, integers: Integers, histogram: Integ
             histogram[3, codes[fourth, row]] += number
         return
     for j in range(features.size):
-        for row in range(integers.size):
+        for row in range(begin, end):
             histogram[j, codes[features[j], row]] += integers[row]
 
 
 @njit(cache=True, nogil=True)
 def _fill_groups(
-    low: int, high: int, features: Integers, codes: Bytes, integers: Integers, histograms: Integers
-) -> None:
-    """Fill the histograms of groups low..high of four features."""
-    for group in range(low, high):
+    low: int, high: int, parts: int, features: Integers, codes: Bytes, integers: Integers,
+    first_sums: Integers, other_sums: Integers,
+) -> None:  # fmt: skip
+    """Fill histograms of groups of four features, each over one of several parts of the rows.
+
+    Task number ``group * parts + part`` is done if it is in the range low..high; the sums of the
+    first part of the rows go to `first_sums`, those of the others to `other_sums`.
+    """
+    for task in range(low, high):
+        group, part = task // parts, task % parts
         members = slice(4 * group, 4 * (group + 1))
-        _fill(codes, features[members], integers, histograms[members])
+        begin, end = integers.size * part // parts, integers.size * (part + 1) // parts
+        sums = first_sums if part == 0 else other_sums[part - 1]
+        _fill(begin, end, codes, features[members], integers, sums[members])
 
 
 @njit(cache=True, nogil=True)
@@ -279,7 +290,7 @@ def search_by_bound(
         for j in range(batch.size):
             for code in range(256):
                 histogram[j, code] = 0
-        _fill(codes, batch, integers, histogram)
+        _fill(0, integers.size, codes, batch, integers, histogram)
         for j in range(batch.size):
             feature = batch[j]
             _find_cut(

@@ -1,9 +1,8 @@
 """Splitting the nodes of trees: partition rows, sum histograms, search them for the best split.
 
-`RowHistograms` sums pull, Hessian and count of sets of rows over the bins of all features, from
-codes in row-major order. `best_split` searches a given histogram. Both call the kernel that splits
-nodes, `run_phases`, so that it is compiled once. `precede.engine.tree_rows` calls it for the nodes
-of a tree.
+`RowHistograms` holds the codes in row-major order and the layout of histograms, `run_phases` is the
+kernel that splits nodes, and `best_split` calls it to search a given histogram.
+`precede.engine.tree_rows` calls it for the nodes of a tree.
 
 How a node is split
 -------------------
@@ -24,20 +23,16 @@ child, in O(bins), and exact since all sums are integers::
 The kernel does this in phases, which threads share (see `precede.engine.execution`)::
 
     NOT_STARTED -> COUNT -> PARTITION -> FILL -> SEARCH -> FINISHED
-                                         |  ^
-                                         v  |
-                                         FLUSH
 
     phase      one task is       work
     COUNT      a chunk of rows   count the rows that go left (only large nodes on several threads)
     PARTITION  a chunk of rows   copy rows to the ranges of the two children
-    FILL       a chunk of rows   add rows of the smaller child to the chunk's block of packed sums,
-                                 until all are added or the packed sums might overflow
-    FLUSH      a tile of         add the packed sums of all blocks to the histogram, clear them
-               features
-    SEARCH     a tile of         last flush (or sum rows without blocks), subtract from the node,
-               features          search both children
+    FILL       a chunk of rows   add rows of the smaller child to the chunk's block of packed sums;
+                                 before these can overflow, flush them to the chunk's wide sums
+    SEARCH     a tile of         add up the sums of all chunks (or sum rows without blocks),
+               features          subtract them from the node, search both children
 
+No step takes longer with more threads: chunks are only as many as pay for adding up their sums.
 All threads stay in the kernel from the first split of a tree to the last.
 
 Gain of a split
@@ -99,8 +94,14 @@ ROUNDING = 2.0**-36
 # features would map to the same few cache lines, and most rows of a feature may share a bin:
 # filling took 2.5 times as long.
 STRIDE = 264
-# Fewer rows are summed without blocks: flushing all bins afterwards would take longer.
+# Fewer rows are summed without blocks: adding up all bins afterwards would take longer.
 MIN_BLOCK_ROWS = 200
+# c chunks of n rows take time n / c + c ROWS_PER_MERGE / threads: a block is filled by one thread,
+# and adding up the bins of all blocks, as much work as filling this many rows, is shared.
+ROWS_PER_MERGE = 512
+# Words of four codes whose bins in a block are filled together, so that they stay in the cache of
+# first level, for this many rows, which stay in that of the second.
+TILE_WORDS, BATCH_ROWS = 6, 256
 # Rows whose codes are transposed at a time, so that they stay in the cache.
 TRANSPOSED_ROWS = 512
 # Nodes with fewer rows are partitioned by one thread.
@@ -108,7 +109,7 @@ MIN_SHARED_ROWS = 8192
 # A thread that found no task this many times in a row yields its processor.
 MAX_SPINS = 1000
 # Phases of a split, see above.
-NOT_STARTED, COUNT, PARTITION, FILL, FLUSH, SEARCH, FINISHED = range(-2, 5)
+NOT_STARTED, COUNT, PARTITION, FILL, SEARCH, FINISHED = range(-2, 4)
 # How the rows of the smaller child are summed: not at all; from two words per row; from packed
 # words without blocks; from packed words in blocks, for rows close together or far apart in memory.
 SUM_NONE, SUM_WIDE, SUM_UNPACKED, SUM_DENSE, SUM_SCATTERED = range(-1, 4)
@@ -119,11 +120,11 @@ TICKET, TASKS_DONE, STOP, PHASE = 0, 8, 16, 24
 
 # The split of a node. Rows low..high of the list `source` are partitioned at `middle` of the other
 # list; their codes are ``column[offset + step * row]``. Rows sum_low..sum_high of the other list
-# are then summed as `sum_mode` says. `n_flushes` counts the flushes so far.
+# are then summed as `sum_mode` says, in `n_chunks` chunks if in blocks.
 SPLIT_JOB = np.dtype([
     (name, "i8") for name in (
         "source", "low", "middle", "high", "offset", "step", "sum_mode", "sum_low", "sum_high",
-        "n_flushes", "phase",
+        "n_chunks", "phase",
     )
 ])  # fmt: skip
 # A child (the smaller one first). Input: the slot of its histogram in the pool (-1 for none),
@@ -227,19 +228,15 @@ class RowHistograms:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from precede.engine.backend import CPU
-    >>> from precede.engine.quantization import plan_quantization
     >>> from precede.engine.table import Table
-    >>> table, context = Table.build(np.array([[1.0], [3.0], [3.0], [np.nan]])), Context(1)
-    >>> histograms = RowHistograms(table, np.array([0]), context)
-    >>> pull, weight = np.array([0.5, 0.25, -0.25, -0.5]), np.ones(4)
-    >>> plan = plan_quantization(pull, weight, context)
-    >>> quantized = plan.apply(pull, weight, CPU, context)
-    >>> rows = np.arange(4, dtype=np.int32)
-    >>> sums = histograms.sums(quantized, rows, quantized.packed, 0, 4)
-    >>> sums[:3, 0] * quantized.pull_unit, sums[:3, 1] & 7
-    (array([ 0.5,  0. , -0.5]), array([1, 2, 1]))
+    >>> table = Table.build(np.array([[1.0, 5.0], [3.0, np.nan], [3.0, 6.0]]))
+    >>> histograms = RowHistograms(table, np.array([0, 1]), Context(1))
+    >>> histograms.codes[:, :2]
+    array([[  0,   0],
+           [  1, 255],
+           [  1,   1]], dtype=uint8)
+    >>> histograms.start, histograms.n_bins
+    (array([ 0,  4,  8]), array([2, 2]))
     """
 
     def __init__(self, table: Table, features: Integers, context: Context):
@@ -260,59 +257,16 @@ class RowHistograms:
             )  # fmt: skip
             table.release(chunk)
         self.words = self.codes.view(np.uint32)
-        self._block_size = GROUP_SIZE * words * STRIDE
-        # Buffers are reused: allocating them takes longer than summing.
-        self._spare_blocks: list[Integers] = []
-        self._spare_sums: list[Integers] = []
-
-    def sums(
-        self,
-        quantized: QuantizedRows,
-        rows: Rows,
-        packed: Integers | None,
-        low: int,
-        high: int,
-        out: Integers | None = None,
-    ) -> Integers:
-        """Compute the histogram of the rows ``rows[low:high]`` in O(features) per row.
-
-        `packed` holds the packed words in the order of `rows`. Returns an array (bins, 2): the sum
-        of the pulls, and ``weight << count_bits | count``; it is `out`, if given.
-        """
-        total = np.empty((self.size, 2), np.int64) if out is None else out
-
-        def chunk_sums(first: int, last: int) -> Integers:
-            sums = total
-            if first:
-                sums = self._spare_sums.pop() if self._spare_sums else np.empty_like(total)
-            reuse = self._spare_blocks and quantized.packed is not None
-            block = self._spare_blocks.pop() if reuse else self.new_blocks(quantized, 1)
-            jobs, rules = np.zeros(1, SPLIT_JOB), np.zeros(1, RULES)
-            children = np.zeros(2, CHILD)
-            rules["count_bits"] = quantized.count_bits
-            jobs["sum_mode"], children["histogram"] = (
-                self.sum_mode(quantized, last - first), (0, -1)
-            )  # fmt: skip
-            jobs["sum_low"], jobs["sum_high"], jobs["phase"] = low + first, low + last, NOT_STARTED
-            lists, row_data = (rows, packed, rows, packed), self.row_data(quantized)
-            arguments = lists, row_data, block, sums, self.layout, NO_FLAGS, None
-            _run_on_one_thread(jobs, children, rules, *arguments)
-            if block is not None:
-                self._spare_blocks.append(block)
-            return sums
-
-        small = is_small("cells", (high - low) * self.codes.shape[1])
-        for other in self._context.run(chunk_sums, high - low, small=small)[1:]:
-            total += other
-            self._spare_sums.append(other)
-        return total
 
     def total(
         self, quantized: QuantizedRows, rows: Rows, packed: Integers | None, count: int
     ) -> tuple[int, int]:
         """Return the two words of the sums of the first `count` rows of a list."""
         if packed is not None:
-            return _sum_packed(count, packed, quantized.count_bits)
+            sums = self._context.run(
+                _sum_packed, count, packed, quantized.count_bits, small=is_small("rows", count)
+            )
+            return sum(pull for pull, _ in sums), sum(weight for _, weight in sums)
         assert quantized.pull is not None
         assert quantized.weight_count is not None
         # A list holds every row at most once.
@@ -336,9 +290,17 @@ class RowHistograms:
         """Return the arrays that the kernel reads to sum rows."""
         return self.codes, self.words, quantized.pull, quantized.weight_count
 
-    def new_blocks(self, quantized: QuantizedRows, count: int) -> Integers | None:
-        """Allocate blocks of packed sums, which are 0 between calls; None if rows are wide."""
-        return None if quantized.packed is None else np.zeros((count, self._block_size), np.int64)
+    def new_chunks(
+        self, quantized: QuantizedRows, count: int
+    ) -> tuple[Integers | None, Integers | None]:
+        """Allocate the packed sums of chunks of rows, which are 0 between calls, and wide sums.
+
+        If rows are wide, both are None.
+        """
+        if quantized.packed is None:
+            return None, None
+        blocks = np.zeros((count, STRIDE * self.codes.shape[1]), np.int64)
+        return blocks, np.empty((count, 2 * self.size), np.int64)
 
 
 def best_split(
@@ -361,8 +323,10 @@ def best_split(
     lists = NO_ROWS, NO_INTEGERS, NO_ROWS, NO_INTEGERS
     row_data = NO_CODES, NO_WORDS, None, None
     feature_types = feature_types_or_none(rules, features[1], features[2])
-    arguments = lists, row_data, NO_BLOCKS, histogram, layout, features[0], feature_types
-    return _run_on_one_thread(jobs, children, rules, *arguments)
+    arguments = jobs, children, rules, NO_BYTES, NO_FLAGS, lists, row_data, NO_BLOCKS, NO_BLOCKS
+    rest = histogram.reshape(1, -1), layout, features[0], feature_types, *workspace(1, 1), NO_TREE
+    run_phases(SPLIT_NODE, 1, new_control_block(), *arguments, *rest)
+    return found_split(children, 0)
 
 
 def penalized_values(pulls: Floats, curvatures: Floats, alpha: float, bounds: Floats) -> Floats:
@@ -374,23 +338,6 @@ def penalized_values(pulls: Floats, curvatures: Floats, alpha: float, bounds: Fl
     lower, upper = bounds.T
     values = np.where(lower > values, lower, values)
     return np.where(upper < values, upper, values)
-
-
-def _run_on_one_thread(
-    jobs: Records,
-    children: Records,
-    rules: Records,
-    lists: RowLists,
-    row_data: RowData,
-    blocks: Integers | None,
-    histogram: Integers,
-    *features: object,
-) -> SplitFound:
-    """Sum rows or search a histogram on one thread, without partitioning rows."""
-    arguments = jobs, children, rules, NO_BYTES, NO_FLAGS, lists, row_data, blocks
-    rest = *features, *workspace(1, 1), NO_TREE
-    run_phases(SPLIT_NODE, 1, new_control_block(), *arguments, histogram.reshape(1, -1), *rest)
-    return found_split(children, 0)
 
 
 def _transpose(low: int, high: int, codes: Bytes, features: Integers, out: Bytes) -> None:
@@ -410,8 +357,8 @@ def feature_types_or_none(
 def workspace(tiles: int, chunks: int) -> tuple[Records, Integers, Integers]:
     """Allocate the working memory of the kernel.
 
-    Returns the best split of each tile and child, the number of rows of each chunk that go left or
-    have been summed, and a buffer for the search of a feature in each tile.
+    Returns the best split of each tile and child; for each chunk the number of rows that go left,
+    then the number of flushes; and a buffer for the search of a feature in each tile.
     """
     candidates, progress = np.zeros((tiles, 2), CANDIDATE), np.zeros(chunks, np.int64)
     return candidates, progress, np.empty((tiles, 512), np.int64)
@@ -439,10 +386,10 @@ def count_left(
 
 
 @njit(cache=True, nogil=True)
-def _sum_packed(count: int, packed: Integers, count_bits: int) -> tuple[int, int]:
-    """Return the two words, as in histograms, of the sums of the first `count` rows of a list."""
+def _sum_packed(low: int, high: int, packed: Integers, count_bits: int) -> tuple[int, int]:
+    """Return the two words, as in histograms, of the sums of the rows low..high of a list."""
     pull, weight_count = np.int64(0), np.int64(0)
-    for i in range(count):
+    for i in range(low, high):
         pull += packed[i] >> 38
         rest = packed[i] & 0x3FFFFFFFFF
         weight_count += ((rest >> 12) << count_bits) + (rest & 4095)
@@ -489,38 +436,45 @@ def _add_to_block(
     words: NDArray[np.uint32], rows: Rows, first: int, last: int, packed: Integers,
     block: Integers,
 ) -> None:  # fmt: skip
-    """Add the packed word of each row to its bin of every feature."""
+    """Add the packed words of some rows to their bins of every feature, a tile after the other."""
     # (An unsigned index cannot count from the end, and needs no check.)
-    for i in range(np.uint64(first), np.uint64(last)):
-        row, number = np.uint64(rows[i]), packed[i]
-        for word in range(np.uint64(words.shape[1])):
-            codes, at = np.uint64(words[row, word]), np.uint64(1056) * word
-            block[at + (codes & np.uint64(255))] += number
-            block[at + np.uint64(264) + ((codes >> np.uint64(8)) & np.uint64(255))] += number
-            block[at + np.uint64(528) + ((codes >> np.uint64(16)) & np.uint64(255))] += number
-            block[at + np.uint64(792) + (codes >> np.uint64(24))] += number
+    for begin in range(0, words.shape[1], TILE_WORDS):
+        end = fmin(begin + TILE_WORDS, words.shape[1])
+        for i in range(np.uint64(first), np.uint64(last)):
+            row, number = np.uint64(rows[i]), packed[i]
+            for word in range(np.uint64(begin), np.uint64(end)):
+                codes, at = np.uint64(words[row, word]), np.uint64(1056) * word
+                block[at + (codes & np.uint64(255))] += number
+                block[at + np.uint64(264) + ((codes >> np.uint64(8)) & np.uint64(255))] += number
+                block[at + np.uint64(528) + ((codes >> np.uint64(16)) & np.uint64(255))] += number
+                block[at + np.uint64(792) + (codes >> np.uint64(24))] += number
 
 
 @njit(**INNER)
-def _add_scattered_to_block(
-    words: NDArray[np.uint32], rows: Rows, first: int, last: int, packed: Integers,
+def _add_batches(
+    words: NDArray[np.uint32], rows: Rows, first: int, last: int, packed: Integers, copy: bool,
     block: Integers,
 ) -> None:  # fmt: skip
-    """Add rows that are far apart in memory: copy 32 at a time to a buffer first.
+    """Add rows in batches, which stay in the cache from one tile of features to the next.
 
-    A loop that only copies lets the processor fetch several rows at once.
+    If the rows are far apart in memory, `copy` them first: a loop that does nothing else lets the
+    processor fetch several rows at once.
     """
-    copied, copied_rows = np.empty((32, words.shape[1]), np.uint32), np.empty(32, np.int32)
+    copied, positions = words[:0], rows[:0]
+    if copy:
+        copied = np.empty((BATCH_ROWS, words.shape[1]), np.uint32)
+        positions = np.arange(BATCH_ROWS).astype(np.int32)
     zero = first - first  # (a constant has another type, for which all would be compiled again)
-    for i in range(32):
-        copied_rows[i] = i
-    for at in range(first, last, 32):
-        count = 32 if at + 32 < last else last - at
-        for i in range(count):
+    for at in range(first, last, BATCH_ROWS):
+        end = fmin(at + BATCH_ROWS, last)
+        if not copy:
+            _add_to_block(words, rows, at, end, packed, block)
+            continue
+        for i in range(end - at):
             row = np.uint64(rows[at + i])
             for word in range(np.uint64(words.shape[1])):
                 copied[i, word] = words[row, word]
-        _add_to_block(copied, copied_rows, zero, count, packed[at : at + count], block)
+        _add_to_block(copied, positions, zero, end - at, packed[at:end], block)
 
 
 @njit(**INNER)
@@ -539,55 +493,72 @@ def _end_of_block(packed: Integers, first: int, high: int) -> int:
 
 
 @njit(**INNER)
-def _flush_bins(
-    j: int, keep_node: bool, jobs: Records, children: Records, blocks: Integers | None,
-    layout: tuple[Integers, Integers], count_bits: int, pool: Integers,
-) -> None:  # fmt: skip
-    """Add the packed sums of feature j in all blocks to the smaller child's histogram.
-
-    The first flush of a node overwrites the histogram. The blocks are cleared. Unless `keep_node`,
-    the smaller child is then subtracted from the node, whose histogram becomes the larger child's.
-    """
-    start, size, sums = layout[0], layout[1][j], pool[children[0].histogram]
-    if blocks is not None and jobs[0].sum_mode >= SUM_DENSE:
-        bins = sums[2 * start[j] : 2 * start[j + 1]]
-        if jobs[0].n_flushes == 0:
-            for i in range(bins.size):
-                bins[i] = 0
-        for block in range(blocks.shape[0]):
-            packed = blocks[block, 264 * j : 264 * j + 256]
-            packed[size] = packed[255]  # missing values
-            for code in range(size + 1):  # a test for empty bins would be unpredictable
-                number = packed[code]
-                rest = number & 0x3FFFFFFFFF
-                bins[2 * code] += number >> 38
-                bins[2 * code + 1] += ((rest >> 12) << count_bits) + (rest & 4095)
-            for code in range(256):
-                packed[code] = 0
-    if not keep_node:
-        larger = pool[children[1].histogram]
-        for i in range(np.uint64(2 * start[j]), np.uint64(2 * start[j + 1])):
-            larger[i] -= sums[i]
+def _flush_block(
+    j: int, block: Integers, layout: tuple[Integers, Integers], count_bits: int, sums: Integers
+) -> None:
+    """Add the packed sums of feature j in a block to wide sums, and clear them."""
+    size, first = layout[1][j], 2 * layout[0][j]
+    packed, bins = block[264 * j : 264 * j + 256], sums[first : first + 2 * size + 2]
+    packed[size] = packed[255]  # missing values
+    for code in range(size + 1):  # a test for empty bins would be unpredictable
+        number = packed[code]
+        rest = number & 0x3FFFFFFFFF
+        bins[2 * code] += number >> 38
+        bins[2 * code + 1] += ((rest >> 12) << count_bits) + (rest & 4095)
+    for code in range(256):
+        packed[code] = 0
 
 
 @njit(**INNER)
-def _fill_block(
-    chunk: int, chunks: int, jobs: Records, rows: Rows, packed: Integers,
-    words: NDArray[np.uint32], blocks: Integers, progress: Integers,
-) -> None:  # fmt: skip
-    """Add rows of a chunk to its block until the block is full or the chunk is finished.
+def _fill_chunk(
+    chunk: int, jobs: Records, rows: Rows, packed: Integers, words: NDArray[np.uint32],
+    block: Integers, layout: tuple[Integers, Integers], count_bits: int, sums: Integers,
+) -> int:  # fmt: skip
+    """Add the rows of a chunk to its block; return how often the block was flushed to `sums`.
 
-    `progress` counts the rows of each chunk that have been added.
+    The last rows stay in the block.
     """
-    job = jobs[0]
+    job, n_flushes = jobs[0], np.int64(0)
     count = job.sum_high - job.sum_low
-    first = job.sum_low + count * chunk // chunks + progress[chunk]
-    end = _end_of_block(packed, first, job.sum_low + count * (chunk + 1) // chunks)
-    if job.sum_mode == SUM_DENSE:
-        _add_to_block(words, rows, first, end, packed, blocks[chunk])
-    else:
-        _add_scattered_to_block(words, rows, first, end, packed, blocks[chunk])
-    progress[chunk] += end - first
+    first = job.sum_low + count * chunk // job.n_chunks
+    high = job.sum_low + count * (chunk + 1) // job.n_chunks
+    while True:
+        end = _end_of_block(packed, first, high)
+        _add_batches(words, rows, first, end, packed, job.sum_mode == SUM_SCATTERED, block)
+        if end == high:
+            return n_flushes
+        for i in range(0 if n_flushes > 0 else sums.size):
+            sums[i] = 0
+        for j in range(layout[1].size):
+            _flush_block(j, block, layout, count_bits, sums)
+        first, n_flushes = end, n_flushes + 1
+
+
+@njit(**INNER)
+def _merge_chunks(
+    j: int, keep_node: bool, jobs: Records, children: Records, blocks: Integers | None,
+    chunk_sums: Integers | None, n_flushes: Integers, layout: tuple[Integers, Integers],
+    count_bits: int, pool: Integers,
+) -> None:  # fmt: skip
+    """Add up the sums of feature j in all chunks to the smaller child's histogram.
+
+    Unless `keep_node`, that is then subtracted from the node, whose histogram becomes the larger
+    child's.
+    """
+    first, end, sums = 2 * layout[0][j], 2 * layout[0][j + 1], pool[children[0].histogram]
+    if blocks is not None and jobs[0].sum_mode >= SUM_DENSE:
+        for i in range(np.uint64(first), np.uint64(end)):
+            sums[i] = 0
+        for chunk in range(jobs[0].n_chunks):
+            if n_flushes[chunk] > 0:
+                wide = chunk_sums[chunk]  # type: ignore[index]
+                for i in range(np.uint64(first), np.uint64(end)):
+                    sums[i] += wide[i]
+            _flush_block(j, blocks[chunk], layout, count_bits, sums)
+    if not keep_node:
+        larger = pool[children[1].histogram]
+        for i in range(np.uint64(first), np.uint64(end)):
+            larger[i] -= sums[i]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -810,14 +781,6 @@ def _may_improve(
 
 
 @njit(**INNER)
-def _tile_features(tile: int, tiles: int, features: int) -> tuple[int, int]:
-    """Return the range of features of a tile: whole words of four codes."""
-    words = -(-features // 4)
-    end = 4 * (words * (tile + 1) // tiles)
-    return 4 * (words * tile // tiles), end if end < features else features
-
-
-@njit(**INNER)
 def _sum_unpacked(
     begin: int, end: int, jobs: Records, children: Records, count_bits: int, rows: Rows,
     packed: Integers | None, codes: Bytes, pull: Integers | None, weight_count: Integers | None,
@@ -874,37 +837,30 @@ def _merge_tiles(tiles: int, children: Records, candidates: Records) -> None:
 
 
 @njit(**INNER)
-def _next_phase(  # noqa: C901
-    tiles: int, jobs: Records, children: Records, progress: Integers, control: Integers
+def _next_phase(
+    tiles: int, jobs: Records, children: Records, threads: int, control: Integers
 ) -> int:
     """Publish the next phase in the control block; return its number of tasks.
 
     See the drawing at the top of the module.
     """
-    job, chunks, tasks = jobs[0], progress.size, np.int64(0)
-    left = job.sum_high - job.sum_low  # rows to be added to blocks
-    if job.phase == PARTITION:
-        job.n_flushes = 0
-        for chunk in range(chunks):
-            progress[chunk] = 0
-    for chunk in range(chunks):
-        left -= progress[chunk]
-    if job.phase < FILL or job.phase == SEARCH:
-        job.phase += 1
-    elif job.sum_mode < SUM_DENSE or (job.phase == FILL and left == 0):
-        job.phase = SEARCH
-    else:  # alternate between FILL and FLUSH
-        job.n_flushes += job.phase - FILL
-        job.phase = FILL + FLUSH - job.phase
-    if job.phase < FILL:
-        rows = job.high - job.low
-        if chunks > 1 and rows >= MIN_SHARED_ROWS:
-            tasks = chunks
-        elif rows > 0 and job.phase == PARTITION:
-            tasks = 1
-    elif job.phase == FILL:
-        tasks = chunks if job.sum_mode >= SUM_DENSE else 0
-    elif children[0].search == 1 or children[1].search == 1 or job.sum_mode > SUM_NONE:
+    job, tasks = jobs[0], np.int64(0)
+    job.phase += 1
+    rows = job.high - job.low
+    if job.phase < FILL and threads > 1 and rows >= MIN_SHARED_ROWS:
+        tasks = threads
+    elif job.phase == PARTITION and rows > 0:
+        tasks = 1
+    elif job.phase == FILL and job.sum_mode >= SUM_DENSE:
+        job.n_chunks, rows = 1, job.sum_high - job.sum_low
+        while job.n_chunks < threads and (
+            job.n_chunks * (job.n_chunks + 1) * ROWS_PER_MERGE < rows * threads
+        ):
+            job.n_chunks += 1
+        tasks = job.n_chunks
+    elif job.phase == SEARCH and (
+        children[0].search == 1 or children[1].search == 1 or job.sum_mode > SUM_NONE
+    ):
         tasks = tiles
     if job.phase < FINISHED:
         store(control, TASKS_DONE, 0)
@@ -1027,14 +983,15 @@ def _replace_leaf(jobs: Records, children: Records, rules: Records, tree: TreeAr
 def run_phases(  # noqa: C901, PLR0912
     role: int, tiles: int, control: Integers, jobs: Records, children: Records,
     rules: Records, column: Bytes, goes_left: Flags, lists: RowLists, row_data: RowData,
-    blocks: Integers | None, pool: Integers, layout: tuple[Integers, Integers], allowed: Flags,
-    feature_types: FeatureTypes | None, candidates: Records, progress: Integers,
-    scratch: Integers, tree: TreeArrays,
+    blocks: Integers | None, chunk_sums: Integers | None, pool: Integers,
+    layout: tuple[Integers, Integers], allowed: Flags, feature_types: FeatureTypes | None,
+    candidates: Records, progress: Integers, scratch: Integers, tree: TreeArrays,
 ) -> None:  # fmt: skip
     """Split a node, help other threads until stopped, or grow a tree, depending on the role.
 
     Arrays of records: `SPLIT_JOB`, `CHILD` (2), `RULES`. `column` has the codes by column, `pool`
-    the histograms. `candidates`, `progress` and `scratch` are the result of `workspace`.
+    the histograms. `blocks` and `chunk_sums` are the packed and wide sums of each chunk, None if
+    rows are wide. `candidates`, `progress` and `scratch` are the result of `workspace`.
     """
     job, (codes, words, pull, weight_count), count_bits = jobs[0], row_data, rules[0].count_bits
     idle, tasks, helping = np.int64(0), np.int64(0), role == HELP
@@ -1043,7 +1000,7 @@ def run_phases(  # noqa: C901, PLR0912
             _init_search(tiles, children, rules, feature_types, candidates)
         while True:
             if not helping:
-                tasks = _next_phase(tiles, jobs, children, progress, control)
+                tasks = _next_phase(tiles, jobs, children, progress.size, control)
                 if job.phase == FINISHED:
                     break
             while not (load(control, STOP) != 0 if helping else load(control, TASKS_DONE) == tasks):
@@ -1066,17 +1023,20 @@ def run_phases(  # noqa: C901, PLR0912
                         phase < PARTITION, column, job.offset, job.step, goes_left, rows, packed,
                         out, packed_out)  # fmt: skip
                 elif blocks is not None and phase == FILL:
-                    _fill_block(number, of, jobs, out, packed_out, words, blocks, progress)
+                    progress[number] = _fill_chunk(
+                        number, jobs, out, packed_out, words, blocks[number], layout, count_bits,
+                        chunk_sums[number])  # type: ignore[index]  # fmt: skip
                 else:  # one feature at a time, so that its bins stay in the cache
-                    begin, end = _tile_features(number, of, layout[1].size)
-                    keep_node = phase == FLUSH or children[1].histogram < 0
+                    begin, end = layout[1].size * number // of, layout[1].size * (number + 1) // of
+                    keep_node = children[1].histogram < 0
                     if job.sum_mode == SUM_WIDE or job.sum_mode == SUM_UNPACKED:  # noqa: PLR1714  (a tuple would be built)
                         keep_node |= _sum_unpacked(begin, end, jobs, children, count_bits, out,
                                                    packed_out, codes, pull, weight_count, pool,
                                                    layout)  # fmt: skip
                     for j in range(begin, end):
-                        _flush_bins(j, keep_node, jobs, children, blocks, layout, count_bits, pool)
-                        for k in range(2 if phase == SEARCH else 0):
+                        _merge_chunks(j, keep_node, jobs, children, blocks, chunk_sums, progress,
+                                      layout, count_bits, pool)  # fmt: skip
+                        for k in range(2):
                             child, best, room = children[k], candidates[number, k], scratch[number]
                             if _may_improve(j, child, best, pool, layout, allowed, feature_types,
                                             rules, room):  # fmt: skip

@@ -55,9 +55,8 @@ if TYPE_CHECKING:
     from precede.engine.table import Table
 
 
-# Cells (rows times features) from which nodes are parallelized over rows, and from which helper
-# threads are started.
-MIN_CELLS_ROW_PARALLEL, MIN_CELLS_PARALLEL = 1 << 23, 1 << 17
+# Cells (rows times features) of a node from which helper threads are started.
+MIN_CELLS_PARALLEL = 1 << 17
 # -- nodes, splits and rules -------------------------------------------------------------------
 
 # LEFT_CODES[missing_above, cut, code]: whether a bin code goes left. Codes up to the cut do;
@@ -363,11 +362,9 @@ class TreeRows:
 
 
 class CpuRows(TreeRows):
-    """Rows on the CPU; see the module docstring for how nodes are split.
+    """Rows on the CPU; `precede.engine.tree_histograms` describes how nodes are split.
 
-    Nodes with at least `MIN_CELLS_ROW_PARALLEL` cells (rows times features) are parallelized over
-    rows; smaller ones over features, by threads that start at the first node with
-    `MIN_CELLS_PARALLEL` cells.
+    All threads stay in one kernel from the first node with `MIN_CELLS_PARALLEL` cells to the last.
 
     Parameters
     ----------
@@ -404,7 +401,8 @@ class CpuRows(TreeRows):
         self._children = np.zeros(2, CHILD)
         self._allowed = np.zeros(features.size, np.bool_)
         self._control = new_control_block()
-        self._blocks: Integers | None = None
+        # Packed and wide sums of the chunks of rows that threads sum.
+        self._chunks: tuple[Integers | None, Integers | None] = (None, None)
         self._arguments: tuple[object, ...] = ()
         self._helpers: list[Future[None]] = []
 
@@ -421,15 +419,16 @@ class CpuRows(TreeRows):
             if self._packed_buffer is None:
                 self._packed_buffer = np.empty(self.lists[0].size, np.int64)
             self._packed = [packed if rows is None else packed[rows], self._packed_buffer]
+        count = 1  # on several machines the histograms of leaves are kept by one of them
         if not self._context.is_distributed:
             # Only leaves large enough to be split keep their histograms, and leaves are disjoint.
             count = min(num_leaves + 1, size // (2 * rules.min_count) + 3)
-            if len(self._pool) < count:  # unused slots take no memory
-                self._pool = np.empty((count, 2 * self.histograms.size), np.int64)
-            if (self._blocks is None) != (packed is None):
-                self._blocks = self.histograms.new_blocks(quantized, self._context.jobs)
-            self._record = self.search.record(rules)
-            self._arguments = self._kernel_arguments(1)
+        if len(self._pool) < count:  # unused slots take no memory
+            self._pool = np.empty((count, 2 * self.histograms.size), np.int64)
+        if (self._chunks[0] is None) != (packed is None):
+            self._chunks = self.histograms.new_chunks(quantized, self._context.jobs)
+        self._record = self.search.record(rules)
+        self._arguments = self._kernel_arguments(1)
         return size
 
     def end_tree(self) -> None:
@@ -455,12 +454,14 @@ class CpuRows(TreeRows):
     def _kernel_arguments(self, threads: int) -> tuple[object, ...]:
         """Return the arguments of the kernel between the role and the tree."""
         (one, other), (packed_one, packed_other) = self.lists, self._packed
-        tiles = min(threads, self.histograms.words.shape[1])
+        tiles = min(threads, self.histograms.n_bins.size)
+        blocks, sums = self._chunks
         return (
             tiles, self._control, self._jobs, self._children, self._record, self._column,
             self._goes_left, (one, packed_one, other, packed_other),
             self.histograms.row_data(self._quantized),
-            None if self._blocks is None else self._blocks[:threads], self._pool,
+            None if blocks is None else blocks[:threads], None if sums is None else sums[:threads],
+            self._pool,
             self.histograms.layout, self._allowed,
             feature_types_or_none(self._record, self.search.monotone, self.search.categorical),
             *workspace(tiles, threads),
@@ -468,9 +469,6 @@ class CpuRows(TreeRows):
 
     def _n_cells(self, node: Node) -> int:
         return (node.high - node.low) * self.histograms.codes.shape[1]
-
-    def _is_row_parallel(self, node: Node) -> bool:
-        return self._context.jobs > 1 and self._n_cells(node) >= MIN_CELLS_ROW_PARALLEL
 
     # -- splits ----------------------------------------------------------------------------
 
@@ -480,25 +478,23 @@ class CpuRows(TreeRows):
 
     def search_root(self, root: Node) -> None:
         """Set the best split of the root of a tree."""
-        if self._is_row_parallel(root):
-            self._sum_rows(root, self._in_pool(root))
-            self.search.find(self._in_pool(root), root, self._rules)
-            return
-        self._start_helpers(root)
-        # No rows to partition; the root is passed as the smaller child.
-        sum_mode = self.histograms.sum_mode(self._quantized, root.high)
-        job = 1, 0, 0, 0, int(self._offsets[0]), self._step, sum_mode, 0, root.high
-        self._run_kernel(job, (root, NO_NODE), (root.slot, -1), LEFT_CODES[0, 0])
+        self._sum_rows(root, root.slot)
+
+    def _sum_rows(self, node: Node, slot: int) -> None:
+        """Sum the histogram of a node into a slot; set its best split if it is to be searched."""
+        self._start_helpers(node)
+        # No rows to partition; the node is passed as the smaller child, whose rows are those of
+        # the list that rows would be copied to.
+        sum_mode = self.histograms.sum_mode(self._quantized, node.high - node.low)
+        column = int(self._offsets[0]), self._step
+        job = 1 - node.source, 0, 0, 0, *column, sum_mode, node.low, node.high
+        self._run_kernel(job, (node, NO_NODE), (slot, -1), LEFT_CODES[0, 0])
 
     def split_nodes(self, nodes: Sequence[Node]) -> None:
         """Partition the rows of nodes between their children; set the splits of the children."""
         for node in nodes:
             split, children = node.chosen
             leaves = self._rules.smaller_first(children)
-            if self._is_row_parallel(node):
-                self.end_tree()
-                self._split_by_rows(node, leaves)
-                continue
             self._start_helpers(node)
             to_sum, slots = (SUM_NONE, 0, 0), (0, -1)
             if leaves[0].search or leaves[1].search:
@@ -516,7 +512,7 @@ class CpuRows(TreeRows):
         slots: tuple[int, int],
         goes_left: Flags,
     ) -> None:
-        """Partition, sum and search a node in one kernel, parallel over features.
+        """Partition, sum and search a node in one call of the kernel.
 
         `job` are the entries of a `SPLIT_JOB`, `leaves` the smaller and the larger child. O(rows
         of the node + features * rows of the smaller child + bins).
@@ -533,26 +529,13 @@ class CpuRows(TreeRows):
             bins_of = partial(self.search.bins, self._pool[slots[k]].reshape(-1, 2))
             self.search.set_split(leaf, found_split(self._children, k), self._rules, bins_of)
 
-    def _split_by_rows(self, node: Node, leaves: tuple[Node, Node]) -> None:
-        """Partition, sum and search a node, parallel over rows."""
-        self.partition(node)
-        if leaves[0].search or leaves[1].search:
-            smaller, larger = self._in_pool(leaves[0]), self._in_pool(leaves[1])
-            self._sum_rows(leaves[0], smaller)
-            larger -= smaller
-            self._context.run(find_splits, 2, self.search, self._rules, leaves, (smaller, larger))
-
-    def _in_pool(self, node: Node) -> Integers:
-        """Return the histogram in the slot of a node as an array (bins, 2)."""
-        return self._pool[node.slot].reshape(-1, 2)
-
-    def _sum_rows(self, node: Node, out: Integers | None) -> Integers:
-        lists = self.lists[node.source], self._packed[node.source]
-        return self.histograms.sums(self._quantized, *lists, node.low, node.high, out)
-
     def histogram(self, node: Node) -> Integers:
         """Return the histogram of the rows of a node on this machine."""
-        return self._sum_rows(node, None)
+        try:
+            self._sum_rows(Node(node.low, node.high, node.source), 0)
+        finally:
+            self.end_tree()  # helpers would wait while other machines are heard
+        return self._pool[0].reshape(-1, 2).copy()
 
     def partition(self, node: Node) -> int:
         """Partition the rows of a node stably; return the position of the first right row."""
@@ -580,12 +563,12 @@ class CpuRows(TreeRows):
         return middle
 
     def grow(self, root: Node, num_leaves: int, max_depth: int) -> tuple[Records, Records] | None:
-        """Grow a tree best-first in one call of the kernel, if all nodes are small.
+        """Grow a tree best-first in one call of the kernel.
 
-        No feature may be categorical or have a monotone constraint.
+        Return None if a feature is categorical or has a monotone constraint.
         """
         split = root.split
-        if split is None or not self.search.unconstrained or self._is_row_parallel(root):
+        if split is None or not self.search.unconstrained:
             return None
         leaves, splits = np.zeros(num_leaves, LEAF), np.zeros(num_leaves - 1, SPLIT)
         leaves[0] = (
@@ -594,7 +577,7 @@ class CpuRows(TreeRows):
         )  # fmt: skip
         free = np.zeros(len(self._pool), np.int64)
         free[:-1] = [slot for slot in range(len(free) - 1, -1, -1) if slot != root.slot]
-        rows, packed = self.histograms.n_rows, self._blocks is not None
+        rows, packed = self.histograms.n_rows, self._chunks[0] is not None
         limits = num_leaves, max_depth, 0, tree_histograms.MIN_BLOCK_ROWS, rows, packed
         state = np.array([(1, 0, free.size - 1, *limits)], TREE)
         self._jobs["step"] = self._step

@@ -172,7 +172,7 @@ class BoundRisk:
         """Return the backend that computes at these scores: the one whose memory they are in."""
         return self.backend if self.backend.holds(scores) else CPU
 
-    def _copy_on(self, backend: Backend, name: str, compute: Callable[[], Floats]) -> BackendArray:
+    def _copy_on(self, backend: Backend, name: str, compute: Callable[[], Array]) -> BackendArray:
         """Return an array that never changes on a backend; a GPU keeps its copy under `name`."""
         if not backend.is_gpu:
             return compute()

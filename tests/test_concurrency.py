@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import joblib
 import numba
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 import apart
 from precede import AdaBoostRanker, BoostedRanker, PushRanker, RankBoost, load
+from precede.engine import execution
 from precede.engine.execution import MAX_JOBS, Context, count_jobs
 
 THREADS = 8
@@ -155,7 +157,7 @@ def test_one_job_starts_no_thread_of_a_library_either():
     assert max(*found["during"], found["after"]) <= found["before"]
 
 
-@pytest.mark.parametrize("variable", ["NUMBA_NUM_THREADS", "OMP_NUM_THREADS"])
+@pytest.mark.parametrize("variable", ["NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "LOKY_MAX_CPU_COUNT"])
 def test_the_environment_limits_the_threads(variable):
     assert in_a_process("jobs", **{variable: "1"}) == 1
 
@@ -169,6 +171,15 @@ def test_the_affinity_limits_the_threads():
         assert count_jobs(3) == 3  # who asks for three gets three
     finally:
         os.sched_setaffinity(0, mine)
+
+
+def test_the_quota_of_a_container_limits_the_threads(monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 1)
+    execution._processors.cache_clear()
+    try:
+        assert count_jobs(None) == 1
+    finally:
+        execution._processors.cache_clear()
 
 
 def test_threadpoolctl_and_numba_limit_the_threads(monkeypatch):

@@ -41,6 +41,7 @@ from numbers import Integral
 from reprlib import repr as shown
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
+import joblib
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import config, types
@@ -87,7 +88,8 @@ def count_jobs(n_jobs: int | None) -> int:
 
     None and -1 mean all threads that the process may use, -2 all but one. That is the minimum of
 
-    * the number of processors in the CPU affinity of the process;
+    * the number of processors in the CPU affinity of the process, and the CPU quota of its
+      container (a limit of its control group);
     * ``NUMBA_NUM_THREADS``, which joblib sets for its workers;
     * the limit of OpenMP in the calling thread, set by ``OMP_NUM_THREADS`` or by threadpoolctl.
 
@@ -117,14 +119,19 @@ def is_small(kind: str, amount: int) -> bool:
 
 def _available_threads() -> int:
     """Return the number of threads that this process may use."""
-    limits = [int(config.NUMBA_NUM_THREADS), os.cpu_count() or 1]  # type: ignore[attr-defined]
-    if hasattr(os, "sched_getaffinity"):
-        limits.append(len(os.sched_getaffinity(0)))
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    limits = [int(config.NUMBA_NUM_THREADS), _processors(affinity)]  # type: ignore[attr-defined]
     # Imports may load further libraries, so the cached result is valid for one number of modules.
     limits += [
         each.num_threads or 1 for each in _openmp_libraries(len(sys.modules)).lib_controllers
     ]
     return max(1, min(limits))
+
+
+@lru_cache(maxsize=1)
+def _processors(affinity: int) -> int:
+    """Return the number of processors that affinity (the key) and quota allow; takes 100 us."""
+    return int(joblib.cpu_count())
 
 
 @lru_cache(maxsize=1)

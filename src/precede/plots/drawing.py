@@ -1,9 +1,9 @@
 """Charts as lists of layers, drawn as SVG or onto matplotlib's axes.
 
 `Chart.svg` needs no library; the style sheet of the page sets the colors, so that one drawing
-serves light mode, dark mode and print. `Chart.onto` draws
-the same layers onto matplotlib's axes, for the figures of `precede.plots` and `precede.top`. No
-other module uses matplotlib, which comes with ``pip install "precede[plots]"``.
+serves light mode, dark mode and print. `Chart.onto` draws the same layers onto matplotlib's axes,
+for the figures of `precede.plots` and `precede.top`. No other module uses matplotlib, which comes
+with ``pip install "precede[plots]"``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -27,19 +27,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_ACROSS, _UP = slice(0, 2), slice(2, 4)  # of the corners of a rectangle
 Numbers = Sequence[float] | Array
 Span = tuple[float, float]
 
 _WIDTH, _HEIGHT = 440.0, 270.0
 _LETTER = 7.6  # mean width of a letter
 _LINE = 17.0  # height of a line of text
-_INCHES = 0.08  # width of a letter on axes of matplotlib
-_MAX_LETTERS = int((0.45 * _WIDTH - 10.0) / _LETTER)  # of the name of a row, on one line
-_TICK_LETTERS = 24  # of a category or bin on an axis of matplotlib
-_ROW_LETTERS = 40  # of the name of a row, on one line beside axes of matplotlib
+_INCHES = 0.08  # width of a letter on matplotlib's axes
+_MAX_LETTERS = int((0.45 * _WIDTH - 10.0) / _LETTER)  # letters per line of the name of a row
+_TICK_LETTERS = 24  # letters of a category or bin on matplotlib's axes
+_ROW_LETTERS = 40  # letters per line of the name of a row beside matplotlib's axes
 _PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_\-./,;:])")  # where a part of a word begins
-_REFERENCE = -1  # series of reference lines: chance; -2: the best possible
 
 
 # -- ticks -----------------------------------------------------------------------------------
@@ -105,7 +103,7 @@ def _powers(low: float, high: float) -> list[float]:
 
 
 class Scale:
-    """Map from values to positions on the paper."""
+    """Map from values to coordinates of the drawing."""
 
     def __init__(self, low: float, high: float, begin: float, end: float, *, log: bool = False):
         if not high > low:
@@ -118,7 +116,7 @@ class Scale:
         return math.log10(value) if self.log else float(value)
 
     def __call__(self, value: float) -> float:
-        """Return the position of a value; those outside of the scale are at its ends."""
+        """Return the coordinate of a value; values outside the scale are clipped to its ends."""
         share = (self._of(value) / 2 - self._of(self.low) / 2) / self._half
         return self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin)
 
@@ -130,35 +128,33 @@ class Scale:
 # -- layers ----------------------------------------------------------------------------------
 
 
-class Layer(Protocol):
-    """A part of a chart."""
+class Layer:
+    """A part of a chart, in the legend if it has a `name`.
 
-    @property
-    def name(self) -> str:
-        """Name in the legend; empty if it is not in the legend."""
+    `series` is the index of the color; reference lines are gray: -1 for chance, -2 for the best
+    possible. `depth`, for series with an order, is a shade from light (0) to dark (1) instead.
+    """
 
-    @property
-    def series(self) -> int:
-        """Index of the color; negative ones are gray."""
+    name: str = ""
+    series: int = 0
+    depth: float | None = None
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Return the values of x and of y that the axes must include."""
+        return (), ()
 
     def svg(self, x: Scale, y: Scale) -> str:
         """Return SVG elements."""
+        raise NotImplementedError
 
     def onto(self, ax: Axes) -> None:
-        """Draw onto axes of matplotlib."""
+        """Draw onto matplotlib's axes."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line through points, without those that are not finite.
-
-    If `stepped`, y keeps its value up to the next x.
-
-    `depth` is for series with an order, from light (0) to dark (1), instead of a color each.
-    """
+class Line(Layer):
+    """A line through the finite points; if `stepped`, y keeps its value up to the next x."""
 
     x: Numbers
     y: Numbers
@@ -187,21 +183,19 @@ class Line:
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
-        style: dict[str, Any] = {"lw": 1.8, "color": _tint(self), "gid": self.gid or None}
+        style: dict[str, Any] = {"lw": 1.8, "color": _color(self), "gid": self.gid or None}
         style |= {"marker": "o", "ms": 3 if len(self.x) > 1 else 5} if self.marked else {}
         style |= {"drawstyle": "steps-post"} if self.stepped else {}
         ax.plot(self.x, self.y, label=self.name or None, **style)
 
 
 @dataclass(frozen=True)
-class Segments:
-    """Upright lines from low to high at values of x."""
+class Segments(Layer):
+    """Vertical lines from low to high at values of x."""
 
     at: Numbers
     low: Numbers
     high: Numbers
-    name: str = ""
-    series: int = 0
     depth: float | None = None
 
     def covers(self) -> tuple[Numbers, Numbers]:
@@ -216,18 +210,17 @@ class Segments:
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
-        ax.vlines(self.at, self.low, self.high, color=_tint(self), lw=1, label=self.name)
+        ax.vlines(self.at, self.low, self.high, color=_color(self), lw=1)
 
 
 @dataclass(frozen=True)
-class Band:
+class Band(Layer):
     """The area between two lines: an interval at every x, or the area below a line."""
 
     x: Numbers
     low: Numbers
     high: Numbers
     series: int = 0
-    name: str = ""
     gid: str = ""
 
     def covers(self) -> tuple[Numbers, Numbers]:
@@ -243,22 +236,16 @@ class Band:
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
         style: dict[str, Any] = {"alpha": 0.22, "lw": 0, "gid": self.gid or None}
-        ax.fill_between(self.x, self.low, self.high, color=_color(self.series), **style)
+        ax.fill_between(self.x, self.low, self.high, color=_color(self), **style)
 
 
 @dataclass(frozen=True)
-class Foot:
+class Foot(Layer):
     """A histogram of the data along the foot of the chart."""
 
     edges: Numbers
     counts: Sequence[int] | Array
-    name: str = ""
-    series: int = _REFERENCE
     room = 0.2  # share of the height that the other layers leave free
-
-    def covers(self) -> tuple[Numbers, Numbers]:
-        """Return the values that the axes must include."""
-        return (), ()
 
     def svg(self, x: Scale, y: Scale) -> str:
         """Return SVG elements."""
@@ -283,14 +270,12 @@ class Foot:
 
 
 @dataclass(frozen=True)
-class Dots:
+class Dots(Layer):
     """Points colored from low (0) to high (1); NaN is gray."""
 
     x: Numbers
     y: Numbers
     shade: Numbers
-    name: str = ""
-    series: int = 0
     tones = 5
 
     def covers(self) -> tuple[Numbers, Numbers]:
@@ -316,15 +301,13 @@ class Dots:
 
 
 @dataclass(frozen=True)
-class Ranges:
+class Ranges(Layer):
     """A point with an interval on each row of a chart with named rows."""
 
     at: Numbers
     middle: Sequence[float | None]
     low: Sequence[float | None]
     high: Sequence[float | None]
-    name: str = ""
-    series: int = 0
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Return the values that the axes must include."""
@@ -339,21 +322,19 @@ class Ranges:
             dots.append(f"M{x(middle):.1f} {y(row):.1f}h0")
             if low is not None and high is not None:
                 bars.append(f"M{x(low):.1f} {y(row):.1f}H{x(high):.1f}")
-        shown = _series(self.series)
-        lines = f'<path class="reach {shown}" d="{"".join(bars)}"/>' if bars else ""
-        return f'{lines}<path class="dots {shown}" d="{"".join(dots)}"/>'
+        lines = f'<path class="reach s0" d="{"".join(bars)}"/>' if bars else ""
+        return f'{lines}<path class="dots s0" d="{"".join(dots)}"/>'
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
         middle, low, high = (np.array(each, float) for each in (self.middle, self.low, self.high))
         reach = [np.nan_to_num(middle - low), np.nan_to_num(high - middle)]
-        ax.errorbar(middle, self.at, xerr=reach, fmt="o", ms=4, label=self.name or None,
-                    color=_color(self.series))  # fmt: skip
+        ax.errorbar(middle, self.at, xerr=reach, fmt="o", ms=4, color="C0")
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """Rectangles (left, right, bottom, top), colored by value, each with a text to point at.
+class Blocks(Layer):
+    """Rectangles (left, right, bottom, top), colored by value, each with a tooltip.
 
     `tone` is "grade" for shades from 0 to 1, "signed" for values from -1 to 1, "bar" for bars.
     """
@@ -362,23 +343,20 @@ class Blocks:
     values: Numbers
     tips: Sequence[str]
     tone: str = "grade"
-    name: str = ""
-    series: int = 0
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Return the values that the axes must include."""
-        return [e for box in self.boxes for e in box[:2]], [
-            e for box in self.boxes for e in box[2:]
-        ]
+        x, y = ([end for box in self.boxes for end in box[k : k + 2]] for k in (0, 2))
+        return x, y
 
     def svg(self, x: Scale, y: Scale) -> str:
         """Return SVG elements."""
         parts = []
         for box, value, tip in zip(self.boxes, self.values, self.tips, strict=True):
             left, right, bottom, top = x(box[0]), x(box[1]), y(box[2]), y(box[3])
-            tone = (
-                self.tone if self.tone != "signed" else "plus-cell" if value > 0 else "minus-cell"
-            )
+            tone = self.tone
+            if tone == "signed":
+                tone = "plus-cell" if value > 0 else "minus-cell"
             opacity = "" if self.tone == "bar" else f' fill-opacity="{abs(value):.2f}"'
             title = f"<title>{escape(tip)}</title>" if tip else ""
             parts.append(
@@ -397,19 +375,17 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Cells:
-    """A function of two features: red cells raise, blue ones lower the score; empty ones are blank.
+class Cells(Layer):
+    """A function of two features: red cells raise the score, blue ones lower it.
 
     ``values[a][b]`` and the number of rows ``counts[a][b]`` belong to the bins a and b, whose names
-    are `labels`, shown by tooltips in pages. On axes of matplotlib the number of rows is written
-    into few cells; if there are many, cells of few rows are paler.
+    are `labels`, shown by tooltips in pages. Cells without rows are blank. On matplotlib's axes
+    the number of rows is written into the cells if they are few; else cells of few rows are paler.
     """
 
     values: Array
     counts: Array
     labels: Sequence[Sequence[str]]
-    name: str = ""
-    series: int = 0
     most_written = 10
 
     def covers(self) -> tuple[Numbers, Numbers]:
@@ -447,14 +423,12 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Cross:
+class Cross(Layer):
     """A separate point, such as the value for missing features."""
 
     x: float
     y: float
     name: str
-    series: int = 1
-    gid: str = "missing"
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Return the values that the axes must include."""
@@ -464,22 +438,21 @@ class Cross:
         """Return SVG elements."""
         a, b = x(self.x), y(self.y)
         path = f"M{a - 4:.1f} {b - 4:.1f}l8 8m0-8l-8 8"
-        mark = f'<path class="cross {_series(self.series)}" d="{path}"/>'
+        mark = f'<path class="cross s1" d="{path}"/>'
         return mark + _text(a - 7, b + 4, self.name, "end")
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
-        ax.plot([self.x], [self.y], "x", color="C3", ms=8, label=self.name, gid=self.gid)
+        ax.plot([self.x], [self.y], "x", color="C3", ms=8, label=self.name, gid="missing")
 
 
 @dataclass(frozen=True)
-class Rule:
-    """A line across the chart at a value of x (upright) or of y, with its name."""
+class Rule(Layer):
+    """A line across the chart at a value of x (`upright`) or of y, with its name."""
 
     at: float
     name: str = ""
     upright: bool = True
-    series: int = _REFERENCE
 
     def covers(self) -> tuple[Numbers, Numbers]:
         """Return the values that the axes must include."""
@@ -511,14 +484,15 @@ class Chart:
     Parameters
     ----------
     title : text alternative of the chart
-    labels : of the axis of x and of y
+    labels : labels of the x axis and the y axis
     layers : drawn in this order
-    x_limits, y_limits : ends of the axes; those of the layers otherwise
-    rows : names of rows from the top; the axis of y then numbers them from 0
-    log : whether the axis of y is logarithmic
+    x_limits, y_limits : ends of the axes; by default those of the layers
+    rows : names of rows from the top; on the y axis they are numbered from 0
+    log : whether the y axis is logarithmic
     percent : whether the ticks of x and of y are shares
-    x_ticks : values to label, if not round ones
-    heading : above the axes of matplotlib; pages have it in their text
+    x_ticks, y_ticks : values to label and their labels; by default round values
+    keys : further entries of the legend: SVG attributes and name
+    heading : text above matplotlib's axes; pages have it in their text
     """
 
     title: str
@@ -531,7 +505,7 @@ class Chart:
     percent: tuple[bool, bool] = (False, False)
     x_ticks: Sequence[tuple[float, str]] = ()
     y_ticks: Sequence[tuple[float, str]] = ()
-    keys: Sequence[tuple[str, str]] = field(default=())  # more for the legend: class and name
+    keys: Sequence[tuple[str, str]] = ()
     heading: str = ""
 
     def svg(self) -> Markup:
@@ -539,24 +513,26 @@ class Chart:
         (x_low, x_high), (y_low, y_high) = self._limits()
         if x_low > x_high or y_low > y_high:
             return Markup("")
+        legend, legend_height = self._legend()
         height = 74.0 + self._row_height() * len(self.rows) if self.rows else _HEIGHT
-        legend, high = self._legend()
-        head = 8.0 + high + (_LINE if self.labels[1] else 4.0)
-        foot = height + high - (42.0 if self.labels[0] else 24.0)
-        y: Scale = Scale(y_low, y_high, foot, head, log=self.log)
+        height += legend_height
+        top = 8.0 + legend_height + (_LINE if self.labels[1] else 4.0)
+        bottom = height - (42.0 if self.labels[0] else 24.0)
+        y: Scale = Scale(y_low, y_high, bottom, top, log=self.log)
         if self.rows:
-            y = _Rows(len(self.rows), foot, head)
+            y = _Rows(len(self.rows), bottom, top)
         marks = self._y_marks(y)
         left = min(12.0 + _LETTER * max((len(text) for _, text in marks), default=0), 0.45 * _WIDTH)
         x = Scale(x_low, x_high, left, _WIDTH - 16.0)
-        body = [legend, self._frame(x, y, marks, high), *(each.svg(x, y) for each in self.layers)]
+        frame = self._frame(x, y, marks, legend_height)
+        body = [legend, frame, *(each.svg(x, y) for each in self.layers)]
         return Markup(
-            f'<svg viewBox="0 0 {_WIDTH:.0f} {height + high:.0f}" role="img" '
+            f'<svg viewBox="0 0 {_WIDTH:.0f} {height:.0f}" role="img" '
             f'aria-label="{escape(self.title)}">{"".join(body)}</svg>'
         )
 
     def onto(self, ax: Axes | None = None, height: float = 4.0) -> Axes:
-        """Draw onto axes of matplotlib, or onto new ones of this height in inches or more."""
+        """Draw onto matplotlib's axes, by default new ones of this height in inches or more."""
         ax = new_axes(height + self.ticks_height()) if ax is None else ax
         _draw_layers([self], [ax])
         return self.finish(ax)
@@ -597,7 +573,7 @@ class Chart:
         ax.set_yticklabels(names, fontsize=size, linespacing=1.0)
 
     def _write(self, ax: Axes) -> None:
-        """Write labels, ticks, the legend and the heading on axes of matplotlib."""
+        """Write labels, ticks, the legend and the heading on matplotlib's axes."""
         room = [max(int(1.2 * inches / _INCHES), 12) for inches in _inches(ax)]
         across, up = (_fitted(*each, 3) for each in zip(self.labels, room, strict=True))
         ax.set(xlabel=across, ylabel=up)
@@ -645,7 +621,8 @@ class Chart:
             return [(value, tick_labels([value])[0]) for value in at]
         return list(zip(at, tick_labels(at, percent=self.percent[1]), strict=True))
 
-    def _frame(self, x: Scale, y: Scale, marks: Sequence[tuple[float, str]], high: float) -> str:
+    def _frame(self, x: Scale, y: Scale, marks: Sequence[tuple[float, str]], above: float) -> str:
+        """Return grid lines, ticks and labels, below a legend of the height `above`."""
         parts = []
         most = max(int((x.begin - 10.0) / _LETTER), 4)
         for at, text in marks:
@@ -662,16 +639,16 @@ class Chart:
         middle = middle if half <= min(middle, _WIDTH - middle) else _WIDTH / 2
         parts.append(_text(middle, y.begin + 35, self.labels[0], "middle", 57))
         if self.labels[1]:
-            parts.append(_text(4.0, high + 12.0, self.labels[1], "start", 60))
+            parts.append(_text(4.0, above + 12.0, self.labels[1], "start", 60))
         return "".join(parts)
 
     def _x_marks(self, x: Scale) -> list[tuple[float, str, str]]:
-        """Return ticks of x that fit on the paper without overlaps; the ends have priority."""
+        """Return ticks of x that fit without overlaps; the first and the last have priority."""
         if self.x_ticks:
             marks = list(self.x_ticks)
         else:
-            round_ = x.ticks(6)
-            marks = list(zip(round_, tick_labels(round_, percent=self.percent[0]), strict=True))
+            values = x.ticks(6)
+            marks = list(zip(values, tick_labels(values, percent=self.percent[0]), strict=True))
         kept: list[tuple[float, float, tuple[float, str, str]]] = []
         for at, text in [*marks[:1], *marks[-1:], *marks[1:-1]]:
             wide, middle, anchor = _LETTER * len(text), x(at), "middle"
@@ -761,8 +738,8 @@ def _pyplot() -> Any:
 class _Rows(Scale):
     """Named rows from the top: row 0 is the highest."""
 
-    def __init__(self, count: int, foot: float, head: float):
-        super().__init__(0.0, float(max(count, 1)), foot, head)
+    def __init__(self, count: int, bottom: float, top: float):
+        super().__init__(0.0, float(max(count, 1)), bottom, top)
 
     def __call__(self, value: float) -> float:
         share = (value + 0.5) / self.high
@@ -781,24 +758,19 @@ def _series(series: int) -> str:
 
 def _stroke(kind: str, layer: Layer) -> str:
     """Return the SVG attributes that color a line: its class and lightness."""
-    depth = getattr(layer, "depth", None)
-    pale = "" if depth is None else f' stroke-opacity="{0.3 + 0.7 * depth:.2f}"'
+    pale = "" if layer.depth is None else f' stroke-opacity="{0.3 + 0.7 * layer.depth:.2f}"'
     return f'class="{kind} {_series(layer.series)}"{pale}'
 
 
-def _color(series: int) -> str:
-    return f"C{series}" if series >= 0 else "0.6"
-
-
-def _tint(layer: Line | Segments) -> Any:
-    """Return the color in matplotlib: that of the series, or one between light and dark."""
+def _color(layer: Layer) -> Any:
+    """Return the color in matplotlib: that of the series, or a shade between light and dark."""
     if layer.depth is None:
-        return _color(layer.series)
+        return f"C{layer.series}" if layer.series >= 0 else "0.6"
     return import_module("matplotlib").colormaps["viridis_r"](0.15 + 0.8 * layer.depth)
 
 
 def _text(x: float, y: float, text: str, anchor: str = "start", most: int = 80) -> str:
-    """Return an SVG text; a long one is cut, with the whole text as tooltip."""
+    """Return an SVG text; a long one is cut and has the whole text as a tooltip."""
     short = _cut(text, most)
     whole = "" if short == text else f"<title>{escape(text)}</title>"
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(short)}{whole}</text>'
@@ -853,7 +825,7 @@ def _without_middle(text: str, most: int) -> str:
 def _abridged(
     texts: Sequence[str], most: int, fit: Callable[[str, int], str] = _without_middle
 ) -> list[str]:
-    """Shorten texts so that they stay distinct: equal results lose their common parts instead.
+    """Shorten texts and keep them distinct: equal results lose their common parts instead.
 
     >>> _abridged(["loan of 10 years, monthly", "loan of 20 years, monthly", "lease"], 12)
     ['…n of 10 ye…', '…n of 20 ye…', 'lease']

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from precede.margin import MarginDistribution
 
 
-# Differences of numbers up to LARGE do not overflow, nor do means of the ends of bars.
+# Differences of numbers up to LARGE do not overflow, nor do sums of the two ends of a bin.
 LARGEST = float(np.finfo(np.float64).max)
 LARGE = LARGEST / 4
 _MAX_TICKS = 12  # names of categories or bins on an axis
@@ -65,10 +65,10 @@ class _Info:
 class ShapeInfo(_Info):
     """A shape function over the range of the data, and a histogram of the data.
 
-    `x` and `y` are the corners of the line, jumps being two corners of the same x; `y` counts
-    from the mean over the data, if there are any (`offset` was taken off). `edges` and
-    `counts` are a histogram of the values inside the range, `beyond` how many lie outside,
-    `missing` the value for missing ones and `missing_share` how many these are. `low` and `high`
+    `x` and `y` are the corners of the line, a jump being two corners of the same x; the mean over
+    the data, if there are any, is subtracted from `y` and kept in `offset`. `edges` and `counts`
+    are a histogram of the values inside the range, `beyond` is the number of values outside,
+    `missing` the contribution of missing values and `missing_share` their share. `low` and `high`
     are the ends of a band around `y`, where the model has standard errors. `ticks` are positions
     and names of categories that were text.
     """
@@ -99,8 +99,8 @@ def shape_info(
     feature : name or number
     X : the data to show, optional; the line then covers the middle `within` of the values
     within : share of the values to show, in (0, 1]; long tails make the rest unreadable
-    bins : of the histogram
-    reach : of the band, in standard errors
+    bins : number of bins of the histogram
+    reach : distance of the ends of the band from the line, in standard errors
 
     Examples
     --------
@@ -192,7 +192,7 @@ def _corners(shape: ShapeFunction, low: float, high: float) -> tuple[Floats, Flo
 def draw_shape(info: ShapeInfo, ax: Axes | None = None) -> Axes:
     """Draw a shape function as a line, the data as bars below it, missing values as a cross.
 
-    The band reaches one standard error to either side, where there are some.
+    The band is that of `shape_info`, by default one standard error to either side.
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
@@ -238,9 +238,9 @@ def draw_shapes(infos: Sequence[ShapeInfo], columns: int = 3) -> Figure:
 class PairInfo(_Info):
     """A function of two features, cell by cell.
 
-    `labels` say what each bin of the first and of the second feature holds; ``values[a, b]`` is
-    the function there and ``counts[a, b]`` the number of training rows. Bins without a row, such
-    as those of missing values where none are missing, are left out.
+    `labels` describe the bins of the first and of the second feature; ``values[a, b]`` is the
+    value of the function in bins a and b and ``counts[a, b]`` the number of training rows. Bins
+    without a row, such as those of missing values where none are missing, are left out.
     """
 
     names: tuple[str, str]
@@ -277,8 +277,8 @@ def pair_info(model: BaseRanker, pair: Any) -> PairInfo:
 def draw_pair(info: PairInfo, ax: Axes | None = None) -> Axes:
     """Draw a function of two features as a heat map; cells without a row are blank.
 
-    The number of rows behind a cell is written into it where there are few cells; otherwise cells
-    of few rows are paler.
+    If there are few cells, their numbers of rows are written into them; otherwise cells of few
+    rows are paler.
 
     >>> import matplotlib
     >>> matplotlib.use("agg")
@@ -312,9 +312,9 @@ class ImportanceInfo(_Info):
 def importance_info(model: BaseRanker, X: MatrixLike = None, *, top: int = 15) -> ImportanceInfo:
     """Compute which features matter most.
 
-    Without X the share of the rankers' weight, as in `feature_importances_`. With X the mean
-    absolute contribution to the scores of its rows, against its own rows as background (at
-    most a hundred of them, evenly spaced); this also accounts for how often a feature matters.
+    Without X, the share of the weight of the rankers, as in `feature_importances_`. With X, the
+    mean absolute contribution to the scores of its rows, with at most a hundred of them, evenly
+    spaced, as the background; this also accounts for how often a feature matters.
 
     >>> from precede import RankBoost
     >>> model = RankBoost(n_estimators=3).fit([[0.0, 0], [1, 1], [2, 5]], [0, 1, 1])
@@ -327,16 +327,13 @@ def importance_info(model: BaseRanker, X: MatrixLike = None, *, top: int = 15) -
         values, measure = model.feature_importances_, "share of the total weight"
     else:
         rows = X.tocsr() if scipy.sparse.issparse(X) else X
-        chosen = np.unique(np.linspace(0, _n_rows(rows) - 1, 100).astype(int))
+        n_rows = rows.shape[0] if hasattr(rows, "shape") else len(rows)
+        chosen = np.unique(np.linspace(0, n_rows - 1, 100).astype(int))
         explained = model.explain(rows, background=take_rows(rows, chosen))
         values, measure = explained.importances(), "mean absolute contribution"
     order = np.argsort(-values, kind="stable")[:top]
     order = order[values[order] > 0]
     return ImportanceInfo(tuple(str(names[j]) for j in order), values[order], measure)
-
-
-def _n_rows(X: MatrixLike) -> int:
-    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def draw_importances(info: ImportanceInfo, ax: Axes | None = None) -> Axes:
@@ -352,7 +349,7 @@ def draw_importances(info: ImportanceInfo, ax: Axes | None = None) -> Axes:
 
 @dataclass(frozen=True, eq=False)
 class LearningInfo(_Info):
-    """Columns of the history of a fit, and the round that was best (None: all were kept)."""
+    """Columns of the history of a fit, and the best round (None if all rounds were kept)."""
 
     rounds: Integers
     curves: dict[str, Floats]
@@ -381,7 +378,7 @@ def learning_info(model: BaseRanker, columns: Sequence[str] | None = None) -> Le
 
 
 def draw_learning(info: LearningInfo, ax: Axes | None = None) -> Axes:
-    """Draw learning curves over the rounds, and where the best round was."""
+    """Draw learning curves over the rounds, and mark the best round."""
     label = next(iter(info.curves)) if len(info.curves) == 1 else ""
     return learning_chart(label, info.rounds, info.curves, info.best).onto(ax)
 
@@ -418,7 +415,7 @@ class MarginInfo(_Info):
 def margin_info(
     distributions: MarginDistribution | Mapping[str, MarginDistribution], *, points: int = 200
 ) -> MarginInfo:
-    """Evaluate margin distributions on an even grid from the least margin to the largest.
+    """Evaluate margin distributions on an evenly spaced grid from the least to the largest margin.
 
     `distributions` is what `precede.margins` returns, or several of them by name. O(n log n)
     for each point.
@@ -447,9 +444,10 @@ def _largest(distribution: MarginDistribution) -> float:
     first, last = 0.0, 1.0  # shares of the reach
     for _ in range(20):
         middle = (first + last) / 2
-        first, last = (
-            (first, middle) if distribution.at(low + middle * reach) == 1 else (middle, last)
-        )
+        if distribution.at(low + middle * reach) == 1:
+            last = middle
+        else:
+            first = middle
     return low + last * reach
 
 

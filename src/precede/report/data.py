@@ -1,4 +1,4 @@
-"""Facts about the data of a report, the fit, and the overlap with the training rows."""
+"""Facts about the data, the fit, and the overlap of the data with the training rows."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from precede.report.document import (
     Table,
     side_by_side,
 )
-from precede.report.quality import Training, measured, quality_of
+from precede.report.quality import Training, quality_of, query_metrics
 from precede.report.subject import Subject, dense, named_models, plain_value
 from precede.report.wording import Value, Words, number, plural, share
 
 Parameter = Value | list["Parameter"]
 
-_MAX_NAMES = 10  # entries shown of a long list, besides its length
+_MAX_NAMES = 10  # examples shown of each warning, and columns with missing values
 _MAX_GRADES = 12
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
@@ -157,7 +157,7 @@ class Data:
 
 
 def data_of(subject: Subject, words: Words) -> Data:
-    """Count what is in the data, and warn of what looks wrong."""
+    """Count rows, features, queries, grades and pairs, and warn of what looks wrong."""
     judgments = subject.judgments
     X = np.zeros((subject.scores.size, 0)) if subject.X is None else subject.X
     missing, constant = _columns(X)
@@ -292,7 +292,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Making:
-    """Parameters, seed and rounds of a fit, and the reason why it stopped."""
+    """How a model was made: parameters, seed and rounds of its fit, and why it stopped."""
 
     estimator: str
     parameters: dict[str, Parameter]
@@ -387,7 +387,7 @@ def _plain(value: object) -> Parameter:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
-# -- Training rows compared with held-out rows ---------------------------------------------------
+# -- training rows compared with held-out rows ---------------------------------------------------
 
 
 def training_subject(
@@ -412,8 +412,8 @@ def training_of(
     if train is None:
         return None
     models = [
-        quality_of(train, at, measured(train, each.scores, metrics), metrics, level)
-        for at, each in enumerate(train.candidates)
+        quality_of(train, each, query_metrics(train, each.scores, metrics), metrics, level)
+        for each in train.candidates
     ]
     return Training(
         rows=train.scores.size,

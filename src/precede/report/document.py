@@ -89,10 +89,10 @@ class Cell:
 
     Parameters
     ----------
-    text : what it shows
-    detail : small text behind it, which makes the text strong
-    unseen : text behind it for those who hear the page
-    tip : text to point at
+    text : text or number of the cell
+    detail : small print after the text, which is then bold
+    unseen : text for screen readers and Markdown only
+    tip : tooltip
     key : value by which the rows are sorted
     kind : CSS class, if not that of the column
     """
@@ -119,10 +119,11 @@ class Table(Block):
     rows : cells of each row; numbers are formatted, None is a dash
     kinds : CSS classes of the columns, separated by blanks: "name" for texts, "n" for numbers,
         "span" for intervals, "head" for headers of the rows; by default a name and numbers
-    marked : numbers of the rows to highlight
-    sorted_by : column by which the rows are sorted; those who read the page may sort them by
-        another one, filter them, and open each
-    most : rows in Markdown
+    marked : indices of the rows to highlight
+    sorted_by : index of the column by which the rows are sorted; on the page, rows of such a
+        table can be sorted by another column, filtered and opened
+    ascending : direction of that order
+    most : maximum number of rows in Markdown
     """
 
     head: Sequence[str]
@@ -211,12 +212,13 @@ class Figure(Block):
         drawn = self.chart.svg()
         if not drawn:
             return drawn
-        parts = [drawn]
-        if self.title:
-            above = Markup("<figcaption><strong>{}</strong></figcaption>")
-            parts.insert(0, above.format(self.title))
+        parts = []
         if self.heading:
-            parts.insert(0, Heading(self.heading).html())
+            parts.append(Heading(self.heading).html())
+        if self.title:
+            title = Markup("<figcaption><strong>{}</strong></figcaption>")
+            parts.append(title.format(self.title))
+        parts.append(drawn)
         if self.caption:
             parts.append(Markup("<figcaption>{}</figcaption>").format(self.caption))
         inside = Markup("").join(parts)
@@ -225,7 +227,7 @@ class Figure(Block):
 
 @dataclass(frozen=True)
 class Html(Block):
-    """Controls, which are on the page only."""
+    """HTML for the page only, such as controls."""
 
     text: Markup
 
@@ -257,7 +259,7 @@ def side_by_side(*sides: Sequence[Block] | Group, kind: str = "") -> Group:
 
 
 def unseen(*blocks: Block) -> Group:
-    """Return blocks for those who hear the page, and for Markdown."""
+    """Return blocks for screen readers and Markdown only."""
     return Group(blocks, "hidden-text")
 
 
@@ -305,7 +307,7 @@ class Section(Block):
 
 @dataclass(frozen=True)
 class Document:
-    """A title, what is on the first screen, and sections."""
+    """A title, the blocks of the first screen, and sections."""
 
     title: str
     date: str | None
@@ -313,7 +315,7 @@ class Document:
     sections: Sequence[Section]
 
     def html(self, facts: Json, version: str) -> str:
-        """Return a page that allows only its own script, and holds the facts."""
+        """Return a page with the facts, whose security policy allows no script but its own."""
         script = _part("report.js")
         digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
         return _template().render(
@@ -344,7 +346,7 @@ def _class(kind: str) -> Markup:
 
 
 def _escaped(text: str) -> str:
-    """Return a text on one line, without tags, with the signs of Markdown escaped."""
+    """Return a text on one line, without tags, with the special characters of Markdown escaped."""
     flat = text.striptags() if isinstance(text, Markup) else " ".join(text.split())
     flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*\[\]|])", r"\\\1", flat)

@@ -1,11 +1,11 @@
-"""The model of a report: features and their effects on the score, margins, the learning curve."""
+"""The model of a report: features and their effects on the score, margins, learning curves."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 from markupsafe import Markup
@@ -31,16 +31,16 @@ from precede.report.document import (
     side_by_side,
     unseen,
 )
-from precede.report.subject import Subject, dense, thinned
+from precede.report.subject import Subject, dense, evenly_spaced
 from precede.report.wording import Words, feature_value, may_be_years, number, percent, share
 
 _MARGIN_POINTS = 61
 _MAX_CORNERS = 600
 _MAX_ROUNDS = 250
-_HISTOGRAM_BINS = 30  # of the histogram under a shape function
+_HISTOGRAM_BINS = 30  # of the histogram below a shape function
 _MAX_CHARTS = 4
 _MAX_PAIRS = 10
-# Columns of a history shown elsewhere, different from run to run, or uninformative in a figure.
+# Columns of a history that are shown elsewhere, differ from run to run, or make no useful chart.
 _NOT_DRAWN = {
     "active", "best_edge", "e1", "feature", "log_risk", "norm", "parts", "perfect",
     "progress_condition", "weak_rankers", "round", "seconds", "smoothed",
@@ -56,7 +56,7 @@ _CHART_OF = {"lower": "margin", "upper": "margin", "smooth_margin": "margin", "b
 class FeatureRow:
     """A feature, its share of the total weight, and its effect on the score.
 
-    The effect is None where the values are too large, or too close to each other, to be drawn;
+    `curve` is None where the values are too large, or too close to each other, to be drawn. It is
     `thinned` if it has fewer corners than the function.
     """
 
@@ -67,7 +67,7 @@ class FeatureRow:
     thinned: bool
 
     def figure(self, words: Words, kind: str, level: str, units: str) -> Markup:
-        """Return the curve with what it means; one of these figures is shown at a time."""
+        """Return the curve with a caption; the page shows one of these figures at a time."""
         chart = Markup("") if self.curve is None else shape_chart(self.curve).svg()
         return _SHAPE.format(self.name, f"{100 * self.weight:.1f}", chart,
                              self._caption(words, kind, level, units))  # fmt: skip
@@ -280,15 +280,19 @@ def features_of(subject: Subject, most: int, level: float) -> Features | None:
         kind, pairs = "shapes", _term_pairs(model)
         curves = [_shape(model, feature, X, level) for feature in chosen]
     else:
-        kind, pairs = "effects", pair_effects(subject, chosen)
-        curves = tree_effects(subject, chosen, level)
+        sample, cluster = _sample(subject, _MAX_ROWS)
+        kind, pairs = "effects", pair_effects(model.ensemble_, sample, chosen, subject.names)
+        curves = [
+            local_effect(model.ensemble_, sample, j, cluster, name=subject.names[j], level=level)
+            for j in chosen
+        ]
     rows = []
     for j, curve in zip(chosen, curves, strict=True):
         shown = None if curve is None else _thinned(curve)
         is_thinned = curve is not None and curve.x.size > _MAX_CORNERS
         rows.append(FeatureRow(j, subject.names[j], float(weight[j]), shown, is_thinned))
     name = next(each.name for each in subject.candidates if each.model is model)
-    swarm = shapley_swarm(subject)
+    swarm = shapley_swarm(subject, model.ensemble_)
     return Features(name, kind, int(order.size), len(rows), rows, pairs, swarm, level)
 
 
@@ -327,7 +331,7 @@ def _shape(model: BaseRanker, feature: int, X: MatrixLike, level: float) -> Shap
 
 def _thinned(info: ShapeInfo) -> ShapeInfo:
     """Return a curve through at most `_MAX_CORNERS` of its corners."""
-    which = thinned(info.x.size, _MAX_CORNERS)
+    which = evenly_spaced(info.x.size, _MAX_CORNERS)
     low, high = (None if end is None else end[which] for end in (info.low, info.high))
     return replace(info, x=info.x[which], y=info.y[which], low=low, high=high)
 
@@ -479,7 +483,7 @@ def learning_of(subject: Subject) -> Learning | None:
     history, rounds = model.history_, len(model.history_)
     charts: dict[str, dict[str, Floats]] = {}
     monitored_charts = set()
-    which = thinned(rounds, _MAX_ROUNDS)
+    which = evenly_spaced(rounds, _MAX_ROUNDS)
     for column in history.columns:
         values = _numbers(history[column])
         if column in _NOT_DRAWN or values is None or (rounds > 1 and np.ptp(values) == 0):
@@ -509,7 +513,7 @@ def _numbers(values: MatrixLike) -> Floats | None:
     return numbers if several and not isinstance(values.flat[0], bool | np.bool_) else None
 
 
-# -- Effects of features on the score: accumulated local effects, pairs, and Shapley values -------
+# -- effects of features on the score: accumulated local effects, pairs, and Shapley values -------
 #
 # Accumulated local effects (Apley and Zhu, JRSS B 2020) need no independent features: in each bin
 # of a feature its rows are moved from one end of the bin to the other, all else being equal, and
@@ -520,7 +524,7 @@ def _numbers(values: MatrixLike) -> Floats | None:
 _BINS = 24
 _SHOWN_QUANTILES = (0.01, 0.99)  # quantiles between which effects are shown
 _PAIR_BINS = 8
-_MAX_ROWS = 2000  # maximum number of rows moved between the ends of bins
+_MAX_ROWS = 2000  # rows moved between the ends of bins
 _MAX_SWARM_ROWS = 300
 _MAX_SWARM_FEATURES = 10
 _MAX_PAIR_FEATURES = 6
@@ -545,7 +549,7 @@ def local_effect(
     if edges is None:
         return None
     rows, values = X[known], column[known]
-    bins = np.clip(np.searchsorted(edges, values, side="left") - 1, 0, edges.size - 2)
+    bins = _bins_of(values, edges)
     ends = []
     for side in (bins, bins + 1):
         moved = rows.copy()
@@ -586,6 +590,11 @@ def _edges(values: Floats, bins: int) -> Floats | None:
     return edges if edges.size > 1 and np.isfinite(edges[-1] - edges[0]) else None
 
 
+def _bins_of(values: Floats, edges: Floats) -> Integers:
+    """Return the bin of each value; the least value is in the first bin."""
+    return np.clip(np.searchsorted(edges, values, side="left") - 1, 0, edges.size - 2)
+
+
 def _error(weight: Floats, residual: Floats, bins: Integers, cluster: Integers) -> Floats:
     """Return the standard error of Σ_l weight[k, l] · Σ_{i in l} residual_i, for every k."""
     known, number = np.unique(cluster, return_inverse=True)
@@ -596,7 +605,7 @@ def _error(weight: Floats, residual: Floats, bins: Integers, cluster: Integers) 
 
 
 def pair_effect(
-    ensemble: Ensemble, X: Floats, pair: tuple[int, int], subject_names: Sequence[str]
+    ensemble: Ensemble, X: Floats, pair: tuple[int, int], feature_names: Sequence[str]
 ) -> PairEffect | None:
     """Return the interaction of two features, cell by cell.
 
@@ -604,14 +613,13 @@ def pair_effect(
     rows of a cell and added up in both directions, less its means along either axis.
     """
     middle = _not_extreme(X[:, pair[0]]) & _not_extreme(X[:, pair[1]])
-    known = np.flatnonzero(middle)  # nor is a missing value
+    known = np.flatnonzero(middle)  # missing values are not in the middle
     edges = [_edges(X[known, feature], _PAIR_BINS) for feature in pair]
-    if edges[0] is None or edges[1] is None:
+    both = [each for each in edges if each is not None]
+    if len(both) < 2:
         return None
-    both = [edges[0], edges[1]]
     rows = X[known]
-    bins = [np.clip(np.searchsorted(e, rows[:, f], side="left") - 1, 0, e.size - 2)
-            for e, f in zip(both, pair, strict=True)]  # fmt: skip
+    bins = [_bins_of(rows[:, f], e) for e, f in zip(both, pair, strict=True)]
     change = np.zeros(known.size)
     for one, other in ((1, 1), (1, 0), (0, 1), (0, 0)):
         moved = rows.copy()
@@ -628,8 +636,8 @@ def pair_effect(
     cell = _centered(cell, counts)
     share = counts / counts.sum()
     importance = float((np.abs(cell) * share).sum())
-    names = (subject_names[pair[0]], subject_names[pair[1]])
-    labels = (_names(both[0]), _names(both[1]))
+    names = (feature_names[pair[0]], feature_names[pair[1]])
+    labels = (_bin_names(both[0]), _bin_names(both[1]))
     return PairEffect(names, labels, cell, counts, " x ".join(names), importance)
 
 
@@ -643,7 +651,7 @@ def _centered(cell: Floats, counts: Integers) -> Floats:
     return cell
 
 
-def _names(edges: Floats) -> list[str]:
+def _bin_names(edges: Floats) -> list[str]:
     years = may_be_years(edges)
     ends = [feature_value(float(f"{edge:.4g}"), years) for edge in edges.tolist()]
     return [f"{a} to {b}" for a, b in pairwise(ends)]
@@ -654,50 +662,31 @@ def _names(edges: Floats) -> list[str]:
 
 def _sample(subject: Subject, most: int) -> tuple[Floats, Integers]:
     """Return evenly spaced rows as an array, and their clusters (queries, or rows)."""
-    rows = thinned(subject.scores.size, most)
+    rows = evenly_spaced(subject.scores.size, most)
     return dense(subject.X[rows]), rows if subject.is_one_list else subject.query[0][rows]
 
 
-def tree_effects(subject: Subject, features: list[int], level: float) -> list[ShapeInfo | None]:
-    """Return the accumulated local effects of some features on a sample of the rows."""
-    assert subject.model is not None
-    X, cluster = _sample(subject, _MAX_ROWS)
-    ensemble, names = subject.model.ensemble_, subject.names
-    return [local_effect(ensemble, X, feature, cluster, name=names[feature], level=level)
-            for feature in features]  # fmt: skip
-
-
-def pair_effects(subject: Subject, features: list[int]) -> list[PairEffect]:
+def pair_effects(
+    ensemble: Ensemble, X: Floats, features: list[int], names: Sequence[str]
+) -> list[PairEffect]:
     """Return the strongest interactions among given features that share a tree."""
-    assert subject.model is not None
-    ensemble = subject.model.ensemble_
-    together = _interacting_pairs(ensemble)
-    chosen = features[:_MAX_PAIR_FEATURES]
-    pairs = [(a, b) for k, a in enumerate(chosen) for b in chosen[k + 1 :]
-             if frozenset((a, b)) in together]  # fmt: skip
-    X, _ = _sample(subject, _MAX_ROWS)
-    effects = [pair_effect(ensemble, X, pair, subject.names) for pair in pairs]
+    together = {
+        pair
+        for each in ensemble.weak_rankers
+        for pair in combinations(sorted(each.importances()), 2)
+    }
+    chosen = combinations(features[:_MAX_PAIR_FEATURES], 2)
+    effects = [pair_effect(ensemble, X, pair, names) for pair in chosen
+               if (min(pair), max(pair)) in together]  # fmt: skip
     found = [each for each in effects if each is not None and each.importance > 0]
     return sorted(found, key=lambda each: -each.importance)[:_MAX_PAIR_EFFECTS]
 
 
-def _interacting_pairs(ensemble: Ensemble) -> set[frozenset[int]]:
-    """Return the pairs of features that split nodes of the same tree."""
-    pairs = set()
-    for ranker in ensemble.weak_rankers:
-        used = sorted(ranker.importances())
-        pairs |= {frozenset((a, b)) for k, a in enumerate(used) for b in used[k + 1 :]}
-    return pairs
-
-
-def shapley_swarm(subject: Subject) -> Swarm | None:
+def shapley_swarm(subject: Subject, ensemble: Ensemble) -> Swarm | None:
     """Return the centered Shapley values of a sample of the rows, by feature."""
-    model = subject.model
-    if model is None:
-        return None
     X, _ = _sample(subject, _MAX_SWARM_ROWS)
     try:
-        explained = explain(model.ensemble_, X, names=subject.names)
+        explained = explain(ensemble, X, names=subject.names)
     except ValueError:
         return None
     values = explained.contributions - explained.contributions.mean(axis=0)
@@ -715,11 +704,8 @@ def shapley_swarm(subject: Subject) -> Swarm | None:
 
 
 def _shades(column: Floats) -> Floats:
-    """Return the rank of each value, scaled to [0, 1]; NaN stays NaN."""
-    known = column[~np.isnan(column)]
-    distinct = np.unique(known)
-    below = np.searchsorted(np.sort(known), column, side="left") + np.searchsorted(
-        np.sort(known), column, side="right"
-    )
-    share = below / max(2 * known.size, 1)
-    return np.where(np.isnan(column) | (distinct.size < 2), np.nan, share)
+    """Return the mean rank of each value, scaled to [0, 1]; NaN if missing or if all are equal."""
+    known = np.sort(column[~np.isnan(column)])
+    below, up_to = (np.searchsorted(known, column, side) for side in ("left", "right"))
+    share = (below + up_to) / max(2 * known.size, 1)
+    return np.where(np.isnan(column) | (np.unique(known).size < 2), np.nan, share)

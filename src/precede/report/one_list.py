@@ -19,15 +19,15 @@ from precede.plots.figures import calibration_chart
 from precede.report.document import Block, Figure, Heading, Paragraph, Section, Table, side_by_side
 from precede.report.quality import Quality
 from precede.report.queries import row_table
-from precede.report.subject import Candidate, ShownRow, Subject, thinned
+from precede.report.subject import Candidate, ShownRow, Subject, evenly_spaced
 from precede.report.wording import Value, Words, interval, measure_name, number, percent, rounded
 from precede.report.wording import share as share_of
 from precede.risks.links import probability
 from precede.top import strip, strip_chart, top_of_list
 
-_GRID_POINTS = 60  # points on the curves of bootstrapped lists
-_MAX_POINTS = 300
-_MAX_RESAMPLED_ROWS = 20_000_000  # maximum number of resampled rows, over all bootstrap samples
+_GRID_POINTS = 60  # of the intervals
+_MAX_POINTS = 300  # of a curve
+_MAX_RESAMPLED_ROWS = 20_000_000  # of all bootstrap samples together
 _DEPTHS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _LONG_LIST = 100_000  # fewer bootstrap samples are drawn of longer lists
 
@@ -55,7 +55,7 @@ class Thresholds:
 
     @classmethod
     def counted(cls, positive: Flags, ends: Integers, times: Floats | None) -> Thresholds:
-        """Return the counts at the last row of each tie, each row counting `times` times."""
+        """Return the counts at the last row of each tie; each row occurs `times` times."""
         ones = np.ones(positive.size) if times is None else times
         up, down = (np.cumsum(np.where(which, ones, 0.0))[ends] for which in (positive, ~positive))
         return cls(np.concatenate([[0.0], up]), np.concatenate([[0.0], down]))
@@ -117,7 +117,7 @@ def _ends(scores: Floats) -> Integers:
 
 @dataclass(frozen=True)
 class Curves:
-    """The curve of each candidate, x and y, and pointwise intervals for the first."""
+    """The curve of each candidate, and pointwise intervals for that of the first."""
 
     curves: dict[str, dict[str, list[float]]]
     grid: list[float]
@@ -133,7 +133,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Depth:
-    """What is found in a part of the list, by the first candidate and by the others."""
+    """Gain and lift of a part of the list, for the first candidate and gains for the others."""
 
     depth: float
     rows: int
@@ -198,7 +198,7 @@ class OneList:
     calibration: dict[str, CalibrationInfo]
 
     def rare(self, words: Words) -> str:
-        """Return the word for the class that is looked for."""
+        """Return the word for the class whose share in parts of the list is shown."""
         return f"not {words.good_class}" if self.below else words.good_class
 
     def gains_chart(self, words: Words) -> Chart:
@@ -328,10 +328,11 @@ def one_list(subject: Subject, level: float) -> OneList | None:
     samples = _resampled(positive, subject.scores[rows], draws)
     share = float(positive.mean())
     below = share > 0.5
-    rare, turned = (found, samples) if not below else (
-        {name: each.reverse() for name, each in found.items()}, [s.reverse() for s in samples]
-    )  # fmt: skip
-    depths = _by_depth(rare, turned, level, 1 - share if below else share, rows.size)
+    rare, rare_samples = found, samples
+    if below:
+        rare = {name: each.reverse() for name, each in found.items()}
+        rare_samples = [each.reverse() for each in samples]
+    depths = _by_depth(rare, rare_samples, level, 1 - share if below else share, rows.size)
     known = set() if below else {f"precision@{each.rows}" for each in depths}
     return OneList(
         positives=int(positive.sum()),
@@ -341,9 +342,11 @@ def one_list(subject: Subject, level: float) -> OneList | None:
         good=subject.grade_name(float(subject.grade[rows].max())),
         draws=draws,
         weights_ignored=subject.judgments.weight is not None,
-        roc=_curves(found, samples, level, _roc_points, Thresholds.roc),
-        precision_recall=_curves(found, samples, level, _pr_points, Thresholds.precision_at),
-        gains=_curves(rare, turned, level, _gain_points, Thresholds.gain),
+        roc=_curves(found, samples, level, lambda t: (t.fall_out, t.recall), Thresholds.roc),
+        precision_recall=_curves(
+            found, samples, level, lambda t: (t.recall, t.precision), Thresholds.precision_at
+        ),
+        gains=_curves(rare, rare_samples, level, lambda t: (t.depth, t.recall), Thresholds.gain),
         depths=depths,
         separation=_separation(found, samples, level),
         top=[each for each in _top(subject, positive, level) if each.measure not in known],
@@ -367,23 +370,12 @@ def _resampled(positive: Flags, scores: Floats, draws: int) -> list[Thresholds]:
     return samples
 
 
-def _roc_points(found: Thresholds) -> tuple[Floats, Floats]:
-    return found.fall_out, found.recall
-
-
-def _pr_points(found: Thresholds) -> tuple[Floats, Floats]:
-    return found.recall, found.precision
-
-
-def _gain_points(found: Thresholds) -> tuple[Floats, Floats]:
-    return found.depth, found.recall
-
-
 def _curves(
     found: dict[str, Thresholds], samples: list[Thresholds], level: float,
     points: Callable[[Thresholds], tuple[Floats, Floats]],
     at: Callable[[Thresholds, Floats], Floats],
 ) -> Curves:  # fmt: skip
+    """Return curves through `points`, and intervals for what `at` interpolates on a grid."""
     grid = np.linspace(0, 1, _GRID_POINTS + 1)
     if at is Thresholds.precision_at:
         grid = grid[1:]  # no row is above recall 0
@@ -391,7 +383,7 @@ def _curves(
     curves = {}
     for name, each in found.items():
         x, y = points(each)
-        which = thinned(x.size, _MAX_POINTS)
+        which = evenly_spaced(x.size, _MAX_POINTS)
         curves[name] = {"x": _short(x[which]), "y": _short(y[which])}
     return Curves(curves, _short(grid), _short(low), _short(high))
 

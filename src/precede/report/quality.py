@@ -25,7 +25,7 @@ from precede.metrics import (
 )
 from precede.plots.drawing import Chart, Ranges, Rule
 from precede.report.document import Block, Bullets, Cell, Figure, Heading, Paragraph, Section, Table
-from precede.report.subject import Subject
+from precede.report.subject import Candidate, Subject
 from precede.report.wording import (
     Words,
     difference,
@@ -44,8 +44,8 @@ IN_ORDER = "pairs_in_order"  # 1 - pair_error: share of the pairs of a query in 
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """Metrics over queries, the main one first: the values of each query and their mean.
+class QueryMetrics:
+    """Metrics of one ranking over queries, the main one first, by query and on average.
 
     Among the default metrics, the pair error is shown as the share of the pairs in order, and the
     AUC, the same number in a query of two grades, is left out.
@@ -57,7 +57,7 @@ class Measured:
 
     @property
     def main(self) -> str:
-        """Metric by which queries are sorted."""
+        """The metric by which queries are sorted."""
         return self.names[0]
 
     @property
@@ -94,7 +94,9 @@ def larger_is_better(name: str) -> bool:
     return name == IN_ORDER or metric(name).greater_is_better
 
 
-def measured(subject: Subject, scores: Floats, metrics: Sequence[str] | None) -> Measured | None:
+def query_metrics(
+    subject: Subject, scores: Floats, metrics: Sequence[str] | None
+) -> QueryMetrics | None:
     """Evaluate scores over queries; None for a single list, or if no metric is defined."""
     if subject.is_one_list or not subject.graded.size:
         return None
@@ -110,7 +112,7 @@ def measured(subject: Subject, scores: Floats, metrics: Sequence[str] | None) ->
     found = _evaluated(target, scores[rows], wanted, weights)
     names = [IN_ORDER if not metrics and name == "pair_error" else name for name in found.mean]
     lists = [each for each in subject.lists_by(scores) if each.size]
-    return Measured(tuple(names), found, lists)
+    return QueryMetrics(tuple(names), found, lists)
 
 
 def _evaluated(
@@ -139,7 +141,8 @@ def _evaluated(
     )  # fmt: skip
 
 
-Ends = tuple[float | None, float | None, str | None]  # of an interval, or why it is undefined
+# The ends of an interval; None and the reason if it is undefined.
+Ends = tuple[float | None, float | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,7 @@ class MetricValue:
     value: float | None
     low: float | None
     high: float | None
-    unit: str  # what is independent: "query", "row" or "pair"
+    unit: str  # the independent unit: "query", "row" or "pair"
     units: int
     skipped: int = 0
     no_interval: str | None = None
@@ -187,16 +190,16 @@ class Quality:
 
 
 def quality_of(
-    subject: Subject, at: int, found: Measured | None, metrics: Sequence[str] | None, level: float
-) -> Quality:
+    subject: Subject, candidate: Candidate, found: QueryMetrics | None,
+    metrics: Sequence[str] | None, level: float,
+) -> Quality:  # fmt: skip
     """Return each metric of a candidate with its interval."""
-    candidate = subject.candidates[at]
-    rows = (
-        _single_list_metrics(subject, candidate.scores, metrics, level)
-        if found is None
-        else _means(found, level)
-    )
-    has_pairs = _has_pairs(subject)
+    if found is None:
+        rows = _single_list_metrics(subject, candidate.scores, metrics, level)
+    else:
+        rows = _means(found, level)
+    layout = subject.judgments._without_ties().to_layout()
+    has_pairs = layout.count_graded_pairs() > 0 or layout.winner.size > 0
     in_order = pairs_in_order(subject.judgments, candidate.scores) if has_pairs else None
     if subject.is_listed and not metrics and in_order is not None:
         rows = [_explicit_pair_metrics(subject, candidate.scores, in_order, level)]
@@ -204,12 +207,7 @@ def quality_of(
     return Quality(candidate.name, in_order, level, rows, conventions)
 
 
-def _has_pairs(subject: Subject) -> bool:
-    layout = subject.judgments._without_ties().to_layout()
-    return bool(layout.count_graded_pairs() or layout.winner.size)
-
-
-def _means(found: Measured, level: float) -> list[MetricValue]:
+def _means(found: QueryMetrics, level: float) -> list[MetricValue]:
     rows = []
     for name in found.names:
         low, high, why = ends_of(partial(found.interval, name, level))
@@ -271,10 +269,10 @@ def _default_list_metrics(classes: int) -> list[str]:
     return [IN_ORDER if name == "pair_error" else name for name in usual]
 
 
-def ends_of(made: Callable[[], Interval]) -> Ends:
+def ends_of(compute: Callable[[], Interval]) -> Ends:
     """Return the ends of an interval, or the reason why it is undefined."""
     try:
-        found = made()
+        found = compute()
     except ValueError as error:
         return None, None, str(error)
     return float(found.low), float(found.high), None
@@ -285,7 +283,7 @@ def finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-# -- Comparison of several rankings: paired differences with intervals, queries won and lost -----
+# -- comparison of several rankings: paired differences with intervals, queries won and lost -----
 
 
 @dataclass(frozen=True)
@@ -368,7 +366,7 @@ class Comparison:
 
 
 def ranges(name: str, rows: Sequence[tuple[float | None, float | None, float | None]]) -> Ranges:
-    """Return a layer of differences with their intervals; of percentages, in points."""
+    """Return a layer of differences with their intervals, in points for percentages."""
     scale = 100.0 if is_share(name) else 1.0
     middle, low, high = (
         [None if each is None else scale * each for each in column]
@@ -383,7 +381,7 @@ def in_points(text: str, name: str) -> str:
 
 
 def compare(
-    subject: Subject, found: Sequence[Measured | None], names: Sequence[str], level: float
+    subject: Subject, found: Sequence[QueryMetrics | None], names: Sequence[str], level: float
 ) -> Comparison | None:
     """Compare the first candidate with each of the others.
 
@@ -431,7 +429,7 @@ def _difference(subject: Subject, name: str, at: int, level: float) -> Differenc
 
 
 def _won_and_lost(
-    found: Sequence[Measured | None], at: int
+    found: Sequence[QueryMetrics | None], at: int
 ) -> tuple[int | None, int | None, int | None]:
     """Count the queries in which the first candidate is better, worse or equal."""
     first, other = found[0], found[at]
@@ -455,14 +453,14 @@ def in_order_chart(models: Sequence[Quality]) -> Chart:
     )  # fmt: skip
 
 
-# -- The section ---------------------------------------------------------------------------------
+# -- the section ---------------------------------------------------------------------------------
 
 
 def quality_section(
     models: Sequence[Quality], training: Training | None, comparison: Comparison | None,
     first: Sequence[Block], words: Words, *, by_query: bool,
 ) -> Section | None:  # fmt: skip
-    """Return every metric of every model, differences, and what comes `first`."""
+    """Return the metrics of all models, their differences, and the blocks of the first ranks."""
     quality = models[0]
     if quality.main is None and quality.pairs_in_order is None:
         return None
@@ -517,7 +515,7 @@ def _metric_cell(row: MetricValue | None) -> Cell:
 
 
 def _convention(quality: Quality, words: Words, *, by_query: bool) -> str:
-    """Say what the metrics are means of, and how equal scores count."""
+    """Describe what the metrics are means of, and how equal scores count."""
     main = quality.metrics[0]
     if main.unit == "pair":
         same = words.query if by_query else words.item
@@ -549,7 +547,7 @@ class Training:
     shared_rows: int
 
     def shown(self, words: Words, *, by_query: bool) -> str:
-        """Say how many rows the model was fitted on, and how many of them are here too."""
+        """Describe the training rows, and how many of them are in the report too."""
         of_queries = f" of {self.queries:,} {words.queries}" if self.queries else ""
         shared = f"No {words.query if by_query else 'row of features'} is in both."
         if self.shared_queries or self.shared_rows:

@@ -26,7 +26,7 @@ from precede.report.document import (
     Table,
     unseen,
 )
-from precede.report.quality import IN_ORDER, Measured, ends_of, finite, larger_is_better
+from precede.report.quality import IN_ORDER, QueryMetrics, ends_of, finite, larger_is_better
 from precede.report.subject import ShownRow, Subject
 from precede.report.wording import Value, Words, in_units, is_share, metric_name, number, percent
 
@@ -52,7 +52,7 @@ class RankShares:
 
 @dataclass(frozen=True)
 class FirstRanks:
-    """Mean grade of the first k rows of queries, for the models, chance and the ideal."""
+    """Mean grade of the first k rows of queries: of the models, by chance and at best."""
 
     ranks: list[int]
     models: dict[str, list[float]]
@@ -78,7 +78,7 @@ class FirstRanks:
         return Chart(title, labels, layers, x_ticks=[(k, str(k)) for k in at])
 
     def first_screen(self, words: Words, level: float) -> tuple[Block, Figure]:
-        """Return the means as a table for those who do not see the chart, and the chart."""
+        """Return the means as a table for screen readers, and as a chart."""
         head = ["k", *self.models, "best possible"]
         rows = list(zip(self.ranks, *self.models.values(), self.best, strict=True))
         caption = (f"The higher a line, the better what a reader of the first k {words.items} "
@@ -127,8 +127,8 @@ def _shade(at: int, count: int) -> float:
 def first_ranks(subject: Subject, level: float) -> FirstRanks | None:
     """Return the mean grade of the first k rows of queries.
 
-    Means over the first k rows, not at rank k alone, are maximal for every k if rows are sorted by
-    grade, so that no model exceeds "best possible".
+    Sorting by grade maximizes the mean over the first k rows for every k, so that no model exceeds
+    "best possible"; this would not hold for the mean at rank k alone.
     """
     lists = [rows for rows in subject.lists if rows.size]
     if subject.is_one_list or not lists:
@@ -208,7 +208,7 @@ Reasons = list[list[tuple[int, float]]]  # features and amounts of the contribut
 
 @dataclass(frozen=True)
 class OpenedQuery:
-    """The rows of a query from the top, with the ranks by the others and the contributions."""
+    """The first rows of a query, with their ranks by the other candidates and contributions."""
 
     document: list[str]
     row: list[int]
@@ -295,7 +295,7 @@ _CONTROLS = Markup("""\
 
 
 def queries_of(
-    subject: Subject, found: Sequence[Measured | None], most: int, *, named: bool
+    subject: Subject, found: Sequence[QueryMetrics | None], most: int, *, named: bool
 ) -> Queries | None:
     """Return a row for each query with its items, the worst queries first, at most `most`."""
     first = found[0]
@@ -330,7 +330,7 @@ def queries_of(
     return Queries(main, sign > 0, columns, features, int(order.size), len(rows), rows)
 
 
-def _query_columns(subject: Subject, first: Measured, *, named: bool) -> list[str]:
+def _query_columns(subject: Subject, first: QueryMetrics, *, named: bool) -> list[str]:
     """Return the metrics shown of each query, the one that sorts them first."""
     if named:
         return list(first.names)

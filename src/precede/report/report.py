@@ -38,9 +38,9 @@ from precede.report.quality import (
     Quality,
     Training,
     compare,
-    measured,
     quality_of,
     quality_section,
+    query_metrics,
 )
 from precede.report.queries import (
     FirstRanks,
@@ -85,13 +85,13 @@ class Report:
     docid : names of the rows, optional; the default is the index of a pandas data frame, or else
         the number of the row, from 0
     metrics : names of metrics, the one that says which query is worst first; optional
-    relevant : the least relevant grade, for metrics that ask and do not say it themselves, as
+    relevant : the least relevant grade, for metrics that depend on it and do not name it, as
         ``"map(relevant=4)"`` does; optional
-    level : of the intervals
-    max_queries : rows of the table of queries, of which the worst are kept; each can be opened
-    max_wrong : queries shown with the documents that went wrong
-    max_features : features shown, the most important first
-    title, date : shown as they are; without a date equal inputs give equal bytes
+    level : level of the intervals
+    max_queries : number of queries in the table of queries, the worst ones
+    max_wrong : number of queries of which misordered documents are shown
+    max_features : number of features shown, the most important ones
+    title, date : texts, not interpreted; without a date equal inputs give equal bytes
 
     Attributes
     ----------
@@ -100,10 +100,10 @@ class Report:
 
     Notes
     -----
-    Numbers describe these rows: on the rows of the fit they flatter the model. O(n log n) for
-    metrics and margins; up to 500 samples of one list of two classes are drawn for the intervals of
-    its curves, and a thousand for its top (fewer of long lists), with a fixed seed. Effects of
-    features in trees move at most 2000 rows.
+    Numbers describe these rows; on the rows of the fit they are too favorable. O(n log n) for
+    metrics and margins; up to 500 bootstrap samples of one list of two classes are drawn for the
+    intervals of its curves, and a thousand for its top (fewer of long lists), with a fixed seed.
+    Effects of features in trees are computed on at most 2000 rows.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def _check_suffix(path: str | os.PathLike[str]) -> None:
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """A ranking: how good it is, and how its model, if any, was made."""
+    """A ranking: its metrics, and the fit of its model, if any."""
 
     name: str
     estimator: str | None
@@ -273,30 +273,27 @@ class Facts:
         models, words = [each.quality for each in self.models], self.words
         names, by_query = [each.name for each in models], self.data.queries is not None
         made = {each.name: each.making for each in self.models if each.making is not None}
+        several = len(models) > 1
         first: list[Block] = []
         if self.first is not None:
-            first += self.first.blocks(words, f" of {names[0]}" if len(names) > 1 else "")
+            first += self.first.blocks(words, f" of {names[0]}" if several else "")
         if self.documents and self.list is None:
             first += [Heading(f"The first {words.items}"), row_table(self.documents, words)]
         sections = [
-            quality_section(models, self.training, self.comparison, first, words, by_query=by_query)
-        ]
-        if self.list is not None:
-            sections.append(self.list.section(models, self.documents, words))
-        if self.slices is not None:
-            sections.append(self.slices.section(words))
-        if self.queries is not None:
-            sections.append(self.queries.section(names, words))
-        if self.wrong is not None:
-            sections.append(self.wrong.section(words))
-        if self.features is not None:
-            several = len(models) > 1
-            sections.append(self.features.section(words, several=several, by_query=by_query))
-        if self.margins is not None:
-            sections.append(self.margins.section(words))
-        if self.learning is not None:
-            sections.append(self.learning.section())
-        sections += [self.data.section(words), making_section(made, self.versions)]
+            quality_section(
+                models, self.training, self.comparison, first, words, by_query=by_query
+            ),
+            self.list.section(models, self.documents, words) if self.list else None,
+            self.slices.section(words) if self.slices else None,
+            self.queries.section(names, words) if self.queries else None,
+            self.wrong.section(words) if self.wrong else None,
+            self.features.section(words, several=several, by_query=by_query)
+            if self.features else None,
+            self.margins.section(words) if self.margins else None,
+            self.learning.section() if self.learning else None,
+            self.data.section(words),
+            making_section(made, self.versions),
+        ]  # fmt: skip
         shown = [each for each in sections if each is not None]
         return Document(self.title, self.date, first_screen(self), shown)
 
@@ -307,10 +304,10 @@ def collect(
     title: str, date: str | None,
 ) -> Facts:  # fmt: skip
     """Compute all facts of a report."""
-    found = [measured(subject, each.returned, metrics) for each in subject.candidates]
+    found = [query_metrics(subject, each.returned, metrics) for each in subject.candidates]
     models = []
-    for at, (each, result) in enumerate(zip(subject.candidates, found, strict=True)):
-        quality, model = quality_of(subject, at, result, metrics, level), each.model
+    for each, result in zip(subject.candidates, found, strict=True):
+        quality, model = quality_of(subject, each, result, metrics, level), each.model
         making = None if model is None else Making.of(model)
         kind = None if model is None else type(model).__name__
         models.append(ModelFacts(each.name, kind, quality, making))
@@ -335,7 +332,7 @@ def collect(
         margins=margins_of(subject),
         learning=learning_of(subject),
         data=data_of(subject, words),
-        ties=_tied(subject, subject.scores),
+        ties=_tied_share(subject),
         versions=versions(),
     )
 
@@ -356,8 +353,8 @@ def _plain(value: object) -> Any:
     return {str(name): _plain(each) for name, each in value.items()}
 
 
-def _tied(subject: Subject, scores: Floats) -> float | None:
-    """Return the share of tied scores among pairs of one query and different grades."""
+def _tied_share(subject: Subject) -> float | None:
+    """Return the share of equal scores among the pairs of one query and different grades."""
     rows = subject.graded
     if not rows.size:
         return None
@@ -374,6 +371,6 @@ def _tied(subject: Subject, scores: Floats) -> float | None:
         return cell.astype(np.int64) * distinct.size + at
 
     every = pairs(number) - pairs(within(number, grade))
-    tied = within(number, scores[rows])
+    tied = within(number, subject.scores[rows])
     tied = np.unique(tied, return_inverse=True)[1]  # consecutive numbers again
     return (pairs(tied) - pairs(within(tied, grade))) / every if every else None

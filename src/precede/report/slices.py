@@ -34,7 +34,7 @@ from precede.report.document import (
     Table,
     side_by_side,
 )
-from precede.report.quality import IN_ORDER, Measured, in_points, larger_is_better, ranges
+from precede.report.quality import IN_ORDER, QueryMetrics, in_points, larger_is_better, ranges
 from precede.report.queries import row_table
 from precede.report.subject import ShownRow, Subject, plain_value
 from precede.report.wording import (
@@ -56,7 +56,7 @@ _QUARTERS = (0.25, 0.5, 0.75)
 _MIN_QUERIES = 8
 _MIN_OF_A_CLASS = 10
 _MAX_COLUMNS = 30
-_MAX_CELLS = 2_000_000  # maximum number of cells of the sliced columns, to bound the time
+_MAX_CELLS = 2_000_000  # cells of the sliced columns, to bound the time
 _MAX_WORST = 6
 _MAX_RANGES = 12  # slices drawn
 
@@ -143,8 +143,8 @@ class Slices:
 
 
 @dataclass(frozen=True)
-class _Value:
-    """A metric on some of the data, with its standard error."""
+class _Estimate:
+    """A metric on a part of the data, with its standard error."""
 
     value: float
     error: float
@@ -153,20 +153,21 @@ class _Value:
 
 
 def compare_slices(
-    subject: Subject, found: Measured | None, given: object, level: float, words: Words
+    subject: Subject, found: QueryMetrics | None, given: object, level: float, words: Words
 ) -> Slices | None:
     """Compare every slice with the rest; None where nothing can be sliced."""
-    weighted = subject.judgments.weight is not None
-    listed = subject.judgments.pairs is not None
-    if not subject.graded.size or weighted or (found is None and (listed or not _pairs(subject))):
+    grades, judgments = subject.grade[subject.graded], subject.judgments
+    if not grades.size or judgments.weight is not None:
+        return None
+    if found is None and (judgments.pairs is not None or np.ptp(grades) == 0):
         return None
     name = found.main if found else "auc" if subject.is_two_classes else IN_ORDER
     rows = []
     for by, labels, names in _columns(subject, found, given, words):
         for code, label in enumerate(names):
-            compared = _against_rest(subject, found, labels == code, level)
+            compared = _against_rest(subject, found, labels == code, level, by, label)
             if compared is not None:
-                rows.append(replace(compared, by=by, label=label))
+                rows.append(compared)
     if not rows:
         return None
     adjusted = holm([row.p_value for row in rows]).tolist()
@@ -178,20 +179,16 @@ def compare_slices(
     return Slices(name, level, len(rows), worse[:_MAX_WORST], len(worse), rows, unit)
 
 
-def _pairs(subject: Subject) -> bool:
-    return bool(np.ptp(subject.grade[subject.graded]) > 0)
-
-
 # -- which slices ----------------------------------------------------------------------------
 
 
 def _columns(
-    subject: Subject, found: Measured | None, given: object, words: Words
+    subject: Subject, found: QueryMetrics | None, given: object, words: Words
 ) -> list[tuple[str, Floats, list[str]]]:
-    """Return name, code of every unit and names of the codes, for each way to slice.
+    """Return name, code of every unit and names of the codes, for each column.
 
-    A unit is a graded row of a single list, or a query, which has the median value, or the most
-    frequent label, of its rows.
+    A unit is a graded row of a single list, or a query, whose value is the median value or the
+    most frequent label of its rows.
     """
     sliced = []
     if found is not None:
@@ -230,7 +227,7 @@ def _sliced_columns(subject: Subject, given: object) -> dict[str, Array]:
 
 
 def _named(subject: Subject, feature: int) -> Array:
-    """Return a column, with categories by name."""
+    """Return a column, with the names of its categories if it has any."""
     column, model = subject.column(feature), subject.model
     known = {} if model is None else model.categories_
     names = known.get(subject.names[feature])
@@ -272,7 +269,7 @@ def _medians(values: Floats, units: Sequence[Integers]) -> Floats:
 
 
 def _binned(values: Floats) -> tuple[Floats, list[str]]:
-    """Return codes and their names: values if there are few, else quarters; and missing."""
+    """Return codes of values, quarters of them if there are many, and the names of the codes."""
     known = values[~np.isnan(values)]
     distinct = np.unique(known)
     years = may_be_years(distinct)
@@ -301,15 +298,17 @@ def _binned(values: Floats) -> tuple[Floats, list[str]]:
 
 
 def _against_rest(
-    subject: Subject, found: Measured | None, inside: Flags, level: float
+    subject: Subject, found: QueryMetrics | None, inside: Flags, level: float, by: str, label: str
 ) -> Slice | None:
     """Return the metric inside and outside a slice, and the difference with its p value."""
-    parts = [_of_rows(subject, which) if found is None else _of_queries(found, which)
-             for which in (inside, ~inside)]  # fmt: skip
-    in_slice, rest = parts
+    in_slice, rest = (
+        _of_rows(subject, which) if found is None else _of_queries(found, which)
+        for which in (inside, ~inside)
+    )
     if in_slice is None or rest is None:
         return None
     gap, error = in_slice.value - rest.value, math.hypot(in_slice.error, rest.error)
+    # Degrees of freedom by Welch and Satterthwaite.
     shares = [each.error**4 / each.degrees for each in (in_slice, rest)]
     degrees = error**4 / sum(shares) if sum(shares) > 0 else math.inf
     t = float(stdtrit(degrees, (1 + level) / 2))
@@ -317,7 +316,7 @@ def _against_rest(
     least, most = (0.0, 1.0) if found is None else found.bounds
     reach = max(most - least, abs(gap))
     return Slice(
-        by="", label="", units=in_slice.units, value=in_slice.value,
+        by=by, label=label, units=in_slice.units, value=in_slice.value,
         low=max(in_slice.value - own, least), high=min(in_slice.value + own, most),
         rest=rest.value, difference=gap,
         difference_low=max(gap - t * error, -reach),
@@ -326,16 +325,16 @@ def _against_rest(
     )  # fmt: skip
 
 
-def _of_queries(found: Measured, which: Flags) -> _Value | None:
+def _of_queries(found: QueryMetrics, which: Flags) -> _Estimate | None:
     values = found.values(found.main)[which]
     values = values[~np.isnan(values)]
     if values.size < _MIN_QUERIES or np.ptp(values) == 0:
         return None
     error = float(values.std(ddof=1)) / math.sqrt(values.size)
-    return _Value(float(values.mean()), error, values.size - 1, values.size)
+    return _Estimate(float(values.mean()), error, values.size - 1, values.size)
 
 
-def _of_rows(subject: Subject, which: Flags) -> _Value | None:
+def _of_rows(subject: Subject, which: Flags) -> _Estimate | None:
     rows = subject.graded[which]
     grades, counts = np.unique(subject.grade[rows], return_counts=True)
     if grades.size < 2 or counts.min() < (_MIN_OF_A_CLASS if grades.size == 2 else 1):
@@ -350,10 +349,10 @@ def _of_rows(subject: Subject, which: Flags) -> _Value | None:
     if estimate.std_error is None or estimate.std_error == 0:
         return None
     degrees = estimate.degrees if math.isfinite(estimate.degrees) else 1e9
-    return _Value(float(value), float(estimate.std_error), degrees, int(rows.size))
+    return _Estimate(float(value), float(estimate.std_error), degrees, int(rows.size))
 
 
-# -- Errors: the worst queries, their misordered pairs, and explanations -------------------------
+# -- errors: the worst queries, their misordered pairs, and explanations -------------------------
 
 
 _MAX_ROWS_SHOWN = 10
@@ -363,7 +362,7 @@ _MAX_PAIRS = {True: 5, False: 2}  # pairs shown for a single list, and for each 
 
 @dataclass(frozen=True)
 class Effect:
-    """What a feature adds to the difference of two rows, with its value in each."""
+    """The contribution of a feature to the difference of two scores, and its values."""
 
     name: str
     contribution: float
@@ -374,7 +373,7 @@ class Effect:
 
 @dataclass(frozen=True)
 class WrongPair:
-    """A row that ranks above one that should precede it, and why."""
+    """A row that ranks above one that should rank above it, and why."""
 
     upper: ShownRow
     lower: ShownRow
@@ -466,7 +465,7 @@ class Errors:
         return Section("wrong", "What went wrong", "What went wrong", blocks)
 
 
-def find_errors(subject: Subject, found: Measured | None, most: int) -> Errors | None:
+def find_errors(subject: Subject, found: QueryMetrics | None, most: int) -> Errors | None:
     """Return the worst queries, or the single list, each with its most misordered pairs.
 
     The most misordered pair has the least margin. No row is shown in two pairs of a query.
@@ -570,7 +569,7 @@ def _may_be_years(subject: Subject, name: str) -> bool:
 
 
 def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> WrongPair:
-    """Explain why a row ranks above one that should precede it."""
+    """Explain why a row ranks above one that should rank above it."""
     pair = WrongPair(
         subject.shown_row(upper, rank.get(upper)), subject.shown_row(lower, rank.get(lower)),
         float(subject.scores[upper] - subject.scores[lower]),

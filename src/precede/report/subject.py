@@ -55,7 +55,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class ShownRow:
-    """A row as it is shown, with its rank; `wrong` if it is in a pair out of order."""
+    """A row in a table of rows; `wrong` says whether it is in a pair out of order."""
 
     rank: int | None
     document: str
@@ -69,9 +69,9 @@ class ShownRow:
 class Subject:
     """The candidates, the rows they are evaluated on, and the judgments of these rows.
 
-    The first candidate is what the report is about; the others are compared with it. `X` are the
-    features as the first model reads them, None where there are none. `classes` are the two
-    classes, if the rows are a single list of two. `relevant` is the least relevant grade, for
+    The report is about the first candidate; the others are compared with it. `X` holds the
+    features as the first model reads them, None if there are none. `classes` are the two classes
+    if the rows are a single list of two classes. `relevant` is the least relevant grade, for
     metrics that depend on it.
     """
 
@@ -106,7 +106,10 @@ class Subject:
             raise ValueError("X is None, and the model needs it to score; scores=... alone do not")
         read = [model._validated(X, reset=False) for model in models.values()]
         features = read[0] if read else _features(X)
-        rows = features.shape[0] if features is not None else len(_rows(y, given))
+        if features is not None:
+            rows = features.shape[0]
+        else:
+            rows = len(next(iter(given.values())) if y is None else y)  # type: ignore[arg-type]
         candidates = [
             Candidate(name, _predicted(model, X, rows), model) for name, model in models.items()
         ]
@@ -120,7 +123,7 @@ class Subject:
             warn_of_lost_queries(model, judgments)
         known = [getattr(model, "feature_names_in_", None) for model in models.values()]
         width = 0 if features is None else features.shape[1]
-        named = feature_names(known[0] if known else _columns(X), width)
+        named = feature_names(known[0] if known else getattr(X, "columns", None), width)
         documents = row_labels(X) if documents is None else documents
         return cls(tuple(candidates), features, judgments, classes, tuple(named),
                    _documents(documents, rows), relevant)  # fmt: skip
@@ -194,7 +197,7 @@ class Subject:
         return dense(self.X[:, [feature]]).ravel()
 
     @cached_property
-    def _lowest(self) -> float:
+    def _lowest_grade(self) -> float:
         return float(np.nanmin(self.judgments.grade))  # type: ignore[arg-type]
 
     def document(self, row: int) -> str:
@@ -211,7 +214,7 @@ class Subject:
         if math.isnan(grade):
             return None
         if self.classes is not None:
-            name = plain_value(self.classes[int(grade > self._lowest)].item())
+            name = plain_value(self.classes[int(grade > self._lowest_grade)].item())
             return int(name) if isinstance(name, float) and name == int(name) else name
         return int(grade) if grade == int(grade) else float(grade)
 
@@ -242,11 +245,6 @@ def named_models(models: object) -> dict[str, BaseRanker]:
 def dense(X: MatrixLike) -> Floats:
     """Return rows as a dense array."""
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, np.float64)
-
-
-def _rows(y: VectorLike, scores: Mapping[str, VectorLike]) -> VectorLike:
-    """Return an array with one entry per row, where there are no features."""
-    return next(iter(scores.values())) if y is None else y
 
 
 def _given_scores(
@@ -284,7 +282,7 @@ def _predicted(model: BaseRanker, X: MatrixLike, rows: int) -> Floats:
 
 
 def _features(X: MatrixLike) -> MatrixLike:
-    """Return the features as numbers, where there is no model; None if there are none."""
+    """Return features that no model has validated as numbers; None if there are none."""
     if X is None or hasattr(X, "tocsc"):
         return X
     try:
@@ -294,11 +292,6 @@ def _features(X: MatrixLike) -> MatrixLike:
     if table.ndim != 2:
         raise ValueError(f"X has {table.ndim} dimensions; give rows and columns")
     return table
-
-
-def _columns(X: MatrixLike) -> list[str] | None:
-    columns = getattr(X, "columns", None)
-    return None if columns is None else [str(each) for each in columns]
 
 
 def _documents(given: ArrayLike | None, rows: int) -> tuple[str, ...] | None:
@@ -319,10 +312,10 @@ def plain_value(value: object) -> Value:
     return str(value) if isinstance(value, list | tuple | dict) else plain(value, spell=False)
 
 
-def thinned(size: int, most: int) -> Integers:
+def evenly_spaced(size: int, most: int) -> Integers:
     """Return at most `most` evenly spaced indices below `size`, including both ends.
 
-    >>> thinned(10, 4).tolist(), thinned(3, 4).tolist()
+    >>> evenly_spaced(10, 4).tolist(), evenly_spaced(3, 4).tolist()
     ([0, 3, 6, 9], [0, 1, 2])
     """
     if size <= most:

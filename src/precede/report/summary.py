@@ -83,12 +83,7 @@ def _how_good(facts: Facts) -> str:
     if facts.list is not None and main is not None:
         return f"{where} {_of_two_classes(facts, facts.list, main, share)}"
     chance = _CHANCE
-    if (
-        main is not None
-        and main.metric == IN_ORDER
-        and main.unit != "query"
-        and main.low is not None
-    ):
+    if main and main.metric == IN_ORDER and main.unit != "query" and main.low is not None:
         chance = f"{interval(main.low, main.high, share_of)}; {_CHANCE}"
     text = (f"{where} {quality.name} puts {share_of(share)} of the pairs in the right order "
             f"({chance})")  # fmt: skip
@@ -100,7 +95,7 @@ def _how_good(facts: Facts) -> str:
 
 
 def _where(facts: Facts) -> str:
-    """Say what the numbers are about: rows, pairs, or the queries that have a value."""
+    """Describe the data that the numbers refer to: rows, pairs, or queries with a value."""
     words, data, main = facts.words, facts.data, facts.quality.main
     held = "held-out " if _is_held_out(facts) else ""
     if data.queries is None or (main is not None and main.unit == "pair"):

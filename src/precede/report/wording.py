@@ -170,10 +170,13 @@ def signed(value: float | None) -> str:
     >>> signed(0.0121), signed(-0.5), signed(0.0)
     ('+0.012', '−0.500', '0.000')
     """
-    if value is None:
-        return "–"
-    text = f"{value:+.3f}".replace("-", "−")
-    return text[1:] if text[1:] == "0.000" else text
+    return "–" if value is None else _with_sign(value, 3)
+
+
+def _with_sign(value: float, digits: int) -> str:
+    """Format a number with its sign, without one if it is rounded to 0."""
+    text = f"{value:+.{digits}f}".replace("-", "−")
+    return text if text.strip("+−0.") else text[1:]
 
 
 def p_value(value: float | None) -> str:
@@ -284,7 +287,7 @@ def difference(value: float | None, name: str) -> str:
     """
     if value is None or not is_share(name):
         return signed(value)
-    return f"{_points(value)}\u00a0points"
+    return f"{_with_sign(100 * value, 1)}\u00a0points"
 
 
 def difference_interval(low: float | None, high: float | None, name: str) -> str:
@@ -295,9 +298,5 @@ def difference_interval(low: float | None, high: float | None, name: str) -> str
     """
     if low is None or high is None:
         return "–"
-    return f"{_points(low) if is_share(name) else signed(low)} to {difference(high, name)}"
-
-
-def _points(value: float) -> str:
-    text = f"{100 * value:+.1f}".replace("-", "−")
-    return text[1:] if text[1:] == "0.0" else text
+    first = _with_sign(100 * low, 1) if is_share(name) else signed(low)
+    return f"{first} to {difference(high, name)}"

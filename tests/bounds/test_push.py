@@ -73,7 +73,7 @@ def test_push_needs_more_negatives_for_larger_powers():
         for _ in range(60):
             middle = math.sqrt(low * high)
             risk = PushRisk(0.0, p, 0.5, 10**40, middle)
-            good = push._push_epsilon(risk, 1.0, 10, ("finite", 0.05)) <= 0.5
+            good = push._push_epsilon(risk, 1.0, 10, "finite", 0.05) <= 0.5
             low, high = (low, middle) if good else (middle, high)
         needed[p] = high
     assert needed[2] / needed[1] == pytest.approx(negatives_needed(2, 0.5), rel=1e-6)

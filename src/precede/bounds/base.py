@@ -27,9 +27,10 @@ class Bound(Result):
     """An upper bound as a sum of named terms, with its assumptions.
 
     `value` is the sum of `terms`; it holds with probability `confidence` (1: always) under the
-    `assumptions`. From `trivial` on (1, or the risk of doing nothing) it is vacuous.
-    `needed_samples` is the least sample size at which it would be below 1, other
-    things equal: None if no size would do, or none matters. `details` are the numbers used.
+    `assumptions`. It is vacuous if it is at least `trivial`: 1, or the risk of doing nothing.
+    `needed_samples` is the least sample size at which it would be below 1, other things equal;
+    None if there is no such size, or if the bound does not depend on it. `details` are the numbers
+    used.
 
     Examples
     --------
@@ -85,12 +86,12 @@ class Bound(Result):
         return f"{super()._repr_html_()}<ul>{listed}</ul>"
 
     def to_dict(self) -> Json:
-        """Return numbers, words and lists only; infinities become the text "inf"."""
+        """Return numbers, text and lists only; infinities become the text "inf"."""
         return {**super().to_dict(), "value": plain(self.value), "vacuous": self.vacuous}
 
 
-def solve(log_failure: Callable[[float], float], target: float) -> float:
-    """Return the least ε at which a falling function is at most the target."""
+def least_epsilon(log_failure: Callable[[float], float], target: float) -> float:
+    """Return the least ε at which a decreasing function is at most the target, by bisection."""
     low, high = math.log(1e-12), math.log(1e12)
     for _ in range(100):
         middle = (low + high) / 2
@@ -98,35 +99,38 @@ def solve(log_failure: Callable[[float], float], target: float) -> float:
     return math.exp(high)
 
 
-def least(
+def least_bound(
     empirical: Floats | list[float], epsilons: Callable[[float], list[float]], size: float
 ) -> tuple[int, int | None]:
     """Return the index of the least sum at this size, and the size from which one is below 1."""
     needed = None
     if min(empirical) < 1:
-        needed = smallest(lambda samples: np.add(empirical, epsilons(samples)).min() < 1)
+        needed = needed_size(lambda samples: np.add(empirical, epsilons(samples)).min() < 1)
     return int(np.argmin(np.add(empirical, epsilons(size)))), needed
 
 
-def smallest(good: Callable[[float], bool]) -> int | None:
-    """Return the least sample size from which `good` holds; None if none up to 1e300 does."""
+def needed_size(condition: Callable[[float], bool]) -> int | None:
+    """Return the least sample size from which a condition holds; None if none up to 1e300 does."""
     high = 2.0
-    while not good(high):
+    while not condition(high):
         high *= 2
         if high > 1e300:
             return None
     low = high / 2
     while high - low > max(1.0, 1e-12 * high):
         middle = math.floor((low + high) / 2)
-        low, high = (low, middle) if good(middle) else (middle, high)
+        low, high = (low, middle) if condition(middle) else (middle, high)
     return math.ceil(high)
 
 
 def grid_sentence(tried: int) -> str:
     """Describe how the margin was chosen."""
-    several = f"The least of {tried} bounds is taken, one for each margin of a grid fixed before "
-    several += "the data were seen, each with the chance of failure divided by their number."
-    return "The margin was chosen before the data were seen." if tried == 1 else several
+    if tried == 1:
+        return "The margin was chosen before the data were seen."
+    return (
+        f"The least of {tried} bounds is taken, one for each margin of a grid fixed before the "
+        "data were seen, each with the chance of failure divided by their number."
+    )
 
 
 def check_open(name: str, given: float) -> None:
@@ -139,7 +143,7 @@ def _count(number: int) -> str:
     return f"{number:,}" if number < 10**12 else f"{float(number):.2e}"
 
 
-# -- Bounds on the training risk -----------------------------------------------------------------
+# -- bounds on the training risk -----------------------------------------------------------------
 
 
 def training_bound(values: ArrayLike, *, kind: str = "rankboost", given: str = "edges") -> Bound:
@@ -179,10 +183,12 @@ def training_bound(values: ArrayLike, *, kind: str = "rankboost", given: str = "
         name = "product of the rounds' normalizers"
         step = "Each normalizer is that of the step actually taken, whatever its size."
     kept = "Each binary ranker is one of a fixed set and keeps its accumulated weight."
-    rests = (step, kept if plus else "Every step is finite.")
+    assumptions = (step, kept if plus else "Every step is finite.")
     quantity = f"training pair error (ties {'half' if plus else 'wrong'})"
     source = f"Connamacher et al. (2019), theorem {2 if plus else 1}"
-    return Bound(quantity, {name: value}, 1.0, rests, None, None, source, {"rounds": len(rounds)})
+    return Bound(
+        quantity, {name: value}, 1.0, assumptions, None, None, source, {"rounds": len(rounds)}
+    )
 
 
 def convergence_bound(
@@ -245,17 +251,18 @@ def convergence_bound(
     last = float((spent * ratios + spent[-1] - spent).min())
     terms = {
         "risk of the target": float(target_risk),
-        "excess of the start, over 1 + steps / norm of the target": share
-        * max(0.0, start_risk - target_risk),
+        "excess of the start, over 1 + steps / norm of the target": (
+            share * max(0.0, start_risk - target_risk)
+        ),
         "length and inexactness of the steps": last,
     }
-    rests = (
+    assumptions = (
         "The risk is convex, and M bounds its second derivative everywhere.",
         "Multiples of a ranker are rankers; each round's is within its tolerance of the best.",
     )
     details = {"rounds": taken.size, "sum of steps": float(done[-1]), "target norm": target_norm}
     quantity, source = f"risk after {taken.size} rounds", "Zheng et al. (2007), theorem 1"
-    return Bound(quantity, terms, 1.0, rests, None, None, source, details, float(start_risk))
+    return Bound(quantity, terms, 1.0, assumptions, None, None, source, details, float(start_risk))
 
 
 def small_step_bound(
@@ -280,20 +287,20 @@ def small_step_bound(
     excess = max(0.0, start_risk - target_risk)
     terms = {
         "risk of the target": float(target_risk),
-        "2s·√(excess of the start · norm of the target · M)": 2
-        * s
-        * math.sqrt(excess * target_norm * curvature),
+        "2s·√(excess of the start · norm of the target · M)": (
+            2 * s * math.sqrt(excess * target_norm * curvature)
+        ),
         "M·s⁴": curvature * s**4,
     }
     needed = math.ceil(math.sqrt(target_norm * excess / curvature) / s**3) + 1
-    rests = (
+    assumptions = (
         "The risk is convex, and M bounds its second derivative everywhere.",
         "Multiples of a ranker are rankers; every ε_i has √(2ε_i) ≤ M·s²/2.",
         "Every step has the length s², or 0 where s² would raise the risk.",
     )
     source, details = "Zheng et al. (2007), after theorem 1", {"s": s, "rounds needed": needed}
     quantity = f"risk after {needed} rounds and more"
-    return Bound(quantity, terms, 1.0, rests, None, None, source, details, float(start_risk))
+    return Bound(quantity, terms, 1.0, assumptions, None, None, source, details, float(start_risk))
 
 
 def _check_risks(norm: float, start: float, target: float, curvature: float) -> None:

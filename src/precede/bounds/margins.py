@@ -12,8 +12,8 @@ from precede.bounds.base import (
     Bound,
     check_open,
     grid_sentence,
-    least,
-    solve,
+    least_bound,
+    least_epsilon,
 )
 from precede.engine.arrays import Floats
 from precede.engine.parameters import check_choice
@@ -27,8 +27,7 @@ CONVEX_CLASS = (
     "their quantiles or trees, do not count as one of so many."
 )
 IN_RANGE = "Scores lie in [0, 1], up to a constant."
-# Scores of a model are rounded.
-ROUNDING = 1e-9
+ROUNDING = 1e-9  # tolerance for the range of scores, which are rounded
 
 
 def margin_bound(
@@ -86,9 +85,9 @@ def margin_bound(
     each, size = delta / len(grid), math.log(n_rankers)
 
     def epsilons(samples: float) -> list[float]:
-        return [_margin_epsilon(samples, share, size, (one, each), kind) for one in grid]
+        return [_margin_epsilon(samples, share, size, one, each, kind) for one in grid]
 
-    best, needed = least(fractions, epsilons, items)
+    best, needed = least_bound(fractions, epsilons, items)
     details = {"theta": grid[best], "E": share, "m": items, "n_rankers": n_rankers}
     details |= {"thetas tried": len(grid), "delta for each": each}
     details |= {"condition m": 64 * size / (share * grid[best]) ** 2} if kind == "closed" else {}
@@ -97,10 +96,11 @@ def margin_bound(
     what += " (m·θ² < 64 ln|H|/E²: no bound)" if math.isinf(epsilon) else ""
     empirical = f"share of crucial pairs with margin ≤ {grid[best]:.4g}"
     terms = {empirical: float(fractions[best]), f"complexity of {n_rankers} {what}": epsilon}
-    source = f"Rudin, Schapire (2009), {MARGIN_KINDS[kind]}"
-    rests = _margin_assumptions(kind, len(grid), E is None)
-    found = ("misranking probability", terms, 1 - delta, rests, int(items), needed, source)
-    return Bound(*found, details)
+    assumptions = _margin_assumptions(kind, len(grid), E is None)
+    return Bound(
+        "misranking probability", terms, 1 - delta, assumptions, int(items), needed,
+        f"Rudin, Schapire (2009), {MARGIN_KINDS[kind]}", details,
+    )  # fmt: skip
 
 
 def covering_bound(
@@ -150,22 +150,23 @@ def covering_bound(
     each = delta / len(grid)
 
     def epsilons(samples: float) -> list[float]:
-        return [_covering_epsilon(samples, share, cover, (one, each)) for one in grid]
+        return [_covering_epsilon(samples, share, cover, one, each) for one in grid]
 
-    best, needed = least(fractions, epsilons, items)
+    best, needed = least_bound(fractions, epsilons, items)
     epsilon = epsilons(items)[best]
     size = _log_cover(cover, grid[best] / 4, epsilon / 8)
     details = {"theta": grid[best], "E": share, "m": items, "ln covering number": size}
     details |= {"thetas tried": len(grid), "delta for each": each}
     empirical = f"share of crucial pairs with margin ≤ {grid[best]:.4g}"
     terms = {empirical: float(fractions[best]), f"covering number, ln N = {size:.4g}": epsilon}
-    rests = (
+    assumptions = (
         *_margin_assumptions("finite", len(grid), E is None),
         "The covering number given is that of the class, or an upper bound on it.",
     )
-    source = "Rudin, Schapire (2009), theorem 2"
-    found = ("misranking probability", terms, 1 - delta, rests, int(items), needed, source)
-    return Bound(*found, details)
+    return Bound(
+        "misranking probability", terms, 1 - delta, assumptions, int(items), needed,
+        "Rudin, Schapire (2009), theorem 2", details,
+    )  # fmt: skip
 
 
 def sloppy_covering(n_rankers: int, theta: float, epsilon: float) -> float:
@@ -203,19 +204,15 @@ def _log_cover(cover: Callable[[float, float], float], theta: float, epsilon: fl
 
 
 def _covering_epsilon(
-    samples: float,
-    share: float,
-    cover: Callable[[float, float], float],
-    asked: tuple[float, float],
+    samples: float, share: float, cover: Callable[[float, float], float], theta: float, delta: float
 ) -> float:
     """Return the least ε at which theorem 2 fails with probability at most delta."""
-    theta, delta = asked
 
     def log_failure(epsilon: float) -> float:
         size = _log_cover(cover, theta / 4, epsilon / 8)
         return math.log(2) + size - samples * (epsilon * share) ** 2 / 8
 
-    return solve(log_failure, math.log(delta))
+    return least_epsilon(log_failure, math.log(delta))
 
 
 def _margin_grid(
@@ -258,10 +255,9 @@ def _check_margin_inputs(items: float, share: float, n_rankers: int, kind: str) 
 
 
 def _margin_epsilon(
-    samples: float, share: float, size: float, asked: tuple[float, float], kind: str
+    samples: float, share: float, size: float, theta: float, delta: float, kind: str
 ) -> float:
-    """Return the complexity term for log class size `size`; infinite where it fails."""
-    theta, delta = asked
+    """Return the complexity term for the logarithm `size` of the class size; it may be infinite."""
     if kind == "finite":
         return math.sqrt(8 * (math.log(2) + size - math.log(delta)) / samples) / share
     if kind == "closed":
@@ -274,7 +270,7 @@ def _margin_epsilon(
     def cover(radius: float, epsilon: float) -> float:  # lemma 3
         return size * max(math.log(2 / epsilon), 0.0) / (2 * radius**2)
 
-    return _covering_epsilon(samples, share, cover, asked)
+    return _covering_epsilon(samples, share, cover, theta, delta)
 
 
 def _margin_assumptions(kind: str, tried: int, observed: bool) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from precede.bounds.base import (
     Bound,
     check_open,
     grid_sentence,
-    least,
-    solve,
+    least_bound,
+    least_epsilon,
 )
 from precede.engine.arrays import Floats
 from precede.engine.compiling import njit
@@ -65,7 +65,8 @@ def push_risk(
     >>> push_risk([0, 0, 1, 1], [1, 3, 2, 4], p=1).value
     0.25
     """
-    labels, values = _labeled(read_sample(y, one_list="push_risk")[0], scores)
+    labels = check_column(read_sample(y, one_list="push_risk")[0], "y")
+    values = check_column(scores, "scores", len(labels))
     grades = np.unique(labels)
     if len(grades) != 2:
         raise ValueError(f"push_risk needs two classes, y has {len(grades)}; give two grades")
@@ -130,9 +131,9 @@ def push_bound(
     size = first.n_positive + first.n_negative
 
     def epsilons(samples: float) -> list[float]:
-        return [_push_epsilon(one, samples / size, n_rankers, (kind, each)) for one in tried]
+        return [_push_epsilon(one, samples / size, n_rankers, kind, each) for one in tried]
 
-    best, needed = least([one.value for one in tried], epsilons, size)
+    best, needed = least_bound([one.value for one in tried], epsilons, size)
     risk, epsilon = tried[best], epsilons(size)[best]
     details = {"theta": risk.theta, "p": risk.p, "n_positive": risk.n_positive}
     details |= {"n_negative": risk.n_negative, "n_rankers": n_rankers}
@@ -140,13 +141,13 @@ def push_bound(
     what = "functions" if kind == "finite" else "rankers, combined"
     empirical = f"empirical objective with margin {risk.theta:.4g}"
     terms = {empirical: risk.value, f"complexity of {n_rankers} {what}": epsilon}
-    rests = (
+    assumptions = (
         "Positives are independent draws from one distribution, negatives from another.",
         FIXED_CLASS if kind == "finite" else COMBINED_CLASS,
         grid_sentence(len(tried)),
     )
     quantity, source = f"{risk.p:g}-norm push objective", "Rudin (2005), theorem 2"
-    return Bound(quantity, terms, 1 - delta, rests, size, needed, source, details)
+    return Bound(quantity, terms, 1 - delta, assumptions, size, needed, source, details)
 
 
 def negatives_needed(p: float, epsilon: float) -> float:
@@ -173,8 +174,8 @@ def negatives_needed(p: float, epsilon: float) -> float:
         return math.inf
 
 
-def _push_epsilon(risk: PushRisk, scale: float, n_rankers: int, asked: tuple[str, float]) -> float:
-    kind, delta = asked
+def _push_epsilon(risk: PushRisk, scale: float, n_rankers: int, kind: str, delta: float) -> float:
+    """Return the least ε at which theorem 2 fails with probability at most delta."""
 
     def log_failure(epsilon: float) -> float:
         cover = math.log(n_rankers)
@@ -185,12 +186,7 @@ def _push_epsilon(risk: PushRisk, scale: float, n_rankers: int, asked: tuple[str
         positives = -(epsilon**2) / 8 * scale * risk.n_positive
         return math.log(2) + cover + float(np.logaddexp(negatives, positives))
 
-    return solve(log_failure, math.log(delta))
-
-
-def _labeled(y: ArrayLike, scores: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    labels = check_column(y, "y")
-    return labels, check_column(scores, "scores", len(labels))
+    return least_epsilon(log_failure, math.log(delta))
 
 
 @njit(cache=True, nogil=True)

@@ -12,7 +12,7 @@ from scipy.special import ndtr
 from precede.bounds.base import (
     Bound,
     check_open,
-    smallest,
+    needed_size,
 )
 from precede.engine.arrays import Floats, RandomState, VectorLike
 from precede.engine.parameters import check_choice
@@ -59,7 +59,8 @@ def vc_bound(
       Clémençon, Lugosi, Vayatis (2005), proposition 2, (2)
     """
     _check_class(n, vc_dimension, delta)
-    _check_constant(constant, optional=True)
+    if constant is not None:
+        _check_constant(constant)
     factor = 2 if excess else 1
 
     def terms(samples: float) -> dict[str, float]:
@@ -75,16 +76,16 @@ def vc_bound(
         name = f"expected deviation of a class of dimension {vc_dimension}"
         return {name: factor * expected, "deviation of its supremum": factor * deviation}
 
-    rests = (
+    assumptions = (
         "Items are independent draws from one distribution.",
         "The class of ranking rules has the given VC dimension.",
         *_given_constant("c", constant),
         *(["The rule minimizes the empirical ranking risk over the class."] if excess else []),
     )
-    needed = smallest(lambda samples: sum(terms(samples).values()) < 1)
+    needed = needed_size(lambda samples: sum(terms(samples).values()) < 1)
     what = "excess ranking risk over the class" if excess else "deviation of the ranking risk"
     source = f"Clémençon, Lugosi, Vayatis (2005), proposition 2{', (2)' if excess else ''}"
-    return Bound(what, terms(n), 1 - delta, rests, n, needed, source, {"V": vc_dimension})
+    return Bound(what, terms(n), 1 - delta, assumptions, n, needed, source, {"V": vc_dimension})
 
 
 def bernstein_bound(
@@ -155,17 +156,18 @@ def bernstein_bound(
             "degenerate part": math.sqrt(rest),
         }
 
-    rests = (
+    assumptions = (
         "Items are independent draws from one distribution.",
         "The ranking rule was fixed before the data were seen.",
         "The variance is the true one, not an estimate.",
     )
-    needed = smallest(lambda samples: sum(terms(samples).values()) < 1)
+    needed = needed_size(lambda samples: sum(terms(samples).values()) < 1)
     source = "Clémençon, Lugosi, Vayatis (2005), equation (1)"
     if kind == "projection":
         source = "de la Peña, Giné (1999), by Clémençon, Lugosi, Vayatis (2005), section 2"
-    found = ("deviation of the ranking risk", terms(n), 1 - delta, rests, n, needed, source)
-    return Bound(*found, {"variance": variance, "pair variance": pair_variance})
+    details = {"variance": variance, "pair variance": pair_variance}
+    what = "deviation of the ranking risk"
+    return Bound(what, terms(n), 1 - delta, assumptions, n, needed, source, details)
 
 
 def fast_rate_bound(
@@ -228,7 +230,7 @@ def fast_rate_bound(
     noise = f"For every rule of the class Var(h_r) ≤ c·Λ(r)^α with α = {alpha:g}."
     if density is not None:
         noise = f"There are two classes, and η(X) has a density of at most {density:g}."
-    rests = (
+    assumptions = (
         "Items are independent draws from one distribution.",
         "The class of ranking rules has the given VC dimension and holds the optimal rule.",
         "The rule minimizes the empirical ranking risk over the class.",
@@ -237,9 +239,9 @@ def fast_rate_bound(
     )
     what = f"excess ranking risk, in units of C = {constant:g}"
     source = f"Clémençon, Lugosi, Vayatis (2005), {source}"
-    needed = smallest(lambda samples: term(samples) < 1)
+    needed = needed_size(lambda samples: term(samples) < 1)
     details = {"V": vc_dimension, "alpha": alpha, "exponent": power, "constant": constant}
-    return Bound(what, {name: term(n)}, 1 - delta, rests, n, needed, source, details)
+    return Bound(what, {name: term(n)}, 1 - delta, assumptions, n, needed, source, details)
 
 
 def projection_variance_bound(
@@ -285,10 +287,10 @@ def projection_variance_bound(
         if constants == "printed":
             factor, name = float(2 * ndtr(c) - 1), "(2Φ(c) − 1) · Λ^α"
     between = "η(x) − η(X')" if model == "bipartite" else "Δ(x, X')"
-    rests = (f"For all x, E|{between}|^−{alpha:g} ≤ {c:g}.",)
+    assumptions = (f"For all x, E|{between}|^−{alpha:g} ≤ {c:g}.",)
     source = f"Clémençon, Lugosi, Vayatis (2005), {source}"
     terms, details = {name: factor * excess**alpha}, {"c": c, "alpha": alpha, "excess": excess}
-    return Bound("variance of the projection", terms, 1.0, rests, None, None, source, details)
+    return Bound("variance of the projection", terms, 1.0, assumptions, None, None, source, details)
 
 
 def noise_constant(alpha: float, *, density: float, spread: float | None = None) -> float:
@@ -450,9 +452,7 @@ def _check_class(n: int, vc_dimension: int, delta: float) -> None:
         raise ValueError(f"n={n!r}, vc_dimension={vc_dimension!r}; give at least 2 and 1")
 
 
-def _check_constant(constant: float | None, *, optional: bool = False) -> None:
-    if constant is None and optional:
-        return
+def _check_constant(constant: float | None) -> None:
     if constant is None or not 0 < constant < math.inf:
         raise ValueError(f"constant={constant!r}; give a positive number")
 
@@ -463,7 +463,7 @@ def _given_constant(name: str, constant: float | None) -> tuple[str, ...]:
     return (f"The paper's constant {name}, which it does not name, is at most {constant:g}.",)
 
 
-# -- The bound by Rademacher averages (Clémençon, Lugosi & Vayatis 2005, proposition 3) ----------
+# -- the bound by Rademacher averages (Clémençon, Lugosi & Vayatis 2005, proposition 3) ----------
 
 
 COSTS = ("exponential", "logistic", "hinge")
@@ -534,10 +534,12 @@ def rademacher_bound(
     average = radius * float(np.mean(suprema)) / half
 
     def terms(samples: float) -> dict[str, float]:
-        shrunk, facts = average * math.sqrt(size / samples), (radius, cost, constants)
-        return _excess_terms(shrunk, facts, samples=samples, delta=delta, n_draws=n_draws)
+        return _excess_terms(
+            average * math.sqrt(size / samples), radius, cost, constants,
+            samples=samples, delta=delta, n_draws=n_draws,
+        )  # fmt: skip
 
-    rests = (
+    assumptions = (
         "Items are independent draws from one distribution.",
         "The model minimizes the empirical convex risk over combinations of stumps whose "
         "absolute weights sum to at most the radius.",
@@ -546,11 +548,11 @@ def rademacher_bound(
         "At other sample sizes the Rademacher average shrinks as one over their square root.",
         *(["The estimated Rademacher average is exact."] if constants == "printed" else []),
     )
-    needed = smallest(lambda samples: sum(terms(samples).values()) < 1)
+    needed = needed_size(lambda samples: sum(terms(samples).values()) < 1)
     source = f"Clémençon, Lugosi, Vayatis (2005), proposition 3, constants {constants}"
     details = {"rademacher average": average, "radius": radius, "n_draws": n_draws}
-    found = (f"excess convex risk ({cost})", terms(size), 1 - delta, rests, size, needed, source)
-    return Bound(*found, details)
+    what = f"excess convex risk ({cost})"
+    return Bound(what, terms(size), 1 - delta, assumptions, size, needed, source, details)
 
 
 def stump_supremum(X: ArrayLike, signs: ArrayLike) -> VectorLike:
@@ -588,9 +590,10 @@ def stump_supremum(X: ArrayLike, signs: ArrayLike) -> VectorLike:
 
 
 def _excess_terms(
-    average: float, facts: tuple[float, str, str], *, samples: float, delta: float, n_draws: int
-) -> dict[str, float]:
-    radius, cost, constants = facts
+    average: float, radius: float, cost: str, constants: str, *, samples: float, delta: float,
+    n_draws: int,
+) -> dict[str, float]:  # fmt: skip
+    """Return the terms of `rademacher_bound`, given the Rademacher average at this sample size."""
     loss = pair_loss(cost)
     scale = value_at_zero(loss)
     slope = -float(loss.slope(np.array([-radius]))[0]) / scale  # φ(−m) = loss(m)/loss(0)

@@ -22,7 +22,7 @@ from precede.weak_rankers.trees import Tree
 
 @dataclass(frozen=True)
 class Decomposition:
-    """A weighted sum of weak rankers, grouped by what they are equal to.
+    """A weighted sum of weak rankers, grouped by kind.
 
     `predict` adds the step functions, then the trees, the terms and the other weak rankers, each
     in the order given here.
@@ -103,7 +103,7 @@ class Decomposition:
         return [*trees, *(Nodes.of_term(term).times(weight) for term, weight in self.terms)]
 
     def nodes_of_stumps(self) -> list[Nodes]:
-        """Return at most two trees for each feature, for both sides missing values may go to."""
+        """Return at most two trees for each feature, one for each direction of missing values."""
         groups: dict[tuple[int, int], list[tuple[Stump, float]]] = {}
         for stump, weight in self.stumps:
             groups.setdefault((stump.feature, stump.missing), []).append((stump, weight))
@@ -117,8 +117,8 @@ class Decomposition:
 class Steps:
     """The weighted sum of the stumps of one feature: a step function.
 
-    The value of x is ``values[c]`` if c of the `thresholds`, which rise, are below x; that of NaN
-    is `missing`.
+    The value of x is ``values[c]`` if c of the increasing `thresholds` are below x; that of NaN is
+    `missing`.
     """
 
     feature: int
@@ -147,7 +147,7 @@ class Steps:
         return np.where(np.isnan(x), self.missing, known)
 
     def finite(self) -> Steps:
-        """Return the function without infinite thresholds; the same for all finite values."""
+        """Return the function without infinite thresholds; it is equal for all finite values."""
         finite = np.isfinite(self.thresholds)
         first = np.count_nonzero(self.thresholds == -np.inf)
         values = self.values[first : first + np.count_nonzero(finite) + 1]
@@ -161,9 +161,9 @@ class Steps:
 class Nodes:
     """A binary tree in arrays, node 0 being the root.
 
-    ``feature[n]`` is -1 at a leaf. Elsewhere a row goes to ``left[n]`` if its value is at most
-    ``threshold[n]``, to ``right[n]`` if it is above, and where it is missing to the left if
-    ``missing_left[n]``. ``value[n]`` counts at leaves. ``cover[n]`` is the number (or weight)
+    ``feature[n]`` is -1 at a leaf. At a split a row goes to ``left[n]`` if its value is at most
+    ``threshold[n]``, to ``right[n]`` if it is above; a missing value goes left if
+    ``missing_left[n]``. ``value[n]`` is the value of a leaf. ``cover[n]`` is the number (or weight)
     of training rows in the node; None if unknown. ``categories`` is empty, or holds for each
     node the categories that go left; all other values then go right.
     """
@@ -202,10 +202,10 @@ class Nodes:
 
     @classmethod
     def of_term(cls, term: Term) -> Nodes:
-        """Return a term as a tree that splits on its first feature first.
+        """Return a term as a tree that splits by its first feature first.
 
-        Missing values are split off before all others, unless they have the value of 0: then they
-        go where 0 goes.
+        Missing values are split off before all others, unless the term has the same value for them
+        as for 0: then they go where 0 goes.
         """
         builder = _TermBuilder(term)
         builder.add(term.table, 0)

@@ -757,9 +757,10 @@ def nemenyi(n_rankers: int, n_datasets: int, *, level: float = 0.95) -> float:
 class _Ratio:
     """Σ numerator / Σ denominator over independent units, and its jackknife.
 
-    A pair belongs to two items but to one query: leaving out a unit takes `share` times its own
-    part away. `blocks` are Bernstein's independent terms (0: none); strata are DeLong's classes.
-    `dyads` are both parts once more, by the two items of listed pairs.
+    A pair belongs to two items but to one query: leaving out a unit subtracts `share` (2 or 1)
+    times its terms. `blocks` is the number of independent terms in Bernstein's inequality (0 if it
+    does not apply); `strata` are DeLong's classes. `dyads` are numerators and denominators summed
+    over the listed pairs of the same two items.
     """
 
     numerator: Floats
@@ -780,6 +781,7 @@ class _Ratio:
         return float(self.numerator.sum() / self.denominator.sum())
 
     def influence(self) -> Floats:
+        """Return the influence of each unit on the value, by the jackknife."""
         if self.strata is not None:
             return self.numerator / self.denominator
         left = self.denominator.sum() - self.share * self.denominator
@@ -787,6 +789,7 @@ class _Ratio:
         return self.share * (self.n_units - 1) * gap / left
 
     def obstacle(self) -> str:
+        """Return the reason why there is no standard error; empty if there is one."""
         one, many = ("query", "queries") if self.share == 1 else ("item", "items")
         if self.n_units < 1 + self.share:
             return f"independent {many}: {self.n_units}; give at least {1 + self.share}"
@@ -808,8 +811,8 @@ class _Ratio:
             return self._dyadic_error(psi, other)
         parts = [psi] if self.strata is None else [psi[self.strata == s] for s in (0, 1)]
         if all(np.ptp(part) <= 1e-12 * scale for part in parts):
-            way_out = "; use method='bernstein'" if other is None and self.blocks else ""
-            return None, math.inf, f"all units agree, so the estimated error would be 0{way_out}"
+            remedy = "; use method='bernstein'" if other is None and self.blocks else ""
+            return None, math.inf, f"all units agree, so the estimated error would be 0{remedy}"
         variances = np.array([part.var(ddof=1) / len(part) for part in parts])
         sizes = np.array([len(part) for part in parts])
         # Welch's degrees for two classes; otherwise the effective number of units, less one:
@@ -820,7 +823,7 @@ class _Ratio:
         return math.sqrt(variances.sum()), float(degrees), ""
 
     def _dyadic_error(self, psi: Floats, other: _Ratio | None) -> tuple[float | None, float, str]:
-        """Subtract once the pairs of items, which the jackknife over items counts twice."""
+        """Return the standard error with the pairs of items, counted twice, subtracted once."""
         assert self.dyads is not None
         numerator, weight = self.dyads
         off = numerator - self.value * weight
@@ -834,6 +837,7 @@ class _Ratio:
         return math.sqrt(variance), float(min(units)) - 1, ""
 
     def resample(self, rng: np.random.Generator) -> Floats:
+        """Return the values of bootstrap samples of the units, without undefined ones."""
         replicates, size = np.empty(BOOTSTRAP_RESAMPLES), self.n_units
         for draw in range(BOOTSTRAP_RESAMPLES):
             weight = np.bincount(rng.integers(size, size=size), minlength=size).astype(np.float64)
@@ -1172,7 +1176,7 @@ def _metric_ratios(
     tables = [
         evaluate(y, values, qid=qid, metrics=(metric,), ties=ties).per_query for values in both
     ]
-    found = [next(iter(table.values())) for table in tables]  # its key may be spelt otherwise
+    found = [next(iter(table.values())) for table in tables]  # keys are in canonical form
     kept = ~np.isnan(found).any(axis=0)
     counts, ones = {"n_skipped": int((~kept).sum())}, np.ones(int(kept.sum()))
     return [_Ratio(np.asarray(values)[kept], ones, 1, counts) for values in found]

@@ -29,12 +29,12 @@ from precede.engine.query_layout import (
 __all__ = ["Judgments"]
 
 
-# What is known of explicit pairs and ties.
+# Attributes with one number for each explicit pair or tie.
 _DETAILS = {"pairs": ("pair_weight", "pair_margin"), "ties": ("tie_weight",)}
 
 
 class Judgments:
-    """Judgments about the order of n items, sliceable row by row.
+    """Judgments about the order of n items, which can be sliced by row.
 
     Item i should rank above item k (a *crucial pair*) when both belong to the same query
     and ``grade[i] > grade[k]``, or when ``(i, k)`` is listed in `pairs`. Both kinds may be
@@ -44,7 +44,7 @@ class Judgments:
     ----------
     grade : array of n numbers, optional
         Graded relevance; only the order inside a query matters, so negative and real values
-        are fine. NaN means that the row has no grade. An ordered categorical of pandas and an
+        are allowed. NaN means that the row has no grade. An ordered categorical of pandas and an
         Enum of polars count 0, 1, ... in the order of their categories.
     qid : array of n query identifiers of any type, optional
         In any order. Absent means one query that holds every row.
@@ -72,8 +72,8 @@ class Judgments:
 
     Notes
     -----
-    Slicing costs O(rows + pairs) and keeps a pair or tie when both its rows are kept. A row
-    taken twice (a bootstrap sample) brings each of its pairs twice, as weight 2 would.
+    Slicing costs O(rows + pairs) and keeps a pair or tie when both its rows are kept. The pairs
+    of a row that is taken twice, as in a bootstrap sample, occur twice, as with weight 2.
 
     Examples
     --------
@@ -110,16 +110,16 @@ class Judgments:
         self.qid = None if qid is None else _identifiers(qid)
         self._n = self._common_length(n)
         self.pairs = _check_pairs(pairs, self._n)
-        self.pair_weight = _check_of_pairs(pair_weight, "pair_weight", self.pairs)
-        self.pair_margin = _check_of_pairs(pair_margin, "pair_margin", self.pairs)
+        self.pair_weight = _check_pair_details(pair_weight, "pair_weight", self.pairs)
+        self.pair_margin = _check_pair_details(pair_margin, "pair_margin", self.pairs)
         self.ties = _check_pairs(ties, self._n, "ties")
-        self.tie_weight = _check_of_pairs(tie_weight, "tie_weight", self.ties, "ties")
+        self.tie_weight = _check_pair_details(tie_weight, "tie_weight", self.ties, "ties")
 
-    # -- other ways to make one ------------------------------------------------------------
+    # -- alternative constructors ------------------------------------------------------------
 
     @classmethod
     def graded(cls, y: ArrayLike, qid: ArrayLike | None = None, **others: VectorLike) -> Judgments:
-        """Graded labels inside queries: the everyday case of search.
+        """Create judgments from graded labels inside queries, the usual case in search.
 
         >>> Judgments.graded([1, 0, 2], qid=[7, 7, 7]).n_pairs
         3
@@ -128,7 +128,7 @@ class Judgments:
 
     @classmethod
     def bipartite(cls, y: ArrayLike, **others: VectorLike) -> Judgments:
-        """Two classes and no query: every positive should precede every negative.
+        """Create judgments from two classes: every positive should rank above every negative.
 
         >>> Judgments.bipartite([True, False, False]).n_pairs
         2
@@ -154,10 +154,10 @@ class Judgments:
         n: int | None = None,
         **others: VectorLike,
     ) -> Judgments:
-        """Explicit comparisons: row ``better[j]`` should precede row ``worse[j]``.
+        """Create judgments from comparisons: ``better[j]`` should rank above ``worse[j]``.
 
-        `weight` is one number per comparison, `item_weight` one per row; `n` is the number
-        of rows of X and defaults to the largest row named plus one.
+        `weight` has one number per comparison, `item_weight` one per row; `n` is the number of
+        rows of X, by default the largest row number plus one.
 
         >>> Judgments.preferences([0, 0], [1, 2], weight=[1.0, 2.0], n=4).n_pairs
         2
@@ -168,8 +168,8 @@ class Judgments:
                 f"better has {better.size} rows and worse {worse.size}; give one of each per pair"
             )
         pairs = _check_pairs(np.stack([better, worse], axis=1), None)
-        said = any(others.get(name) is not None for name in ("grade", "qid", "label"))
-        if n is None and item_weight is None and not said:
+        is_sized = any(others.get(name) is not None for name in ("grade", "qid", "label"))
+        if n is None and item_weight is None and not is_sized:
             ties = _check_pairs(others.get("ties"), None, "ties")
             n = 1 + max(int(rows.max(initial=-1)) for rows in (pairs, ties) if rows is not None)
         return cls(pairs=pairs, pair_weight=weight, weight=item_weight, n=n, **others)
@@ -185,7 +185,7 @@ class Judgments:
         label: str | None = None,
         **others: VectorLike,
     ) -> Judgments:
-        """Take the columns of a data frame (pandas, polars, arrow) by name.
+        """Create judgments from columns of a data frame (pandas, polars, arrow), by name.
 
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"rel": [1, 0], "query": ["a", "a"]})
@@ -224,15 +224,15 @@ class Judgments:
 
     def __getitem__(self, rows: VectorLike) -> Judgments:
         index = np.atleast_1d(np.arange(self._n)[rows])
-        kept = {name: self._taken(name, index) for name in ("grade", "qid", "weight", "label")}
+        kept = {name: self._take(name, index) for name in ("grade", "qid", "weight", "label")}
         for name, details in _DETAILS.items():
             listed = getattr(self, name)
             if listed is not None:
                 kept[name], old = self._sliced_pairs(listed, index)
-                kept |= {each: self._taken(each, old) for each in details}
+                kept |= {each: self._take(each, old) for each in details}
         return Judgments(n=index.size, **kept)  # type: ignore[arg-type]
 
-    def _taken(self, name: str, rows: Integers) -> Array | None:
+    def _take(self, name: str, rows: Integers) -> Array | None:
         values: Array | None = getattr(self, name)
         return None if values is None else values[rows]
 
@@ -276,11 +276,11 @@ class Judgments:
         parts += [] if self.ties is None else [_count(len(self.ties), "tie")]
         return f"Judgments({', '.join(parts)})"
 
-    # -- pairs, counted and never listed ---------------------------------------------------
+    # -- pairs -------------------------------------------------------------------------------
 
     @property
     def n_pairs(self) -> int:
-        """Number of crucial pairs, in O(n log n); weights do not matter, ties are not counted."""
+        """Number of crucial pairs, of any weight and without ties, in O(n log n)."""
         listed = 0 if self.pairs is None else len(self.pairs)
         if self.grade is None:
             return listed
@@ -303,10 +303,9 @@ class Judgments:
         Parameters
         ----------
         balance : {"pairs", "queries", "items"}
-            Whether every pair weighs the same, every query does (its pairs share a total of 1),
-            or every item (the pairs of a query share the number of its items that occur in a
-            pair, which is between the two); an explicit pair belongs to the query of its loser,
-            and so does each half of a tie.
+            Every pair weighs the same; or the weights of the pairs of a query add up to 1; or to
+            the number of its items that occur in a pair, which is between the two. An explicit
+            pair, and each half of a tie, belongs to the query of its loser.
         labeled : bool
             Whether to include rows that have a label but no pair.
 
@@ -428,7 +427,7 @@ def _no_order(names: NDArray[np.str_]) -> str:
 
 
 def to_numbers(values: VectorLike, name: str) -> Floats:
-    """Return a float64 array of any shape, or say what is not a number.
+    """Convert to a float64 array of any shape; raise ValueError for values that are not numbers.
 
     >>> to_numbers([[1, True]], "X")
     array([[1., 1.]])
@@ -454,7 +453,7 @@ def check_column(
     infinite: bool = False,
     empty: bool = False,
 ) -> Floats:
-    """Return one number per row, or say which value is wrong.
+    """Return one number per row; raise ValueError for a value that is not allowed.
 
     `missing` allows NaN, `infinite` infinities, `empty` no rows at all. A column vector of shape
     (n, 1) is flattened.
@@ -529,7 +528,7 @@ def _as_array(values: ArrayLike, name: str) -> Array:
 
 
 def check_labels(values: VectorLike, name: str, rows: int | None = None) -> Array:
-    """Return one label per row, of any type (numbers, text, dates), or say what is wrong.
+    """Return one label per row, of any type (numbers, text, dates); missing ones are refused.
 
     >>> check_labels(["good", "bad"], "y", rows=2).tolist()
     ['good', 'bad']
@@ -546,9 +545,9 @@ def number_queries(
 ) -> tuple[Integers, Array]:
     """Number query identifiers of any type 0, 1, ...; equal identifiers get equal numbers.
 
-    Gives the number of every row, and the identifier of every number: sorted, or in the order
-    of their first row where they are objects other than text. Missing identifiers
-    (None, NaN, NaT) are refused. None stands for one query of all `rows`. O(n log n).
+    Return the number of every row, and the identifier of every number: sorted, or in order of
+    first occurrence if they are objects other than text. Missing identifiers (None, NaN, NaT) are
+    refused. If `qid` is None, all `rows` are one query. O(n log n).
 
     >>> number_queries(["b", "a", "b"])
     (array([1, 0, 1]), array(['a', 'b'], dtype='<U1'))
@@ -588,12 +587,12 @@ def _refuse_missing(array: Array, name: str, what: str) -> None:
 
 
 def _count(number: int, noun: str) -> str:
-    """Return a count in words, such as "1 pair", "3 queries", "no query"."""
+    """Return a count and its noun, such as "1 pair", "3 queries", "no query"."""
     return pluralize(number, noun) if number else f"no {noun}"
 
 
 def _check_pairs(pairs: ArrayLike | None, n: int | None, name: str = "pairs") -> Integers | None:
-    """Return pairs as row numbers; `n` is the number of rows, None if not known yet."""
+    """Return pairs as integers; `n` is the number of rows, None if not known yet."""
     if pairs is None:
         return None
     array = _as_array(pairs, name)
@@ -628,7 +627,7 @@ def _check_pairs(pairs: ArrayLike | None, n: int | None, name: str = "pairs") ->
     return array.astype(np.int64)
 
 
-def _check_of_pairs(
+def _check_pair_details(
     given: ArrayLike | None, name: str, pairs: Integers | None, of: str = "pairs"
 ) -> Floats | None:
     """Return one number for each explicit pair or tie: a weight or a margin."""
@@ -650,13 +649,13 @@ def _check_of_pairs(
     return array
 
 
-# -- what is given to fit and to metrics ----------------------------------------------------
+# -- arguments of fit and of metrics --------------------------------------------------------
 
 
 def grades_of(y: VectorLike) -> tuple[Floats, Array]:
     """Return grades as numbers, and as they were given.
 
-    An ordered categorical has its own order; other text has none and is refused.
+    An ordered categorical counts from 0 in its order; other text is refused.
     """
     from sklearn.utils import column_or_1d  # noqa: PLC0415  (slow to import)
     from sklearn.utils.validation import assert_all_finite  # noqa: PLC0415
@@ -695,7 +694,7 @@ def _are_numbers(names: Array) -> bool:
 
 
 def numeric_grades(y: VectorLike, block: int | str) -> tuple[Floats, Array]:
-    """Return the grades of a block of rows; text is refused, as its order needs all rows."""
+    """Return the grades of a block of rows; text and categories are refused."""
     if y is None:
         raise ValueError(f"block {block} has no y; give the grade of every row")
     if isinstance(y, Judgments):
@@ -734,7 +733,7 @@ def one_graded_list(judgments: Judgments) -> bool:
 def warn_of_lost_queries(model: object, judgments: Judgments) -> None:
     """Warn if a model fitted with queries is evaluated on graded rows without queries.
 
-    Once for each line of the user's code, so that a grid search warns once.
+    The warning is issued once for each line of the user's code, so that a grid search warns once.
     """
     steps = getattr(model, "steps", None)  # of a pipeline, whose last step is the ranker
     model = steps[-1][1] if steps else model
@@ -760,10 +759,7 @@ def read_judgments(
     pair_weight: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> tuple[Judgments, Array | None]:
-    """Return the `Judgments` of any kind of target.
-
-    Gives also the two classes, if it is two classes in one list.
-    """
+    """Return the `Judgments` of any kind of target, and its two classes if it is a list of two."""
     _refuse_weights_of_queries(
         sample_weight, rows, y.qid if isinstance(y, Judgments) else qid, group
     )
@@ -848,9 +844,10 @@ def _qid_of_group(group: ArrayLike, qid: ArrayLike | None, n: int) -> Array:
 def read_grades(
     y: VectorLike, qid: VectorLike, weight: VectorLike = None, *, listed: bool = False
 ) -> tuple[VectorLike, VectorLike, VectorLike]:
-    """Return grades, query ids and item weights, which a `Judgments` holds in one.
+    """Return grades, query ids and item weights, also of a `Judgments`.
 
-    Explicit pairs and ties are refused unless `listed`; then missing grades are all 0.
+    Explicit pairs and ties are refused unless `listed`; a `Judgments` of pairs only then has
+    grades of 0.
     """
     if y is None:
         raise ValueError("y is None; give grades, or Judgments(pairs=..., n=...) of listed pairs")
@@ -934,7 +931,7 @@ def columns_in_order(
 ) -> list[int]:
     """Return the numbers of columns given by number or name, in the order given.
 
-    `parameter` is where they were given, for messages.
+    `parameter` is the name of the argument, for error messages.
 
     >>> columns_in_order(["color", 0], ["size", "color"], 2, "monotone_constraints")
     [1, 0]

@@ -2,8 +2,8 @@
 
 The library minimizes ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``. A *pair
 loss* is l, a convex decreasing function of the margin; a *price* is g, a convex increasing
-function of what a loser has to pay. A loss may declare its *form*, by which the sums over
-pairs are taken without enumerating pairs; without a form they are taken exactly, in tiles.
+function of the loss sum of a loser. A loss may declare its *form*, by which the sums over pairs
+are computed without enumerating pairs; without a form all pairs are enumerated, in tiles.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-# Payments beyond exp(±700) are out of the range of floating-point numbers.
+# Loss sums beyond exp(±700) are out of the range of floating-point numbers.
 LARGEST_LOG = 700.0
 
 
-# -- forms: how the sums over pairs may be taken ---------------------------------------------
+# -- forms: how the sums over pairs may be computed ------------------------------------------
 #
-# The way to sum is chosen by the class of the form. A form says whether the loss `ends`: whether it
-# is flat beyond some margin, as hinges are.
+# The class of the form determines the algorithm of the sums. A form says whether the loss `ends`:
+# whether it is 0 beyond some margin, as hinges are.
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Smooth:
 
 @dataclass(frozen=True)
 class Softplus(Smooth):
-    """``l(m) = log(1 + exp(-m))`` itself, which has kernels of its own: O(n) for a linear price."""
+    """``l(m) = log(1 + exp(-m))``, which has special kernels: O(n) for a linear price."""
 
 
 Form = Separable | Polynomial | Spline | Smooth | None
@@ -127,9 +127,9 @@ class _Value:
 class PairLoss(_Value):
     """A convex decreasing function of the margin ``m = s_winner - s_loser``.
 
-    Subclasses write `value` and `slope`, and `curvature` if quadratic bounds are wanted.
-    Attributes: `form` (see the module), `gap` (True when the margin asked of a pair is its
-    difference of grades, in which case the loss sees the margin minus that gap),
+    Subclasses define `value` and `slope`, and `curvature` if quadratic bounds are needed.
+    Attributes: `form` (see the module), `gap` (whether the margin required of a pair is its
+    difference of grades; the loss is then called with the margin minus that gap),
     `most_curvature` (the largest second derivative, None if there is none or none is known),
     `log_odds` (a number c if the margin at which ``p l(m) + (1 - p) l(-m)`` is least is
     ``log(p / (1 - p)) / c`` for every p, as for the logistic loss with c = 1: differences of
@@ -377,11 +377,11 @@ class SmoothedHinge(PairLoss):
 
 
 class Price(_Value):
-    """A convex increasing function of what a loser has to pay, ``g(u)`` for ``u >= 0``.
+    """A convex increasing function of the loss sum of a loser, ``g(u)`` for ``u >= 0``.
 
-    Subclasses write `value` and `slope`, and `curvature` where second derivatives are
-    needed. The logarithmic versions keep large prices from overflowing; the ones here go
-    through the plain functions, so a price that grows fast should write its own.
+    Subclasses define `value` and `slope`, and `curvature` where second derivatives are needed.
+    The logarithmic versions keep large prices from overflowing; by default they call the plain
+    functions, so a price that grows fast should define them.
 
     Examples
     --------
@@ -401,15 +401,15 @@ class Price(_Value):
     power: float | None = None
 
     def value(self, loss_sum: Floats) -> Floats:
-        """Return the price of each amount."""
+        """Return the price of each loss sum."""
         raise NotImplementedError(f"{type(self).__name__} must define value(loss_sum)")
 
     def slope(self, loss_sum: Floats) -> Floats:
-        """Return the derivative at each amount; never negative."""
+        """Return the derivative at each loss sum; never negative."""
         raise NotImplementedError(f"{type(self).__name__} must define slope(loss_sum)")
 
     def curvature(self, loss_sum: Floats) -> Floats:
-        """Return the second derivative at each amount; never negative."""
+        """Return the second derivative at each loss sum; never negative."""
         raise NotImplementedError(
             f"{type(self).__name__} has no curvature; define curvature(loss_sum) to use it "
             "where second derivatives are needed"
@@ -428,7 +428,7 @@ class Price(_Value):
         return logarithm(self.curvature(np.exp(log_loss_sum)))
 
     def log_inverse(self, log_price: float) -> float:
-        """``log g⁻¹(exp(log_price))``, by bisection; ``-inf`` for no more than ``g(0)``."""
+        """``log g⁻¹(exp(log_price))``, by bisection; ``-inf`` for a price of at most ``g(0)``."""
         low, high = -LARGEST_LOG, LARGEST_LOG
         if float(self.log_value(np.array([low]))[0]) >= log_price:
             return -np.inf
@@ -498,7 +498,7 @@ class Power(Price):
 
 
 class Linear(Power):
-    """``g(u) = u``: no push, every pair counts for itself.
+    """``g(u) = u``: no push, the risk is the sum of the losses of all pairs.
 
     >>> import numpy as np
     >>> Linear().value(np.array([3.0]))
@@ -539,7 +539,7 @@ class Exp(Price):
     log_curvature = log_value
 
     def log_inverse(self, log_price: float) -> float:
-        """``log log_price``; ``-inf`` for a price of 1 and less."""
+        """``log log_price``; ``-inf`` for a price of at most 1."""
         return float(np.log(log_price)) if log_price > 0 else -np.inf
 
 
@@ -551,7 +551,7 @@ _PRICES = {"linear": Linear, "exp": Exp}
 
 
 def pair_loss(loss: str | PairLoss) -> PairLoss:
-    """Turn a name into a pair loss; a pair loss is returned as it is.
+    """Turn a name into a pair loss; a pair loss is returned unchanged.
 
     >>> pair_loss("hinge")
     Hinge(margin=1.0)
@@ -564,7 +564,7 @@ def pair_loss(loss: str | PairLoss) -> PairLoss:
 
 
 def value_at_zero(loss: PairLoss) -> float:
-    """Value at margin 0, by which a loss is divided to be a cost ``phi(-m)`` with phi(0) = 1.
+    """Return the loss at margin 0; divided by it, a loss is a cost ``phi(-m)`` with phi(0) = 1.
 
     >>> value_at_zero(Hinge(2.0))
     2.0
@@ -601,7 +601,7 @@ def price(given: str | float | Price) -> Price:
 
 
 def logarithm(values: Floats | float) -> Floats:
-    """Natural logarithm; ``-inf`` at 0 without a warning.
+    """Return the natural logarithm; ``-inf`` at 0 without a warning.
 
     >>> logarithm(np.array([1.0, 0.0]))
     array([  0., -inf])

@@ -2,8 +2,8 @@
 
 The margin of a crucial pair is ``(f(x_i) - f(x_k)) / norm``, where f is a weighted sum of weak
 rankers and `norm` the sum of its absolute weights; the margin of f is the least of them (RS09
-section 2). Pairs are never enumerated: the least margin follows from the least score above and
-the greatest below each query and level, the distribution from a sort.
+section 2). Pairs are never enumerated: the least margin follows from the least score of each
+level and the greatest score below it, the distribution from a sort.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ def net_weights(ensemble: Ensemble) -> dict[WeakRanker, float]:
 def weight_norm(ensemble: Ensemble) -> float:
     """Return the sum of the absolute net weights, by which margins are normalized.
 
-    A ranker counts once, however many rounds chose it and with whichever signs: ``h`` with
+    A ranker counts once, in however many rounds and with whatever signs it was chosen: ``h`` with
     weight -1 is the complement ``1 - h`` with weight 1 up to a constant, and giving weight to
-    both would only lower the margin. The constant ranker orders nothing and does not count.
+    both would only lower the margin. The constant ranker orders no pair and does not count.
 
     >>> from precede import Stump
     >>> weight_norm(Ensemble([Stump(0, 0.5), Stump(0, 0.5)], [1.0, -0.25], 1))
@@ -99,10 +99,10 @@ def weight_norm(ensemble: Ensemble) -> float:
 
 @dataclass(frozen=True)
 class MarginDistribution(Result):
-    """Margins (s_i − s_k)/norm of all crucial pairs, known through counts only.
+    """Distribution of the margins (s_i − s_k)/norm of all crucial pairs.
 
-    `n_pairs` crucial pairs (same query, i of higher grade than k); `minimum` is the margin of
-    the ranking; `at(theta)` the share of pairs with margin at most theta.
+    `n_pairs` is the number of crucial pairs (same query, i of higher grade than k), `minimum` the
+    margin of the ranking, and `at(theta)` the share of pairs with a margin of at most theta.
 
     Examples
     --------
@@ -304,7 +304,7 @@ def best_margin(
     y : array of n grades, or Judgments
     qid : array of n query identifiers, optional
     pairs : array of shape (m, 2) of rows (winner, loser), optional
-    rankers : {"stumps", "features", "columns"} or Family
+    weak_rankers : {"stumps", "features", "columns"} or Family
         "stumps" have their thresholds at the cuts of the bins; with
         ``Stumps(thresholds="all")`` the result is the best margin of all stumps.
     max_bins : int from 2 to 255
@@ -315,9 +315,9 @@ def best_margin(
 
     Notes
     -----
-    Rankers join the programme one at a time, the one of the largest edge under the dual
-    solution next (column generation); when none has an edge above the value, the value is
-    the best margin to within 1e-9. A programme has O(n) rows, not one for each pair.
+    Column generation: weak rankers are added to the linear program one at a time, each having the
+    largest edge for the dual solution; when no edge exceeds the value of the program, the value is
+    the best margin to within 1e-9. The program has O(n) rows, not one for each pair.
 
     References
     ----------
@@ -360,13 +360,13 @@ def best_margin(
             )
         search = weak.start(training.table, context)
         search = search.restrict_to_positive() if nonnegative else search
-        programme = _LinearProgram(layout, nonnegative=nonnegative)
+        program = _LinearProgram(layout, nonnegative=nonnegative)
         while True:
-            value, pull = programme.solve()
+            value, pull = program.solve()
             found = search.best(pull)
             if found is None or abs(found.edge) <= value + LP_TOLERANCE:
                 return value
-            if not programme.add(found.weak_ranker, found.weak_ranker.on(training.table)):
+            if not program.add(found.weak_ranker, found.weak_ranker.on(training.table)):
                 return value
 
 
@@ -445,7 +445,7 @@ def refuse_ties(judgments: Judgments) -> None:
 
 
 class _LinearProgram:
-    """Maximize r such that every pair is apart by r, over some of the rankers.
+    """Maximize r such that the scores of every pair differ by at least r, over some rankers.
 
     Let ``u_l`` be at least every score below level l of a query. The rows of the program, each at
     most 0 (the last at most 1):

@@ -1,7 +1,7 @@
-"""The fitted ensemble: what `fit` leaves behind, and how it scores, explains and is saved.
+"""The fitted ensemble, which scores rows, and the files of models.
 
-A stump ensemble is an additive model: each feature has a step function, kept as a lookup
-table, so scoring costs the same after 100 rounds and after 100,000.
+An ensemble of stumps is an additive model: each feature has a step function, kept as a lookup
+table, so that scoring costs the same after 100 rounds and after 100,000.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 
 FORMAT = 1
 SPARSE_ROWS = 4096  # rows of a sparse X made dense at a time
-# Limits of what a model file may make us allocate or compute.
+# Limits of the memory and time that a model file may require.
 MAX_UNPACKED_RATIO, MIN_UNPACKED_LIMIT = 100, 1 << 26  # a small file may unpack to the latter
 MAX_CATEGORY_BYTES = 1 << 30
 MAX_SCORE = 1e300
@@ -58,8 +58,8 @@ class Ensemble:
 
     Parameters
     ----------
-    rankers : the h_t, in the order of the rounds
-    weights : the weights, one for each
+    weak_rankers : the h_t, in the order of the rounds
+    weights : the weight of each
     n_features : number of columns of X
 
     Notes
@@ -77,7 +77,7 @@ class Ensemble:
     array([0., 2., 1.])
     """
 
-    _on_device: GpuForest | None = None  # made when it is needed
+    _on_device: GpuForest | None = None  # built on first use
 
     def __init__(
         self, weak_rankers: Iterable[WeakRanker], weights: Iterable[float], n_features: int
@@ -93,7 +93,7 @@ class Ensemble:
         return f"Ensemble({len(self)} rankers, {self.n_features} features)"
 
     def parts(self) -> Iterator[tuple[WeakRanker, float]]:
-        """Return each weak ranker with its weight, in the order of the rounds."""
+        """Iterate over the weak rankers with their weights, in the order of the rounds."""
         return zip(self.weak_rankers, self.weights, strict=True)
 
     def append(self, weak_ranker: WeakRanker, weight: float) -> None:
@@ -213,9 +213,9 @@ class Ensemble:
         infinite = [j for j, weight in enumerate(checked) if not math.isfinite(weight)]
         if infinite:
             raise ValueError(f"weight {infinite[0]} is not finite")
-        made = cls([_checked_ranker(r, n_features) for r in weak_rankers], checked, n_features)
-        made._check_size()
-        return made
+        ensemble = cls([_checked_ranker(r, n_features) for r in weak_rankers], checked, n_features)
+        ensemble._check_size()
+        return ensemble
 
     def _check_size(self) -> None:
         """Refuse sums of weights that could overflow, and too large sets of categories."""
@@ -267,7 +267,7 @@ def _check_features(used: Sequence[int] | Integers, n_features: int) -> None:
 
 
 def _checked_ranker(fields: object, n_features: int) -> WeakRanker:
-    """Rebuild a weak ranker; refuse non-numbers and features that do not exist."""
+    """Rebuild a weak ranker; refuse fields of other types and features that do not exist."""
     if not isinstance(fields, dict):
         raise ValueError(f"a ranker must be an object, not {type(fields).__name__}")
     kinds = declared_field_types(fields.get("kind"))

@@ -1,7 +1,7 @@
 """The top of a list with two classes: measures with intervals, and figures.
 
-`top_of_list` measures it; `Curve`, `strip` and `crossover` prepare the data of the drawing
-functions. Counts are drawn rather than rates, which are too small at the top.
+`top_of_list` computes measures; `Curve`, `strip` and `crossover` prepare the data of the drawing
+functions, which draw counts rather than rates, since rates are too small at the top.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def top_of_list(
 
     Return the positives above the first negative, precision and recall among the first `count`
     rows and the first `fraction` of all rows, the partial area under the ROC curve up to each
-    fraction of the negatives (divided by that fraction), R05's
-    ``R^p = (mean_k (share of the positives not above negative k)^p)^(1/p)`` and the whole area.
+    fraction of the negatives (divided by that fraction), the whole area, and Rudin's
+    ``R^p = (mean_k (share of the positives not above negative k)^p)^(1/p)``.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def top_of_list(
 
 
 def _sorted_labels(y: ArrayLike, scores: ArrayLike) -> Flags:
-    """Return whether each position is a positive, from the top; in ties negatives come first."""
+    """Return whether each row is a positive, from the top; in ties negatives come first."""
     labels = grades_of(read_sample(y, one_list="the top of a list")[0])[0]
     values = check_column(scores, "scores", labels.size)
     classes = np.unique(labels)
@@ -194,7 +194,7 @@ def _measure(
 
 
 def _resampled(positive: Flags, generator: np.random.RandomState) -> Floats:
-    """Return how often each position occurs in a bootstrap sample, stratified by class."""
+    """Return how often each row occurs in a bootstrap sample, stratified by class."""
     times = np.empty(positive.size)
     for side in (True, False):
         where = np.flatnonzero(positive == side)
@@ -234,7 +234,7 @@ class Curve:
 
 
 def strip(y: ArrayLike, scores: ArrayLike) -> Integers:
-    """Return the positions of the positives in the list, 1 at the top.
+    """Return the ranks of the positives in the list.
 
     >>> strip([1, 0, 1, 0], [4, 3, 2, 1])
     array([1, 3])
@@ -246,7 +246,8 @@ def strip(y: ArrayLike, scores: ArrayLike) -> Integers:
 def crossover(steeper: Curve, flatter: Curve) -> int | None:
     """Return the first count of negatives at which the steeper push has fewer positives above.
 
-    Before it the top is better, after it the list may be worse. None if there is no such count.
+    Above it the list of the steeper push is better, below it may be worse. None if there is no
+    such count.
 
     >>> crossover(Curve(np.array([3.0, 4.0, 4.0])), Curve(np.array([1.0, 4.0, 5.0])))
     3

@@ -39,9 +39,9 @@ class Explanation(Result):
     The contributions of a row, added in the order of the features, then the baseline, then
     `rounding`, give its score to the last bit: ``total() == scores``, and `scores` is what
     `predict` returns. (A nonzero score smaller than the rounding errors of its contributions is
-    only reproduced up to these.) For stumps without a background these are the additions that
-    `predict` makes, and `rounding` is 0. Otherwise it is the difference in rounding
-    from `predict`: some units in the last place of the largest contribution.
+    only reproduced up to these.) For stumps without a background `predict` makes the same
+    additions, and `rounding` is 0. Otherwise `rounding` is the difference of the rounding errors
+    from those of `predict`: some units in the last place of the largest contribution.
 
     `method` is the kind of contributions:
 
@@ -100,16 +100,15 @@ def explain(
     background: MatrixLike | None = None,
     context: Context | None = None,
 ) -> Explanation:
-    """Divide the score of each row among the features; see `Explanation` for what holds.
+    """Divide the score of each row among the features; see `Explanation` for the guarantees.
 
-    Stumps, features and columns cost O(log pieces) a cell. Trees cost O(leaves · depth²) a
-    row, and with a background as much again for each of its rows.
+    Stumps, features and columns cost O(log pieces) per cell. Trees cost O(leaves · depth²) per
+    row, and with a background as much for each pair of a row and a row of the background.
 
     References
     ----------
     Lundberg et al., *From local explanations to global understanding with explainable AI for
-    trees*, Nature Machine Intelligence 2020 (the values; the quadrature is our own route to
-    them).
+    trees*, Nature Machine Intelligence 2020 (the values; their computation by quadrature is ours).
 
     Examples
     --------
@@ -123,8 +122,9 @@ def explain(
     context = context or Context(1)
     X = _dense(X)
     Z = None if background is None else _dense(background)
-    for rows in (X, X if Z is None else Z):
-        ensemble.check_width(rows)
+    ensemble.check_width(X)
+    if Z is not None:
+        ensemble.check_width(Z)
     parts = ensemble.decomposition
     contributions = _additive_contributions(parts, X)
     baseline = parts.constant
@@ -173,8 +173,8 @@ def _additive_contributions(parts: Decomposition, X: Floats) -> Floats:
 def _share_pairs(parts: Decomposition, contributions: Floats, X: Floats, Z: Floats | None) -> float:
     """Divide the pair terms equally between their features; return their mean over Z.
 
-    With a background the share of a feature is the mean of its increments before and after the
-    other one is known, over all rows of Z: O(rows + cells).
+    With a background the contribution of a feature is the mean increment when it becomes known,
+    before or after the other one, over all rows of Z: O(rows + cells).
     """
     baseline = []
     for term, weight in parts.terms:
@@ -211,13 +211,13 @@ def _exact_rounding(contributions: Floats, baseline: float, scores: Floats) -> F
     """Return the number that, added after the baseline, gives the exact score of each row.
 
     Where the contributions cancel to a score smaller than their rounding errors, there may be no
-    such number; one contribution is then changed in its last bits so that they cancel exactly,
-    or as nearly as floating point allows.
+    such number; the last nonzero contribution is then changed in its last bits, in place, so that
+    they cancel exactly, or as nearly as floating point allows.
     """
     total = _sum_left_to_right(contributions, baseline)
     rounding = scores - total
-    open_ = np.isfinite(scores) & (total + rounding != scores)
-    for row in np.flatnonzero(open_):
+    inexact = np.isfinite(scores) & (total + rounding != scores)
+    for row in np.flatnonzero(inexact):
         terms = contributions[row]
         last = int(np.flatnonzero(terms)[-1])
         before = _sum_left_to_right(terms[None, :last], 0.0)[0]
@@ -272,7 +272,7 @@ class PairExplanation(Result):
         return self.scores[0] - self.scores[1]
 
     def to_dict(self) -> Json:
-        """Return plain lists and numbers, with an entry for each feature that matters."""
+        """Return plain lists and numbers, with an entry for each feature with a contribution."""
         return plain(
             {
                 "upper": self.upper,
@@ -286,7 +286,7 @@ class PairExplanation(Result):
         )
 
     def rows(self) -> list[Json]:
-        """Return the contribution and the values of each feature that matters."""
+        """Return the contribution and the values of each feature with a contribution."""
         rows: list[Json] = [
             {"name": name, "contribution": c, "upper_value": v[0], "lower_value": v[1]}
             for name, c, v in zip(self.names, self.contributions, self.values, strict=True)
@@ -342,8 +342,8 @@ def explain_pair(
 ) -> PairExplanation:
     """Explain why row i ranks above row k; see `PairExplanation`. O(features), and the trees.
 
-    `labels` are names of the rows, to be shown in place of their numbers; `categories` those of
-    categories, by the name of their feature.
+    `labels` are names of the rows, to be shown in place of their numbers, and `categories` the
+    names of categories by the name of their feature.
     """
     n = X.shape[0]
     for row in (i, k):
@@ -360,35 +360,32 @@ def explain_pair(
     single = Ensemble([r for r, _ in rest], [w for _, w in rest], ensemble.n_features)
     explained = explain(single, both[:1], names=names, background=both[1:])
     upper, lower = (float(score) for score in ensemble.predict(both))
-    shares = [*explained.contributions[0], *(w * float(np.subtract(*r(both))) for r, w in pairs)]
-    first = [*range(ensemble.n_features), *(r.features[0] for r, _ in pairs)]
-    second = [-1] * ensemble.n_features + [r.features[1] for r, _ in pairs]
-    order = np.argsort(-np.abs(shares), kind="stable")
-    order = order[np.array(shares)[order] != 0]
-    terms = np.array(shares)[None, order]
-    rounding = float(_exact_rounding(terms, 0.0, np.array([upper - lower]))[0])
-    named = tuple(
-        explained.names[first[j]] + (PAIR + explained.names[second[j]] if second[j] >= 0 else "")
-        for j in order
+    shares = np.array(
+        [*explained.contributions[0], *(w * float(np.subtract(*term(both))) for term, w in pairs)]
     )
-    values = both[:, [first[j] for j in order]].T
+    order = np.argsort(-np.abs(shares), kind="stable")
+    order = order[shares[order] != 0]
+    contributions = shares[None, order]
+    rounding = float(_exact_rounding(contributions, 0.0, np.array([upper - lower]))[0])
+    all_features = [*((j,) for j in range(ensemble.n_features)), *(t.features for t, _ in pairs)]
+    features = [all_features[j] for j in order]
     others = None
     if pairs:
-        others = np.array([both[:, second[j]] if second[j] >= 0 else [np.nan] * 2 for j in order])
+        others = np.array([both[:, f[1]] if len(f) > 1 else [np.nan] * 2 for f in features])
         others = others.reshape(len(order), 2)
-    called = None if labels is None else (str(labels[i]), str(labels[k]))
-    read = [
-        [[_value(x, (categories or {}).get(explained.names[f], ())) for x in both[:, f]]
-         for f in (first[j], second[j]) if f >= 0] for j in order
-    ]  # fmt: skip
-    shown = tuple(
-        (each[0][0], each[0][1]) if len(each) == 1
-        else (", ".join(_text(one) for one, _ in each), ", ".join(_text(two) for _, two in each))
-        for each in read
-    )  # fmt: skip
+
+    def shown(row: Floats, which: tuple[int, ...]) -> str | float:
+        known = [(categories or {}).get(explained.names[f], ()) for f in which]
+        read = [_value(row[f], each) for f, each in zip(which, known, strict=True)]
+        return read[0] if len(read) == 1 else ", ".join(map(_text, read))
+
     return PairExplanation(
-        i, k, (upper, lower), named, terms[0], values, rounding, others, called, shown
-    )
+        i, k, (upper, lower),
+        tuple(PAIR.join(explained.names[f] for f in each) for each in features),
+        contributions[0], both[:, [each[0] for each in features]].T, rounding, others,
+        None if labels is None else (str(labels[i]), str(labels[k])),
+        tuple((shown(both[0], each), shown(both[1], each)) for each in features),
+    )  # fmt: skip
 
 
 def _value(x: float, categories: Sequence[str | float]) -> str | float:

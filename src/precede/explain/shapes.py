@@ -43,9 +43,9 @@ class ShapeFunction(Result):
     Piece p covers the values above ``breakpoints[p - 1]`` and up to ``breakpoints[p]``, the
     first and the last piece being open to the left and to the right. In it the function is
     ``values[p] + slopes[p] * (x - references[p])``; for stumps all slopes are 0 and `values`
-    are the steps. `missing` is the value for missing ones (NaN if the model refuses them).
-    `errors`, of a model averaged over bags, are the standard errors of `values`; None otherwise.
-    `categories` are the names of categories that were text: x is the number of one, or its name.
+    are the steps. `missing` is the value for missing values (NaN if the model refuses them).
+    `errors` are the standard errors of `values`, for a model averaged over bags; None otherwise.
+    `categories` are the names of categories that were text; x is then a code or a name.
 
     Examples
     --------
@@ -262,12 +262,12 @@ def feature_index(feature: object, names: Sequence[str] | None, n_features: int)
 class PairFunction(Result):
     """The interaction of two features: their joint contribution beyond those of each alone.
 
-    ``values[a, b]`` is for bin a of the first feature and bin b of the second; ``counts[a, b]``
-    training rows are behind it. Bin b of an ordered feature holds the values above ``cuts[b - 1]``
-    and up to ``cuts[b]``, of a feature of categories the category ``cuts[b]``; the last bin is for
-    missing values and for other categories. `errors` are the standard errors of the values of a
-    model averaged over bags; None otherwise. `categories` are the names of categories that were
-    text, of which ``cuts`` are the numbers.
+    ``values[a, b]`` is the value in bin a of the first feature and bin b of the second, which holds
+    ``counts[a, b]`` training rows. Bin b of a numeric feature holds the values above
+    ``cuts[b - 1]`` and up to ``cuts[b]``, of a categorical one the category ``cuts[b]``; the last
+    bin is for missing values and for other categories. `errors` are the standard errors of the
+    values, for a model averaged over bags; None otherwise. `categories` are the names of
+    categories that were text, whose codes are in `cuts`.
 
     Examples
     --------
@@ -356,8 +356,9 @@ def _bins(x: VectorLike, cuts: Floats, named: bool) -> Integers:
 def additive_terms(parts: Decomposition) -> tuple[list[Term], float]:
     """Return tables that add up to the scores of a model, ordered by feature, and a constant.
 
-    For stumps, terms, trees of one feature each, and constants. Trees of several features, straight
-    lines and user-defined rankers are refused. The sum equals `predict` up to rounding. O(rounds).
+    The model may hold stumps, terms, trees of one feature each, and constants. Trees of several
+    features, straight lines and user-defined rankers are refused. The sum equals `predict` up to
+    rounding. O(rounds).
 
     >>> from precede import Stump
     >>> parts = Decomposition.of([(Stump(0, 1.0), 2.0), (Stump(0, 3.0), -0.5)])

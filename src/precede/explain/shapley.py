@@ -33,10 +33,10 @@ class Paths:
     """The paths to all leaves of some trees: for each leaf, a condition on each of its features.
 
     The conditions of leaf l are those from ``start[l]`` to ``start[l + 1]``. Condition c holds if
-    the value of feature ``feature[c]`` is above ``low[c]`` and at most ``high[c]``, or is missing,
-    if ``absent[c]``; ``share[c]`` is the share of training rows that follow the path at the splits
-    by this feature. For splits by category, ``members[first[c]:first[c + 1]]`` flags which of the
-    categories 0, 1, 2, ... satisfy it, and ``outside[c]`` whether all other values do.
+    the value of feature ``feature[c]`` is above ``low[c]`` and at most ``high[c]``, or if it is
+    missing and ``absent[c]``; ``share[c]`` is the share of training rows that follow the path at
+    the splits by this feature. For splits by category, ``members[first[c]:first[c + 1]]`` flags
+    which of the categories 0, 1, 2, ... satisfy it, and ``outside[c]`` whether all other values do.
     """
 
     def __init__(self, trees: Sequence[tuple[Nodes, float]], *, use_cover: bool):
@@ -110,15 +110,15 @@ class _Condition:
     outside: bool = True
     members: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
 
-    def below(self, threshold: float, *, left: bool, missing_left: bool) -> _Condition:
+    def by_threshold(self, threshold: float, *, left: bool, missing_left: bool) -> _Condition:
         """Return the condition after a split by threshold."""
         absent = self.absent and missing_left == left
         if left:
             return replace(self, high=min(self.high, threshold), absent=absent)
         return replace(self, low=max(self.low, threshold), absent=absent)
 
-    def among(self, categories: tuple[int, ...], *, left: bool) -> _Condition:
-        """Return the condition after a split by category: those named go left, all others right."""
+    def by_category(self, categories: tuple[int, ...], *, left: bool) -> _Condition:
+        """Return the condition after a split that sends `categories` left, other values right."""
         size = max(self.members.size, max(categories) + 1)
         before = np.full(size, self.outside)
         before[: self.members.size] = self.members
@@ -146,9 +146,9 @@ def _leaf_conditions(nodes: Nodes, *, use_cover: bool) -> list[tuple[int, dict[i
         before = conditions.get(feature, _Condition())
         for child, left in ((int(nodes.right[node]), False), (int(nodes.left[node]), True)):
             if categories:
-                condition = before.among(categories, left=left)
+                condition = before.by_category(categories, left=left)
             else:
-                condition = before.below(threshold, left=left, missing_left=missing_left)
+                condition = before.by_threshold(threshold, left=left, missing_left=missing_left)
             if use_cover:
                 condition = replace(condition, share=condition.share * _share(nodes, node, child))
             stack.append((child, {**conditions, feature: condition}))
@@ -227,7 +227,7 @@ def _add_shapley(
     low: Floats, high: Floats, absent: Flags, outside: Flags, first: Integers, members: Flags,
     share: Floats, value: Floats, points: Floats, weights: Floats, beta: Floats, out: Floats,
 ) -> None:  # fmt: skip
-    """Add the Shapley values of all leaves for a chunk of rows, by background row."""
+    """Add the Shapley values of all leaves for a chunk of rows, for each background row."""
     most = points.shape[0]
     one, zero, which = np.zeros(most), np.zeros(most), np.zeros(most, np.int64)
     before = np.zeros(most + 1)

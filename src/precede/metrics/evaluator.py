@@ -51,11 +51,10 @@ from precede.metrics.registry import (
     Policy,
     default_metrics,
     listed_metrics,
-    metric,
     resolve,
     with_relevant,
 )
-from precede.metrics.registry import metric as parsed
+from precede.metrics.registry import metric as metric_of
 from precede.results import Result, plain
 
 if TYPE_CHECKING:
@@ -95,9 +94,9 @@ class Evaluation(Result):
     """Metrics of one ranking: their means, their values per query, and the conventions.
 
     `mean` holds, by the printed form of a metric, the mean over the queries not skipped;
-    `per_query` its values, aligned with the ids `queries`, NaN where skipped; `skipped` how
-    many those are. `pooled` holds auc, pair_error, pairwise_accuracy and precision_at_percent,
-    where asked for, as the share among all pairs within queries, so that a query counts by its
+    `per_query` its values, aligned with the ids `queries`, NaN where skipped; `skipped` the number
+    of queries skipped. `pooled` holds auc, pair_error, pairwise_accuracy and precision_at_percent,
+    where requested, as the share among all pairs within queries, so that a query counts by its
     pairs. `weights` are the queries' weights in the mean; `policy` has its `max_grade` filled in.
 
     >>> print(evaluate([1, 0, 0, 2, 1, 0], [3, 2, 1, 0, 5, 4], [7, 7, 8, 8, 9, 9], metrics="mrr"))
@@ -127,7 +126,7 @@ class Evaluation(Result):
         as e² is worth (Satterthwaite). Equal weights give `inference.mean_metric`. The interval
         ends where the metric does (`Definition.bounds`), at 0 and 1 for most.
         """
-        key = str(metric(name))
+        key = str(metric_of(name))
         if key not in self.per_query:
             raise ValueError(f"{key} was not evaluated; the metrics are {', '.join(self.mean)}")
         mean, used = self.mean[key], ~np.isnan(self.per_query[key]) & (self.weights > 0)
@@ -142,7 +141,7 @@ class Evaluation(Result):
         error = psi.std(ddof=1) / math.sqrt(values.size)
         reach = float(stdtrit(effective - 1, 1 - upper_tail(level)) * error)
         # Negative grades may take a gain out of the usual range; the values are always inside.
-        least, most = metric(name).definition.bounds
+        least, most = metric_of(name).definition.bounds
         least, most = min(least, float(values.min())), max(most, float(values.max()))
         return Interval(max(mean - reach, least), min(mean + reach, most), level)
 
@@ -151,7 +150,7 @@ class Evaluation(Result):
         return f"{self.policy}; 95 % intervals"
 
     def rows(self, level: float = 0.95) -> list[Json]:
-        """Return a row for each metric: mean, interval, and how many queries it is a mean of."""
+        """Return a row for each metric: mean, interval, and the numbers of queries."""
         rows = []
         for key, mean in self.mean.items():
             try:
@@ -196,12 +195,12 @@ class Evaluator:
         lists pairs, pairwise_accuracy and pair_error are computed, over these pairs and those of
         the grades together; a pair must lie within a query, and ties are left out.
     metrics, preset : str, Metric or an iterable of them; {"lightgbm", "sklearn", "trec"}
-        What to compute, by default `default_metrics`; the library whose conventions (`PRESETS`)
-        to start from.
+        The metrics, by default `default_metrics`; the library whose conventions (`PRESETS`) are
+        the default of the options.
     sample_weight : array of shape (n,), optional
         Item weights; a query counts in every mean by the mean weight of its items. In auc,
-        pair_error, pairwise_accuracy, kendall_tau a pair, too, counts by its weights' product
-        (times its own weight if it is listed).
+        pair_error, pairwise_accuracy and kendall_tau a pair counts by the product of its items'
+        weights (times its own weight if it is listed).
     group : array-like of query sizes, optional
         In place of `qid`, for rows sorted by query (as in LightGBM).
     **options
@@ -275,8 +274,9 @@ class Evaluator:
         pooled = {key: _mean(table[i], self._scale[:, i]) for key, i in pairs.items()}
         pooled |= self._pooled_precision(scores)
         skipped = {key: int(np.isnan(values).sum()) for key, values in per_query.items()}
-        found = (mean, per_query, pooled, self.queries, self._weights, skipped, self.policy)
-        return Evaluation(*found)
+        return Evaluation(
+            mean, per_query, pooled, self.queries, self._weights, skipped, self.policy
+        )
 
     def _pooled_precision(self, scores: ArrayLike) -> dict[str, float]:
         """Return precision_at_percent over the pairs of all queries of positive weight."""
@@ -330,7 +330,7 @@ class Evaluator:
         return column
 
     def _by_function(self, each: Metric, scores: Floats, values: Floats) -> Floats:
-        """Return the values of a metric that has a function; undefined ones stay as they are."""
+        """Return `values` with those of a user-defined function where the metric is defined."""
         function = each.definition.function
         assert function is not None
         if self.policy.ties == "average":
@@ -346,7 +346,7 @@ class Evaluator:
         return values
 
     def _add_listed(self, table: Floats, scores: Floats) -> None:
-        """Turn the shares among graded pairs into shares among graded and listed pairs."""
+        """Turn shares of the graded pairs into shares of the graded and the listed pairs."""
         assert self._listed is not None
         wrong = self._listed.wrong(scores, self.policy.ties)
         for i, each in enumerate(self.metrics[: len(table)]):
@@ -362,7 +362,7 @@ class Evaluator:
         return NO_RELEVANT[self.policy.no_relevant] if needs_relevant else math.nan
 
     def _make_readings(self) -> list[Reading]:
-        """Return how each metric reads lists; without a cut-off it reads 100 % of them."""
+        """Return the `Reading` of each metric; without a cut-off it is 100 % of a list."""
         discounts = 1.0 / np.log2(np.arange(2.0, np.diff(self._starts).max() + 2.0))
         ideal = Ranked(self._items[RANK], self._starts, self._items, "worst")
         readings = []
@@ -454,8 +454,8 @@ def defined_metrics(
 ) -> list[str]:
     """Return the default metrics, without those that these grades leave undefined.
 
-    `relevant` is the least relevant grade, for the metrics that ask; `absent` says that some rows
-    have the score −inf.
+    `relevant` is the least relevant grade, for the metrics that depend on it; `absent` says
+    whether some rows have the score −inf.
 
     >>> "ndcg@10" in defined_metrics([1, 0, 2], [7, 7, 7])
     True
@@ -472,7 +472,7 @@ def defined_metrics(
 
     names = with_relevant(default_metrics(), relevant)
     if absent:
-        names = [name for name in names if not metric(name).definition.needs_all_scores]
+        names = [name for name in names if not metric_of(name).definition.needs_all_scores]
     return names if is_defined(names) else [name for name in names if is_defined(name)]
 
 
@@ -555,11 +555,11 @@ def read_listed(y: ArrayLike | Judgments) -> ListedPairs | None:
 def _read_metrics(
     metrics: str | Metric | Iterable[str | Metric], listed: ListedPairs | None
 ) -> tuple[Metric, ...]:
-    """Parse the metrics, without repetitions; raise if listed pairs do not have them."""
+    """Parse the metrics, without duplicates; raise if one is undefined for listed pairs."""
     several = (metrics,) if isinstance(metrics, (str, Metric)) else metrics
     if not isinstance(several, Iterable):
         raise ValueError(f"metrics={metrics!r}: name one or more, such as 'ndcg@10'")
-    parsed = tuple(dict.fromkeys(map(metric, several)))
+    parsed = tuple(dict.fromkeys(map(metric_of, several)))
     if not parsed:
         raise ValueError("metrics is empty: name at least one, such as 'ndcg@10'")
     for each in parsed:
@@ -586,7 +586,7 @@ def _make_items(grades: Floats, metrics: tuple[Metric, ...], policy: Policy) -> 
 def _count_pairs(rises: Integers, starts: Integers) -> Integers:
     """Return the number of pairs of different grades in every query.
 
-    `rises` are numbers that grow with the grade, rows standing by query and grade.
+    Rows are sorted by query and grade; `rises` are numbers that increase with the grade.
     """
     fresh = np.append(True, np.diff(rises) != 0)
     fresh[starts[:-1]] = True
@@ -619,7 +619,7 @@ def _mean(values: Floats, weights: Floats) -> float:
     return math.fsum((values * weights).tolist()) / math.fsum(weights.tolist())
 
 
-# -- Scorers for scikit-learn --------------------------------------------------------------------
+# -- scorers for scikit-learn --------------------------------------------------------------------
 
 
 class Scoring(Protocol):
@@ -661,8 +661,8 @@ class Scorer:
     def set_score_request(self, **requests: bool | str | None) -> Scorer:
         """Set which of `qid` and `sample_weight` to request under metadata routing.
 
-        As in scikit-learn: True requests it, False does not, None refuses it, and a text is the
-        name under which it is passed.
+        As in scikit-learn: True requests it, False does not, None makes passing it an error, and a
+        string is the name under which it is passed.
         """
         for name, request in requests.items():
             if name not in ("qid", "sample_weight"):
@@ -714,7 +714,7 @@ def make_scorer(metric: str | Metric | MetricFunction, **options: Any) -> Scorer
     if isinstance(metric, str | Metric):
         named = dict(options)
         resolve(named.pop("preset", None), named, float(options.get("max_grade") or 0.0))
-        return Scorer(parsed(metric), options)
+        return Scorer(metric_of(metric), options)
     if not callable(metric):
         raise ValueError(f"metric={metric!r}: give a name such as 'ndcg@10', or a function")
     if options:

@@ -28,12 +28,12 @@ MIN_KERNEL_ITEMS = 1 << 13  # below, NumPy sorts faster than a kernel is compile
 
 @dataclass(frozen=True)
 class Reading:
-    """How a metric reads ranked lists, and sums over them that depend on the grades only.
+    """The cut-off and relevance of a metric, and sums that depend on the grades only.
 
     `k` is the cut-off of the metric, a number of positions or, if `percent`, a percentage of the
     items; `relevant` the row of the table of items that flags the relevant ones; `discounts` are
     1/log₂(1 + position); `pairs` counts the pairs of different grades of every query, and `totals`
-    are the denominators of the metric, once known.
+    are the denominators of the metric (empty until they are computed).
     """
 
     k: float
@@ -54,8 +54,9 @@ class Ranked:
     `blocks` holds the start of every block, then the number of items, and `block_start` the
     first block of every query, then the number of blocks:
         scores 9 7 7 7 4:  blocks 0 1 4 5 under ties="average", 0 1 2 3 4 5 otherwise.
-    Rows of the table of items and sums shared by several metrics are computed on demand. Items of
-    score −inf were not returned: lists end before them, and in pairs they are tied at the end.
+    Sorted rows of the table of items and sums shared by several metrics are computed on demand.
+    Items of score −inf were not returned: lists end before them, and in pairs they are tied at the
+    end.
     """
 
     def __init__(self, scores: Floats, starts: Integers, items: Floats, ties: str) -> None:
@@ -76,7 +77,7 @@ class Ranked:
         self._pairs: dict[int, tuple[Floats, Floats]] = {}
 
     def row(self, row: int) -> Floats:
-        """Return a row of the table of items, in this order."""
+        """Return a row of the table of items, sorted by query and score."""
         if row not in self._rows:
             self._rows[row] = self._items[row][self._order]
         return self._rows[row]
@@ -84,7 +85,7 @@ class Ranked:
     def read(
         self, kernel: Callable[..., None], row: int, reading: Reading, *more: Floats
     ) -> Floats:
-        """Return what a kernel computes from the top of a row of the table of items."""
+        """Apply a kernel to a row of the table of items, down to the cut-off of each query."""
         depth = np.minimum(reading.depth(self.sizes), self.sizes)
         items, values = self.row(row), np.zeros(self.sizes.size)
         if self.absent.any():
@@ -194,7 +195,7 @@ def _cut_gaps(
     known: tuple[Floats, Integers, Integers, Integers], widest: Floats, pairs: Integers,
     wanted: Integers,
 ) -> tuple[Floats, Integers]:  # fmt: skip
-    """Return two gaps that bracket the cut-off of the wanted pairs of every group, and counts."""
+    """Return two gaps for each group that bracket the cut-off, and the pairs at least as wide."""
     ends, counts = np.zeros(3), np.empty(known[1].size, np.intp)
     gaps, found = np.zeros((2, pairs.size)), np.zeros((2, pairs.size), np.int64)
     gaps[1], found[0] = widest, pairs

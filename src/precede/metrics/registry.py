@@ -15,7 +15,7 @@ from precede.engine.parameters import check_choice
 from precede.judgments import check_column
 from precede.metrics import ranked
 
-# How a metric is written, {0} being its name.
+# Notations of a metric, {0} being its name: with an optional and with a required cut-off.
 _WHOLE, _CUT = "{0}, {0}@10 or {0}@5%", "{0}@10 or {0}@5%"
 
 
@@ -32,34 +32,34 @@ class Definition:
         What a query must hold for the metric to be defined: a relevant item (otherwise
         ``Policy.no_relevant`` decides), a pair of different grades (otherwise it is skipped).
     numerator : callable
-        The function of `precede.metrics.ranked` that computes its sums over queries.
+        The function of `precede.metrics.ranked` that computes its sum for each query.
     label : str, optional
         Its name in reports, ``{k}`` being the cut-off.
     written : str
-        How it is written, ``{0}`` being the name.
+        The notations that are allowed, ``{0}`` being the name.
     most : float, optional
         The greatest cut-off, of metrics whose cut-off is not a number of positions.
     divisor : "ideal", "relevant", "map_over", "one", "defined" or "tau"
-        What the sum over a query is divided by: its value in the ideal order, the number of
-        relevant items, one of these two as ``Policy.map_over`` says, 1, 1 where defined, or
+        The divisor of the sum over a query: its value in the ideal order, the number of relevant
+        items, one of these two according to ``Policy.map_over``, 1, 1 where defined, or
         Kendall's √(comparable · all pairs).
     ideal : callable, optional
-        The numerator in the ideal order, where it is another one.
+        The numerator in the ideal order, if it is not `numerator`.
     greater_is_better : bool
     default : str, optional
-        As it is written in lists of default metrics; without it, it is in none.
+        Its notation in lists of default metrics; None if it is in none of them.
     uses : tuple of "evaluate", "by_query", "compare", "list", "classes"
-        In which of these lists it is: what `evaluate` computes, the columns of a report's table
-        of queries, what the command line compares, what is computed for a single list, and what
-        for a single list of two classes only.
+        The lists of default metrics that it is in: those of `evaluate`, of the columns of a
+        report's table of queries, of comparisons by the command line, of a single list, and of
+        a single list of two classes only.
     by_pairs : bool
         Whether it is a share of pairs, so that it is pooled over queries as well.
     of_listed_pairs : bool
-        Whether listed pairs have it.
+        Whether it is defined for listed pairs.
     reads_relevance : bool
         Whether its value depends on which grades are relevant.
     needs_all_scores : bool
-        Whether it is undefined where items have no score, because they were not returned.
+        Whether it is undefined if items have no score because they were not returned.
     function : callable, optional
         ``function(grades, depth)`` of the grades of a query from the top and the cut-off in
         positions, for metrics of the user.
@@ -193,8 +193,8 @@ def register_metric(
         Lower case, as in ``name`` or ``name@10``.
     function : callable
         ``function(grades, depth)`` returns the value of a query from its grades, the top of the
-        list first, and the cut-off in positions (their number where there is none). Equal
-        scores are put in order first, so that ``ties="average"`` is refused.
+        list first, and the cut-off in positions (the number of grades where there is none). Ties
+        are broken first, so that ``ties="average"`` is refused.
     needs : "relevant", "pair" or "nothing"
         What a query must hold; the function is not called for other queries.
     cut_off : bool
@@ -236,7 +236,7 @@ def register_metric(
 
 
 def default_metrics(use: str = "evaluate") -> tuple[str, ...]:
-    """Return the metrics computed where none is named, as they are written.
+    """Return the notations of the default metrics.
 
     >>> default_metrics("compare")
     ('ndcg@10', 'pair_error')
@@ -256,13 +256,13 @@ def list_metrics(classes: int) -> tuple[str, ...]:
 
 
 def listed_metrics() -> tuple[str, ...]:
-    """Return the names of the metrics that listed pairs have."""
+    """Return the names of the metrics that are defined for listed pairs."""
     return tuple(sorted((n for n, each in REGISTRY.items() if each.of_listed_pairs), reverse=True))
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric as a value: it prints and parses as itself.
+    """A metric with its cut-off; `metric` parses the text that `str` returns.
 
     The cut-off `k` is a number of positions (``ndcg@10``), a fraction of the negatives
     (``partial_auc@0.1``), a percentage of the pairs (``precision_at_percent@10``) or, if
@@ -291,14 +291,14 @@ class Metric:
                 f"k={self.k!r} of {self.name} is not a number: give 10 for {self.name}@10"
             )
         if self.k is not None and math.isfinite(self.k):
-            object.__setattr__(self, "k", _shortest(self.k))
+            object.__setattr__(self, "k", _whole_as_int(self.k))
         if self.relevant is not None:
             if not self.definition.reads_relevance:
                 raise ValueError(
                     f"{self.name} does not ask which grades are relevant: leave it out"
                 )
             check_grade("relevant", self.relevant)
-            object.__setattr__(self, "relevant", _shortest(self.relevant))
+            object.__setattr__(self, "relevant", _whole_as_int(self.relevant))
         if not self._is_well_formed():
             write = self.definition.written.format(self.name)
             raise ValueError(f"{self} is not well formed: write {write}")
@@ -312,9 +312,8 @@ class Metric:
 
     def __str__(self) -> str:
         cut = "" if self.k is None else f"@{self.k!r}{'%' * self.percent}"
-        return f"{self.name}{cut}" + (
-            "" if self.relevant is None else f"(relevant={self.relevant!r})"
-        )
+        relevant = "" if self.relevant is None else f"(relevant={self.relevant!r})"
+        return f"{self.name}{cut}{relevant}"
 
     @property
     def definition(self) -> Definition:
@@ -330,8 +329,8 @@ class Metric:
 def metric(text: str | Metric) -> Metric:
     """Parse a metric from its printed form: ``name``, ``name@k`` or ``name@k%``.
 
-    ``(relevant=4)`` behind it says that grades from 4 are relevant, for metrics that ask. Upper
-    and lower case are one; a `Metric` is returned as it is.
+    A suffix ``(relevant=4)`` says that grades from 4 are relevant, for metrics that depend on it.
+    Case does not matter; a `Metric` is returned unchanged.
 
     >>> metric("recall@0.5%"), metric("pair_error").greater_is_better
     (Metric(name='recall', k=0.5, percent=True, relevant=None), False)
@@ -358,26 +357,24 @@ def metric(text: str | Metric) -> Metric:
 
 
 def with_relevant(names: Iterable[str | Metric], grade: float | None) -> list[str]:
-    """Return metrics as they are written, with the least relevant grade where they name none.
+    """Return the texts of metrics, with the least relevant grade added where they name none.
 
-    Metrics that do not depend on relevance are unchanged, and so are all if no grade is given.
+    Metrics that do not depend on relevance are unchanged; without a grade, all are.
 
     >>> with_relevant(["map", "mrr(relevant=5)", "ndcg@10"], 4)
     ['map(relevant=4)', 'mrr(relevant=5)', 'ndcg@10']
     """
     if grade is None:
         return [str(name) for name in names]
-    parsed = [metric(name) for name in names]
-    return [
-        str(replace(each, relevant=grade))
-        if each.relevant is None and each.definition.reads_relevance
-        else str(each)
-        for each in parsed
-    ]
+    found = []
+    for each in map(metric, names):
+        is_unnamed = each.relevant is None and each.definition.reads_relevance
+        found.append(str(replace(each, relevant=grade) if is_unnamed else each))
+    return found
 
 
-def _shortest(number: int | float) -> int | float:
-    """Format a number; 10.0 and 10 must print alike."""
+def _whole_as_int(number: int | float) -> int | float:
+    """Return whole numbers as int: 10.0 and 10 must print alike."""
     return int(number) if number == int(number) else float(number)
 
 
@@ -387,7 +384,7 @@ def check_grade(name: str, given: object) -> None:
         raise ValueError(f"{name}={given!r} must be a finite number: give a grade")
 
 
-# -- Conventions that the value of a metric depends on, and those of other libraries --------------
+# -- conventions that the value of a metric depends on, and those of other libraries --------------
 
 
 TIES, MAP_OVER = ("worst", "average", "order"), ("relevant", "reachable")
@@ -405,10 +402,12 @@ class Policy:
         How items with equal scores are ranked: worst grade first; every order equally likely
         (the exact expected value of the metric); or as the rows come.
     no_relevant : "skip", "zero" or "one"
-        What a query with nothing relevant is worth to ndcg, map, mrr, err, precision, recall.
+        The value of a query without a relevant item: skipped, 0 or 1. For ndcg, map, mrr, err,
+        precision and recall.
     relevant, max_grade : float
-        The least relevant grade, of metrics that do not say it themselves. In err, grade g
-        satisfies with chance (2^g − 1) / 2^max_grade, by default the largest of y.
+        The least relevant grade, of metrics that do not name it. In err, an item of grade g
+        satisfies the reader with probability (2^g − 1) / 2^max_grade; by default `max_grade` is
+        the largest grade of y.
     map_over : "relevant" or "reachable"
         Whether map@k divides by the number R of relevant items or by min(R, k).
 

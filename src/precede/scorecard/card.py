@@ -9,7 +9,6 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from precede.decomposition import Decomposition, Nodes
-from precede.engine.arrays import Array, Flags, Floats, Integers, Json, MatrixLike, VectorLike
+from precede.engine.arrays import Flags, Floats, Integers, Json, MatrixLike, VectorLike
 from precede.engine.parameters import check_choice, check_integer, check_range
 from precede.explain.shapes import PAIR, additive_terms
 from precede.exports.base import ExportedModel
@@ -198,18 +197,15 @@ class Scorecard(Result):
         check_choice("reference", reference, ("best", "mean"))
         best_points = [float(term.table.max()) for term in self.terms]
         reference_points = np.array(best_points if reference == "best" else self.mean_points)
-        term_points, rows = self._term_points(X), self._validate(X)
-        loss = reference_points - term_points
+        loss = reference_points - self._term_points(X)
         order = np.argsort(-loss, axis=1, kind="stable")[:, :n]
+        rows = self.model._validated(X, reset=False)
         names = [_term_name(self.model, term) for term in self.terms]
         labels = [self._cell_labels(term) for term in self.terms]
-        cells = np.stack(
-            [*(np.ravel_multi_index(term.cells(rows), term.shape) for term in self.terms),
-             np.zeros(len(loss), np.int64)], axis=1,
-        )  # fmt: skip
+        cells = [np.ravel_multi_index(term.cells(rows), term.shape) for term in self.terms]
 
         def reason(row: int, t: int) -> Reason:
-            label = labels[t][cells[row, t]]
+            label = labels[t][cells[t][row]]
             text = self.texts.get(names[t], f"{names[t]}: {label}")
             return Reason(names[t], label, float(loss[row, t]), text)
 
@@ -222,19 +218,18 @@ class Scorecard(Result):
         """Return the label of each cell; cells merged in `rows` have the same label."""
         labels = [""] * math.prod(term.shape)
         for merged in _merge_cells(term):
-            label = self._label(term, merged[0], merged[-1])
+            label = self._label(term, merged)
             for cell in merged:
                 labels[int(np.ravel_multi_index(cell, term.shape))] = label
         return labels
 
-    def _validate(self, X: MatrixLike) -> Array:
-        return self.model._validated(X, reset=False)
-
     def _term_points(self, X: MatrixLike) -> Floats:
-        rows = self._validate(X)
-        return np.stack([*(term(rows) for term in self.terms), np.zeros(rows.shape[0])], axis=1)[
-            :, : len(self.terms)
-        ]
+        """Return the points of each row in each term."""
+        rows = self.model._validated(X, reset=False)
+        points = np.zeros((rows.shape[0], len(self.terms)))
+        for t, term in enumerate(self.terms):
+            points[:, t] = term(rows)
+        return points
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -253,7 +248,7 @@ class Scorecard(Result):
                 good = sum(int(goods[cell]) for cell in cells)
                 table.append({
                     "term": _term_name(self.model, term),
-                    "bin": self._label(term, cells[0], cells[-1]),
+                    "bin": self._label(term, cells),
                     "points": int(term.table[cells[0]]),
                     "rows": rows,
                     "good_rate": good / rows if rows else math.nan,
@@ -265,14 +260,12 @@ class Scorecard(Result):
         known = {"log_odds": asdict(self.log_odds), "rows": plain(self.rows())}
         return {**super().to_dict(), **known}
 
-    def _label(
-        self, term: Term, first: tuple[int, ...], last: tuple[int, ...] | None = None
-    ) -> str:
-        """Return the label of a cell, or of the merged cells from `first` to `last`."""
+    def _label(self, term: Term, merged: Sequence[tuple[int, ...]]) -> str:
+        """Return the label of merged neighboring cells."""
         names = _feature_names(self.model)
         labels = []
         for axis, feature in enumerate(term.features):
-            low, high = first[axis], (last or first)[axis]
+            low, high = merged[0][axis], merged[-1][axis]
             label = _bin_label(term, axis, low, high, self.model.categories_.get(names[feature]))
             labels.append(label if len(term.features) == 1 else f"{names[feature]} {label}")
         return "; ".join(labels)
@@ -295,10 +288,9 @@ class Scorecard(Result):
 
     @property
     def _exported(self) -> ExportedModel:
-        """The model of the terms and a constant that predicts points."""
-        weighted = [(each, 1.0) for each in self.terms], [(Constant(), float(self.base))]
+        """The terms and the base as a model that predicts points."""
         return ExportedModel(
-            Decomposition.of(chain(*weighted)),
+            Decomposition.of([*((term, 1.0) for term in self.terms), (Constant(), self.base)]),
             tuple(_feature_names(self.model)),
             f"precede Scorecard, {len(self.terms)} terms",
             categories=self.model.categories_,
@@ -335,7 +327,7 @@ class Scorecard(Result):
     def _python_reasons(self) -> str:
         """Return the Python source of the reason codes.
 
-        For each term a list of texts, and a tree that returns the number of the row's text.
+        For each term it has a list of texts, and a tree that returns the index of a row's text.
         """
         names = [_term_name(self.model, term) for term in self.terms]
         best = [float(term.table.max()) for term in self.terms]
@@ -344,7 +336,7 @@ class Scorecard(Result):
             term_texts, text_number = [self.texts.get(name, "")], np.zeros(term.shape)
             if name not in self.texts:  # as in `reasons`: the name and the bin
                 bins = _merge_cells(term)
-                term_texts = [f"{name}: {self._label(term, b[0], b[-1])}" for b in bins]
+                term_texts = [f"{name}: {self._label(term, each)}" for each in bins]
                 for number, cells in enumerate(bins):
                     for cell in cells:
                         text_number[cell] = number
@@ -392,7 +384,7 @@ def _check_direction(log_odds: LogOdds, y: VectorLike, goods: Flags) -> None:
 
 
 def _empty_cells(model: BaseRanker, name: str, term: Term, count: Integers) -> Flags:
-    """Return which cells for missing values have no rows and were not set by hand."""
+    """Return a mask of the cells for missing values without rows that were not set by hand."""
     is_last = [np.arange(size) == size - 1 for size in term.shape]
     missing = np.logical_or.outer(*is_last) if len(is_last) == 2 else is_last[0]
     empty = missing & (count == 0) & (term.count == 0)
@@ -435,7 +427,7 @@ def _count_cells(
 
 def _merge_cells(term: Term) -> list[list[tuple[int, ...]]]:
     """Return the cells of a term, with neighbors of equal points of a numeric feature grouped."""
-    cells = [cell for cell in np.ndindex(*term.shape)]
+    cells = list(np.ndindex(*term.shape))
     if len(term.shape) == 2 or term.categorical[0]:
         return [[cell] for cell in cells]
     groups: list[list[tuple[int, ...]]] = []
@@ -450,6 +442,7 @@ def _merge_cells(term: Term) -> list[list[tuple[int, ...]]]:
 def _bin_label(
     term: Term, axis: int, low: int, high: int, categories: Sequence[str | float] | None
 ) -> str:
+    """Return the label of the merged bins from `low` to `high` of one feature."""
     cuts = term.cuts[axis]
     if term.categorical[axis]:
         if low == len(cuts):
@@ -459,8 +452,6 @@ def _bin_label(
         return MISSING
     if low == 0:
         return f"up to {cuts[high]:.6g}" if high < len(cuts) else "any value"
-    return (
-        f"{cuts[low - 1]:.6g} to {cuts[high]:.6g}"
-        if high < len(cuts)
-        else f"above {cuts[low - 1]:.6g}"
-    )
+    if high < len(cuts):
+        return f"{cuts[low - 1]:.6g} to {cuts[high]:.6g}"
+    return f"above {cuts[low - 1]:.6g}"

@@ -46,7 +46,7 @@ class LogOdds:
 
 
 def is_good(y: VectorLike, good: object) -> Flags:
-    """Return which rows have the label `good`; raise ValueError if it is None or not a label."""
+    """Return a mask of the rows with the label `good`; raise ValueError if it is not a label."""
     labels = check_labels(y, "y")
     classes = np.unique(labels).tolist()
     if len(classes) != 2:

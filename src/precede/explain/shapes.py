@@ -163,7 +163,7 @@ class ShapeFunction(Result):
         )
 
 
-def bin_labels(cuts: Floats) -> list[str]:
+def bin_labels(cuts: Floats, digits: int = 4) -> list[str]:
     """Describe each bin between cuts; the last one holds missing values.
 
     >>> bin_labels(np.array([0.5, 2.0]))
@@ -171,7 +171,7 @@ def bin_labels(cuts: Floats) -> list[str]:
     """
     if not len(cuts):
         return ["any", "missing"]
-    texts = [f"{cut:.4g}" for cut in cuts]
+    texts = [f"{cut:.{digits}g}" for cut in cuts]
     inner = [f"{a} to {b}" for a, b in pairwise(texts)]
     return [f"up to {texts[0]}", *inner, f"above {texts[-1]}", "missing"]
 

@@ -51,14 +51,13 @@ class Thresholds:
     def of(cls, positive: Flags, scores: Floats) -> Thresholds:
         """Count positives and negatives above the distinct scores: O(n log n)."""
         order = np.argsort(-scores, kind="stable")
-        return cls.counted(positive[order], _ends(scores[order]), None)
+        return cls.counted(positive[order], _ends(scores[order]), np.ones(scores.size))
 
     @classmethod
-    def counted(cls, positive: Flags, ends: Integers, times: Floats | None) -> Thresholds:
+    def counted(cls, positive: Flags, ends: Integers, times: Floats) -> Thresholds:
         """Return the counts at the last row of each tie; each row occurs `times` times."""
-        ones = np.ones(positive.size) if times is None else times
-        up, down = (np.cumsum(np.where(which, ones, 0.0))[ends] for which in (positive, ~positive))
-        return cls(np.concatenate([[0.0], up]), np.concatenate([[0.0], down]))
+        above = [np.cumsum(np.where(which, times, 0.0))[ends] for which in (positive, ~positive)]
+        return cls(*(np.concatenate([[0.0], counts]) for counts in above))
 
     @property
     def recall(self) -> Floats:

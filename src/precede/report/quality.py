@@ -67,26 +67,27 @@ class QueryMetrics:
 
     def values(self, name: str) -> Floats:
         """Return the value of each query, NaN where it is undefined."""
-        if name == IN_ORDER:
-            return 1 - self.result.per_query["pair_error"]
-        return self.result.per_query[str(metric(name))]
+        found = self.result.per_query[_evaluated_name(name)]
+        return 1 - found if name == IN_ORDER else found
 
     def mean(self, name: str) -> float:
         """Return the mean over the queries that have a value."""
-        if name == IN_ORDER:
-            return 1 - self.result.mean["pair_error"]
-        return self.result.mean[str(metric(name))]
+        found = self.result.mean[_evaluated_name(name)]
+        return 1 - found if name == IN_ORDER else found
 
     def interval(self, name: str, level: float) -> Interval:
         """Return the confidence interval of the mean, with queries as independent units."""
-        if name != IN_ORDER:
-            return self.result.interval(name, level)
-        wrong = self.result.interval("pair_error", level)
-        return Interval(1 - wrong.high, 1 - wrong.low, level)
+        found = self.result.interval(_evaluated_name(name), level)
+        return Interval(1 - found.high, 1 - found.low, level) if name == IN_ORDER else found
 
     def skipped(self, name: str) -> int:
         """Return the number of queries without a value."""
-        return self.result.skipped["pair_error" if name == IN_ORDER else str(metric(name))]
+        return self.result.skipped[_evaluated_name(name)]
+
+
+def _evaluated_name(name: str) -> str:
+    """Return the name of the metric that is evaluated: pairs in order are 1 - pair_error."""
+    return "pair_error" if name == IN_ORDER else str(metric(name))
 
 
 def larger_is_better(name: str) -> bool:
@@ -415,7 +416,7 @@ def _difference(subject: Subject, name: str, at: int, level: float) -> Differenc
         wanted = replace(auc, relevant=1 if auc.relevant is None else auc.relevant)
     try:
         result = inference.compare(
-            target, subject.first.returned[rows], subject.candidates[at].returned[rows],
+            target, subject.first.given_scores[rows], subject.candidates[at].given_scores[rows],
             None if qid is None else qid[rows], metric=wanted, random_state=0,
         )  # fmt: skip
     except ValueError as error:

@@ -304,7 +304,7 @@ def collect(
     title: str, date: str | None,
 ) -> Facts:  # fmt: skip
     """Compute all facts of a report."""
-    found = [query_metrics(subject, each.returned, metrics) for each in subject.candidates]
+    found = [query_metrics(subject, each.given_scores, metrics) for each in subject.candidates]
     models = []
     for each, result in zip(subject.candidates, found, strict=True):
         quality, model = quality_of(subject, each, result, metrics, level), each.model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,22 +35,19 @@ if TYPE_CHECKING:
 class Candidate:
     """A ranking: its name, the scores of the rows, and the model that predicted them, if any.
 
-    Rows that were not returned have the score −inf in `returned`, which metrics use, and a score
-    below all others in `scores`, by which rows are sorted.
+    `given_scores` are −inf for rows that were not returned.
     """
 
     name: str
-    scores: Floats
+    given_scores: Floats
     model: BaseRanker | None = None
-    returned: Floats = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "returned", self.scores)
-        absent = np.isneginf(self.scores)
-        if absent.any():
-            lowest = np.min(self.scores, where=~absent, initial=0.0)
-            scores = np.where(absent, np.nextafter(lowest, -np.inf), self.scores)
-            object.__setattr__(self, "scores", scores)
+    @cached_property
+    def scores(self) -> Floats:
+        """Finite scores, by which rows are sorted: rows that were not returned are the lowest."""
+        absent = np.isneginf(self.given_scores)
+        lowest = np.min(self.given_scores, where=~absent, initial=0.0)
+        return np.where(absent, np.nextafter(lowest, -np.inf), self.given_scores)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from scipy.special import expit
@@ -15,6 +14,7 @@ from precede.engine.arrays import Array, Flags, Floats, Integers, Json, MatrixLi
 from precede.engine.exact import exact_sums
 from precede.engine.frames import frame_of, is_missing
 from precede.engine.parameters import check_integer, check_range
+from precede.explain.shapes import bin_labels
 from precede.judgments import check_column, check_labels, feature_names, to_numbers
 from precede.results import Result
 
@@ -277,13 +277,10 @@ def _count_quantiles(old: Array, new: Array, bins: int) -> tuple[list[str], Inte
         bin_ = np.where(np.isnan(values), cuts.size + 1, np.searchsorted(cuts, values, "left"))
         return np.bincount(bin_, minlength=cuts.size + 2)
 
-    edges = [f"{cut:.6g}" for cut in cuts]
-    labels = [f"up to {edges[0]}", *(f"{a} to {b}" for a, b in pairwise(edges)),
-              f"above {edges[-1]}"] if edges else ["any"]  # fmt: skip
-    old_counts, new_counts = count(x), count(z)
+    labels, old_counts, new_counts = bin_labels(cuts, 6), count(x), count(z)
     if old_counts[-1] or new_counts[-1]:
-        return [*labels, "missing"], old_counts, new_counts
-    return labels, old_counts[:-1], new_counts[:-1]
+        return labels, old_counts, new_counts
+    return labels[:-1], old_counts[:-1], new_counts[:-1]
 
 
 def _count_categories(old: Array, new: Array, bins: int) -> tuple[list[str], Integers, Integers]:  # noqa: ARG001

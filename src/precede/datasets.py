@@ -76,8 +76,8 @@ def search_results(
     Query sizes are lognormal around `per_query`; grades 0 to 4 hold 52, 32, 13, 2 and 1 % of
     the rows; a quarter of the features are normal, a quarter heavy-tailed, a quarter counts
     and a quarter mostly zero. The hidden score is additive in `informative` features, plus
-    a shift of each query and noise; so an additive model is right for it, which says nothing
-    about real collections.
+    a shift of each query and noise. An additive model is thus correctly specified, unlike for real
+    collections.
 
     >>> sample = search_results(20, features=8, informative=4, random_state=0)
     >>> sample.X.shape[1], sorted(set(sample.y.tolist()))

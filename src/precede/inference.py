@@ -3,8 +3,8 @@
 The errors of one item against all others are a count, and all n counts come from one sort and a
 Fenwick tree, O(n log n). Every estimate is a ratio Σa / Σb over independent units (items, or
 queries), so one jackknife gives the standard error of all of them and of their differences. For
-explicit pairs, each of which belongs to two items, the variance is the dyadic one. An
-interval that the data do not support is refused with the reason.
+explicit pairs, each of which belongs to two items, the variance is the dyadic one. If the data do
+not support an interval, a ValueError gives the reason.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ class _IntervalResult(Result):
 class Estimate(_IntervalResult):
     """An estimate: its value, standard error, interval, and the data behind it.
 
-    `std_error` is None where it is undefined; `reason` then says why, and `interval` raises
-    with it. `n_pairs` counts the unordered pairs of which the value is a share, `n_skipped` the
-    queries without a pair or a value; the fields after `reason` are for `interval`. If pairs
-    were given in groups, `n_queries` counts these.
+    An undefined `std_error` is None; `reason` then says why, and `interval` raises ValueError with
+    the reason. `n_pairs` is the number of unordered pairs of which the value is a share,
+    `n_skipped` the number of queries without a pair or a value; if pairs were given in groups,
+    `n_queries` is the number of groups. The fields after `reason` are used by `interval`.
 
     Examples
     --------
@@ -149,10 +149,10 @@ class Estimate(_IntervalResult):
 class Comparison(_IntervalResult):
     """A paired comparison of two rankers, a minus b, on the same data.
 
-    `std_error` is that of the difference over `n_units` independent queries, items or groups,
-    None with a `reason`; `p_value` is two-sided. `convention` says whether the values are means
-    over queries and what equal scores count. A randomization test records what it `exchanged`,
-    and how often.
+    `std_error` is that of the difference over `n_units` independent queries, items or groups; if
+    it is None, `reason` says why. `p_value` is two-sided. `convention` says whether the values are
+    means over queries and how equal scores count. Of a randomization test, `exchanged` says what
+    is exchanged, and `n_draws` how often.
 
     Examples
     --------
@@ -280,10 +280,10 @@ def ranking_risk(
         unit, otherwise the item is. `group`, the sizes of the queries of rows sorted by query (as
         in LightGBM), may replace it.
     ties : {"half", "wrong"}, default "half"
-        What equal scores of comparable items count. "half" is the paper's L_n: its rule puts x
+        How equal scores of comparable items count. "half" is the paper's L_n: its rule puts x
         above x' iff s(x) ≥ s(x'), which errs in one of the two ordered pairs.
     pairs : {"all", "comparable", "pooled"}, default "all"
-        What the risk is a share of: all pairs (L_n), or those with different labels (the *pair
+        The pairs of which the risk is a share: all (L_n), or those with different labels (the *pair
         error*). With queries both are means over queries, and "pooled" is the ratio of the sums
         over queries of errors and comparable pairs. Queries without pairs are skipped. Of listed
         pairs, "all" counts ties, which are never wrong, and the others do not.
@@ -399,7 +399,7 @@ def hoeffding_decomposition(
     best : (scores of the sample, scores of the population), optional
         Those of an optimal scoring function s*.
     ties : {"half", "wrong"}, default "half"
-        What equal scores of items with different labels count.
+        How equal scores of items with different labels count.
 
     Examples
     --------
@@ -535,11 +535,11 @@ def mean_metric(
     kept = numbers[~np.isnan(numbers)]
     if not len(kept):
         raise ValueError(f"0 values of {len(numbers)}; give finite ones, not all NaN")
-    asks = {"bernstein": "method='bernstein'", "unit": "scale='unit'"}
-    for asked in (method, scale):
-        if asked in asks and (kept.min() < 0 or kept.max() > 1):
+    options = {"method='bernstein'": method == "bernstein", "scale='unit'": scale == "unit"}
+    for option, is_given in options.items():
+        if is_given and (kept.min() < 0 or kept.max() > 1):
             given = f"values from {kept.min():g} to {kept.max():g}"
-            raise ValueError(f"{given}; {asks[asked]} needs them in [0, 1], rescale them")
+            raise ValueError(f"{given}; {option} needs them in [0, 1], rescale them")
     counts = {"n_items": len(kept), "n_pairs": 0, "n_skipped": len(numbers) - len(kept)}
     ratio = _Ratio(kept, np.ones(len(kept)), 1, counts, blocks=len(kept))
     return _estimate(ratio, method, random_state, quantity="mean", scale=scale)
@@ -557,7 +557,7 @@ def compare(
     group: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> Comparison:
-    """Compare two rankers on the same data, pairing what they do to the same items.
+    """Compare two rankers on the same data by paired differences.
 
     The difference has the influence values ψᵃ − ψᵇ, unit by unit, and the standard error
     √(Var(ψᵃ − ψᵇ)/N): what both get wrong cancels (Clémençon, Lugosi, Vayatis 2005, section 2;
@@ -574,7 +574,7 @@ def compare(
     metric : str, default "ranking_risk"
         "ranking_risk", "pair_error", "pooled_pair_error", "pairwise_accuracy" or "auc" (of
         several grades: 1 − pair error; "auc(relevant=1)" is that of `evaluate`), in which equal
-        scores count half, or any other metric that `precede.metrics.evaluate` knows, such as
+        scores count half, or any other metric of `precede.metrics.evaluate`, such as
         "ndcg@10", in which they count as the worse order, which is its default. With queries
         all are means over queries but "pooled_pair_error", which counts every pair alike. The
         result says so in its `convention`. Without `qid`, metrics other than the first five are
@@ -723,7 +723,7 @@ def friedman(
     groups, reach = [], 0
     for start, mean in enumerate(means):
         stop = int(np.searchsorted(means, mean + critical * (1 + 1e-12), side="right"))
-        # A run inside the one before it would draw a bar beneath a longer bar.
+        # A run inside the one before it would be a bar below a longer bar.
         if stop > max(reach, start + 1):
             groups.append(best_first[start:stop])
         reach = max(reach, stop)
@@ -1086,7 +1086,7 @@ def _randomize(
 ) -> tuple[float, str, int]:
     """Exchange the two results of queries, or the two mid-ranks of items, and compare the gaps.
 
-    Returns the p value, what was exchanged, and how often.
+    Return the p value, a description of what was exchanged, and the number of exchanges.
     """
     rng, by_item = np.random.default_rng(random_state), sample.unit == "item"
     gaps = ratios[0].numerator - ratios[1].numerator

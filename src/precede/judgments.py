@@ -192,7 +192,7 @@ class Judgments:
         >>> Judgments.read(frame, grade="rel", qid="query").n_pairs
         1
         """
-        import narwhals as nw  # noqa: PLC0415  (only needed by those who have frames)
+        import narwhals as nw  # noqa: PLC0415  (only needed for data frames)
 
         table = nw.from_native(frame, eager_only=True)
         named = {"grade": grade, "qid": qid, "weight": weight, "label": label}

@@ -90,7 +90,7 @@ class Spline:
 class Smooth:
     """An analytic loss, interpolated at `nodes` Chebyshev points per `width`: about 15 n.
 
-    The defaults give relative errors of some 1e-14 for functions whose nearest
+    The defaults give relative errors of about 1e-14 for functions whose nearest
     singularity is at distance pi from the real axis, such as the logistic loss.
     """
 
@@ -256,8 +256,8 @@ class Logistic(PairLoss):
 class Hinge(PairLoss):
     """``l(m) = max(0, margin - m)``; the slope at the kink is 0.
 
-    `margin` is a number, or ``"gap"`` for the difference of the grades of the pair; listed
-    pairs ask for their `pair_margin` (see `Judgments`), or for 1 where they have none.
+    `margin` is a number, or ``"gap"`` for the difference of the grades of the pair; for listed
+    pairs that is their `pair_margin` (see `Judgments`), or 1 if they have none.
 
     >>> import numpy as np
     >>> Hinge().value(np.array([-1.0, 0.5, 1.0, 2.0]))

@@ -102,7 +102,8 @@ class MarginDistribution(Result):
     """Distribution of the margins (s_i − s_k)/norm of all crucial pairs.
 
     `n_pairs` is the number of crucial pairs (same query, i of higher grade than k), `minimum` the
-    margin of the ranking, and `at(theta)` the share of pairs with a margin of at most theta.
+    margin of the ranking, and `at(theta)` the share of pairs with a margin of at most theta. `span`
+    is the range of the scores divided by the norm: at most 1 for rankers in [0, 1].
 
     Examples
     --------
@@ -117,16 +118,11 @@ class MarginDistribution(Result):
     n_pairs: int
     minimum: float
     norm: float
-    _starts: np.ndarray = field(repr=False, compare=False)
-    _grades: np.ndarray = field(repr=False, compare=False)
-    _scores: np.ndarray = field(repr=False, compare=False)
-    _listed: np.ndarray = field(repr=False, compare=False)
-    _span: float = field(repr=False, compare=False)
-
-    @property
-    def span(self) -> float:
-        """Largest score minus least, divided by the norm: at most 1 for rankers in [0, 1]."""
-        return self._span
+    _starts: Integers = field(repr=False, compare=False)
+    _grades: Integers = field(repr=False, compare=False)
+    _scores: Floats = field(repr=False, compare=False)
+    _listed: Floats = field(repr=False, compare=False)
+    span: float = field(repr=False, compare=False)
 
     @property
     def crucial_share(self) -> float:

@@ -65,7 +65,7 @@ class Ensemble:
     Notes
     -----
     Scoring n rows takes O(n · features used · log thresholds) for stumps, whatever the
-    number of rounds, O(n · depth) for a tree and O(n) for every other ranker.
+    number of rounds, O(n · depth) for a tree and O(n) for every other weak ranker.
 
     Examples
     --------

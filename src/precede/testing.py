@@ -81,7 +81,7 @@ def _check_sums(loss: PairLoss) -> None:
 
 
 def check_price(price: Price) -> None:
-    """Check that a price is increasing and convex and its parts agree.
+    """Check that a price is increasing and convex, and that its methods agree.
 
     >>> from precede import Power
     >>> check_price(Power(3))

@@ -43,9 +43,8 @@ FIRST_NEGATIVE = "positives_above_first_negative"
 class TopOfList(Result):
     """Measures of the top of a list and their intervals.
 
-    `value` and `interval` are by name; a measure without an interval has None: the number of
-    positives above the first negative depends on a single row, and resampling rows says nothing
-    about it.
+    `value` and `interval` are by name. The interval of the number of positives above the first
+    negative is None: it depends on a single row, for which the bootstrap is not valid.
     """
 
     value: dict[str, float]
@@ -210,7 +209,7 @@ def _resampled(positive: Flags, generator: np.random.RandomState) -> Floats:
 class Curve:
     """True positives against false positives, in counts, from the top of the list down.
 
-    ``positives[k]`` is how many positives stand above the (k+1)-th negative; ties as for
+    ``positives[k]`` is the number of positives above the (k+1)-th negative; ties as for
     `top_of_list`.
 
     >>> Curve.of([1, 1, 0, 1, 0], [5, 4, 3, 2, 1]).positives
@@ -268,9 +267,9 @@ def draw_curves(
 
     Parameters
     ----------
-    curves : name to Curve; the first is the one that the others are compared with
-    negatives : how far to the right, in false positives; all of them if absent
-    crossovers : mark where each curve first falls below the first one
+    curves : curves by name; the others are compared with the first
+    negatives : number of false positives to show; by default all
+    crossovers : whether to mark where each curve first falls below the first curve
 
     Examples
     --------
@@ -303,9 +302,9 @@ def draw_strips(
     *,
     ranks: int | None = None,
 ) -> Axes:
-    """Draw the list itself: a tick for each positive, at its rank.
+    """Draw lists: a tick for each positive, at its rank.
 
-    `ranks` is how much of the list to show, from the top.
+    `ranks` is the number of ranks to show, from the top.
 
     Examples
     --------

@@ -159,7 +159,7 @@ def training_bound(values: ArrayLike, *, kind: str = "rankboost", given: str = "
         The edges δ_t in [−1, 1], or the normalizers Z_t ≥ 0.
     kind : {"rankboost", "rankboost_plus"}, default "rankboost"
         Theorem 1 (ties count as wrong) or theorem 2 (ties count half, and the edge counts the
-        accumulated weight of a ranker that comes back).
+        accumulated weight of a ranker that is chosen again).
     given : {"edges", "normalizers"}, default "edges"
         What `values` are.
 

@@ -183,7 +183,7 @@ def fast_rate_bound(
 
     L(r_n) − L* ≤ C·(V ln(n/δ)/n)^{1/(2−α)} with probability 1 − δ, if the class holds the optimal
     rule and Var(h_r) ≤ c·Λ(r)^α for all its rules (theorem 1; `projection_variance_bound` and
-    `noise_constant` say when). With a density B of η(X), two classes and α = 1 − ε it is
+    `noise_constant` give conditions). With a density B of η(X), two classes and α = 1 − ε it is
     C·B/ε·(V ln(n/δ)/n)^{1/(1+ε)} (corollary 2). Reference: Clémençon, Lugosi, Vayatis (2005).
 
     Parameters
@@ -484,7 +484,7 @@ def rademacher_bound(
 
     A(f_n) − inf A ≤ 4φ'(B)·R_n + (φ(B) − φ(−B))·√(8 ln(1/δ)/n) for f = Σ w_j (h_j(x) − h_j(x'))
     with Σ|w_j| ≤ B; R_n = B·E sup_h |Σ_{i ≤ n/2} σ_i (h(X_i) − h(X_{n/2+i}))| / ⌊n/2⌋ is the
-    Rademacher average, estimated with random signs by the library's own search: the supremum is
+    Rademacher average, estimated with random signs by `precede.Stumps`: the supremum is
     over stumps at the cut points of `precede.engine.table.Bins`, at most 254 a feature, and hence
     over all stumps where a feature has at most 255 distinct values. O(n_draws·n·d). Reference:
     Clémençon, Lugosi, Vayatis (2005), proposition 3, printed as 8Bφ'(B)·R_n +
@@ -505,7 +505,7 @@ def rademacher_bound(
     constants : {"proved", "printed"}, default "proved"
         See above; "printed" takes the estimate of R_n as exact.
     n_draws, random_state : int, and None, int or numpy.random.Generator
-        Vectors of random signs, and where they come from.
+        Number of vectors of random signs, and their seed.
 
     Examples
     --------

@@ -368,8 +368,7 @@ class Evaluator:
         readings = []
         for each in self.metrics:
             k, percent = float(min(each.k or 100, 2**53)), each.percent or each.k is None
-            none = np.empty(0)
-            reading = Reading(k, percent, self._row_of(each), discounts, self._pairs, none)
+            reading = Reading(k, percent, self._row_of(each), discounts, self._pairs)
             readings.append(replace(reading, totals=self._totals(each, ideal, reading)))
         return readings
 
@@ -686,9 +685,9 @@ def make_scorer(metric: str | Metric | MetricFunction, **options: Any) -> Scorer
 
     Scorers are better the greater they are: metrics of which less is better, such as
     ``pair_error``, are negated. Queries reach a scorer in one of two ways: inside a `Judgments`
-    as `y`, or as `qid` under scikit-learn's metadata routing, which the scorer asks for unless
-    ``set_score_request(qid=False)`` says otherwise. A model that was fitted with queries and is
-    scored without gives a warning. As costly as `Evaluator`, which is made for every call.
+    as `y`, or as `qid` under scikit-learn's metadata routing, which the scorer requests unless
+    ``set_score_request(qid=False)`` is called. Scoring a model that was fitted with queries
+    without them gives a warning. As costly as `Evaluator`, which is created for every call.
 
     Parameters
     ----------

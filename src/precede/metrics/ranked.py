@@ -9,7 +9,7 @@ and a block is one item.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import overload
 
 import numpy as np
@@ -41,7 +41,7 @@ class Reading:
     relevant: int
     discounts: Floats
     pairs: Integers
-    totals: Floats
+    totals: Floats = field(default_factory=lambda: np.empty(0))
 
     def depth(self, sizes: Integers) -> Integers:
         """Return the cut-off in positions of queries of these sizes."""
@@ -591,8 +591,8 @@ def _bracket_groups(
     """Bracket the gap that cuts off the wanted pairs of each group: low < high.
 
     count(low) ≥ wanted > count(high), with equality or no number between. It is exact: rounding
-    is monotone, and non-negative floats are ordered like their `bits`. `gaps` and `found` come with
-    the widest gap and with the number of all pairs.
+    is monotone, and non-negative floats are ordered like their `bits`. On entry `gaps[1]` holds the
+    widest gaps and `found[0]` the numbers of all pairs.
     """
     for g in range(groups.size - 1):
         group = groups[g : g + 2]

@@ -400,7 +400,7 @@ class Policy:
         g ≥ 0.
     ties : "worst", "average" or "order"
         How items with equal scores are ranked: worst grade first; every order equally likely
-        (the exact expected value of the metric); or as the rows come.
+        (the exact expected value of the metric); or in the order of the rows.
     no_relevant : "skip", "zero" or "one"
         The value of a query without a relevant item: skipped, 0 or 1. For ndcg, map, mrr, err,
         precision and recall.

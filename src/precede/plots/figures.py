@@ -1,7 +1,7 @@
 """Figures of fitted models and rankings.
 
 ``..._info`` functions compute a result, ``draw_...`` functions draw it. The latter take and return
-a matplotlib Axes, which comes with ``pip install "precede[plots]"``.
+matplotlib's Axes and need ``pip install "precede[plots]"``.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def shape_info(
     column = _column(X, shape.feature)
     present = column[~np.isnan(column)]
     # The width of the range may overflow; a quarter of it does not.
-    seen = present if present.size else shape.breakpoints
-    unit = 4.0 if np.abs(seen).max(initial=0.0) > LARGE else 1.0
+    values = present if present.size else shape.breakpoints
+    unit = 4.0 if np.abs(values).max(initial=0.0) > LARGE else 1.0
     low, high = _shown(present / unit, shape.breakpoints / unit, within, LARGEST / unit)
     if named:
         low, high = -0.5, len(named) - 0.5
@@ -417,7 +417,7 @@ def margin_info(
 ) -> MarginInfo:
     """Evaluate margin distributions on an evenly spaced grid from the least to the largest margin.
 
-    `distributions` is what `precede.margins` returns, or several of them by name. O(n log n)
+    `distributions` is a result of `precede.margins`, or several of them by name. O(n log n)
     for each point.
 
     >>> from precede.margin import margin_distribution

@@ -1,7 +1,7 @@
 """Documents: sections of text, tables and charts, written as a page or as Markdown.
 
-A section is a list of blocks. Each block writes itself as HTML and as lines of Markdown, in which
-charts and controls are left out. Texts are escaped; those of type `Markup` may hold tags.
+A section is a list of blocks. Each block can be written as HTML and as lines of Markdown, from
+which charts and controls are left out. Texts are escaped; those of type `Markup` may hold tags.
 """
 
 from __future__ import annotations

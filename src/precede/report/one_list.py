@@ -426,11 +426,11 @@ def _top(subject: Subject, positive: Flags, level: float) -> list[TopMeasure]:
     rows = subject.graded
     draws = 1000 if rows.size <= _LONG_LIST else 100
     counts = [k for k in (10, 100) if k < rows.size]
-    seen = top_of_list(positive, subject.scores[rows], count=counts, level=level, draws=draws,
-                       random_state=0)  # fmt: skip
+    top = top_of_list(positive, subject.scores[rows], count=counts, level=level, draws=draws,
+                      random_state=0)  # fmt: skip
     return [
-        TopMeasure(name, value, *(seen.interval[name] or (None, None)))
-        for name, value in seen.value.items()
+        TopMeasure(name, value, *(top.interval[name] or (None, None)))
+        for name, value in top.value.items()
         if not _is_shown_elsewhere(name)
     ]
 

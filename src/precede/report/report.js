@@ -49,7 +49,7 @@
   });
   nameTheme();
 
-  // The facts, to keep.
+  // Save the facts as JSON.
   document.getElementById("save").addEventListener("click", function () {
     var facts = JSON.parse(document.getElementById("facts").textContent);
     var link = document.createElement("a");
@@ -59,7 +59,7 @@
     URL.revokeObjectURL(link.href);
   });
 
-  // Paper has no use for folds.
+  // Open all folds for printing, and close them again.
   var folded = [];
   window.addEventListener("beforeprint", function () {
     folded = folded.concat(all("details:not([open])"));
@@ -70,7 +70,7 @@
     folded = [];
   });
 
-  // Shape functions: a button for each, and steps to the one before and after.
+  // Shape functions: a button for each, and buttons for the previous and the next one.
   var pickers = all(".picker button");
   var shapes = all(".shape");
   function show(at) {
@@ -92,7 +92,7 @@
   });
   if (pickers.length && shapes.length) { show(0); }
 
-  // Tables that are wider than their place say so.
+  // Mark tables that are wider than the page.
   function measure() {
     all(".scroll").forEach(function (each) {
       each.classList.remove("scrolls");
@@ -104,7 +104,7 @@
   all("details").forEach(function (each) { each.addEventListener("toggle", measure); });
   measure();
 
-  // The table of queries: sorted by a column, filtered by name and by value, each to be opened.
+  // The table of queries: sort it by a column, filter it by name and value, open its rows.
   var table = document.getElementById("query-table");
   if (!table) { return; }
   var body = table.tBodies[0];
@@ -138,19 +138,19 @@
   function filter() {
     var part = name.value.trim().toLowerCase();
     var most = limit.value.trim() === "" ? Infinity : Number(limit.value);
-    var seen = 0;
+    var shownRows = 0;
     rows.forEach(function (row) {
       var value = cell(row, Number(table.dataset.main));
       var fits = cell(row, 0).toLowerCase().indexOf(part) >= 0
         && (most === Infinity || (value !== "" && Number(value) <= most));
       if (!fits) { close(row); }
       row.hidden = !fits;
-      seen += fits ? 1 : 0;
+      shownRows += fits ? 1 : 0;
     });
-    count.textContent = seen + " of " + rows.length + " shown";
+    count.textContent = shownRows + " of " + rows.length + " shown";
   }
 
-  // A query: its list from the top, what made each score, and the ranks the other models give.
+  // An opened query: its first rows with their largest contributions and their ranks by other models.
   var facts = JSON.parse(document.getElementById("facts").textContent);
   function element(tag, text, kind) {
     var made = document.createElement(tag);

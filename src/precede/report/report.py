@@ -69,14 +69,14 @@ class Report:
     X : array, data frame or sparse matrix; may be left out if there are only scores
     y : array of grades or of two classes, or Judgments
     scores : scores of the rows from elsewhere by name, ``{"lightgbm": s}``, optional
-        They are compared with the model, or are what the report is about if there is none.
+        They are compared with the model; without a model, the report is about the first of them.
     order : names of the models and of the scores in the order to show them, optional
-        The first is what the report is about. Without, the models come first.
+        The report is about the first. By default the models precede the scores.
     train : the rows of the fit, ``(X, y)`` or ``(X, y, qid)``, optional
-        Shown next to the others; rows or queries found in both are reported.
-    slices : columns by name or number, or a dictionary of one value for each row; optional
-        Columns that define slices. By default, those that the model uses most. Queries are
-        also sliced by their length. The worst are reported, adjusted for their number.
+        Metrics on them are shown too; rows or queries found in both data sets are reported.
+    slices : columns by name or number, or a dictionary of arrays with one value per row; optional
+        Columns that define slices, by default those that the model uses most. Queries are also
+        sliced by their length. The worst slices are reported, adjusted for the number of slices.
     item, good, query : words for a row, for the class that should rank first and for a query;
         ``item="borrower", good="repaid"``
     qid : array of query identifiers, optional; `group`, the sizes of the queries in the order of
@@ -84,7 +84,7 @@ class Report:
     pairs, pair_weight, sample_weight : as in ``fit``, optional
     docid : names of the rows, optional; the default is the index of a pandas data frame, or else
         the number of the row, from 0
-    metrics : names of metrics, the one that says which query is worst first; optional
+    metrics : names of metrics, optional; the first one determines which queries are the worst
     relevant : the least relevant grade, for metrics that depend on it and do not name it, as
         ``"map(relevant=4)"`` does; optional
     level : level of the intervals

@@ -157,8 +157,8 @@ class Scorecard(Result):
             mean = float(log_odds_part[cell].mean())
             if (factor * (log_odds_part[empty] - mean) >= 1).any():
                 favored.append(name)
-            seen = log_odds_part if unseen == "model" else log_odds_part[~empty]
-            worst = float(seen.min())
+            supported = log_odds_part if unseen == "model" else log_odds_part[~empty]
+            worst = float(supported.min())
             if unseen != "model":
                 log_odds_part[empty] = mean if unseen == "mean" else worst
             base_value += worst / log_odds.slope
@@ -201,11 +201,14 @@ class Scorecard(Result):
         order = np.argsort(-loss, axis=1, kind="stable")[:, :n]
         rows = self.model._validated(X, reset=False)
         names = [_term_name(self.model, term) for term in self.terms]
-        labels = [self._cell_labels(term) for term in self.terms]
-        cells = [np.ravel_multi_index(term.cells(rows), term.shape) for term in self.terms]
+        labels, bins = [], []
+        for term in self.terms:
+            texts, label_of_cell = self._cell_labels(term)
+            labels.append(texts)
+            bins.append(label_of_cell[term.cells(rows)])
 
         def reason(row: int, t: int) -> Reason:
-            label = labels[t][cells[t][row]]
+            label = labels[t][bins[t][row]]
             text = self.texts.get(names[t], f"{names[t]}: {label}")
             return Reason(names[t], label, float(loss[row, t]), text)
 
@@ -214,14 +217,13 @@ class Scorecard(Result):
             for row, largest in enumerate(order.tolist())
         ]
 
-    def _cell_labels(self, term: Term) -> list[str]:
-        """Return the label of each cell; cells merged in `rows` have the same label."""
-        labels = [""] * math.prod(term.shape)
-        for merged in _merge_cells(term):
-            label = self._label(term, merged)
-            for cell in merged:
-                labels[int(np.ravel_multi_index(cell, term.shape))] = label
-        return labels
+    def _cell_labels(self, term: Term) -> tuple[list[str], Integers]:
+        """Return the labels of the bins in `rows`, and the index of the label of each cell."""
+        merged, label_of_cell = _merge_cells(term), np.zeros(term.shape, np.int64)
+        for number, cells in enumerate(merged):
+            for cell in cells:
+                label_of_cell[cell] = number
+        return [self._label(term, cells) for cells in merged], label_of_cell
 
     def _term_points(self, X: MatrixLike) -> Floats:
         """Return the points of each row in each term."""
@@ -333,15 +335,14 @@ class Scorecard(Result):
         best = [float(term.table.max()) for term in self.terms]
         texts, trees = [], []
         for name, term in zip(names, self.terms, strict=True):
-            term_texts, text_number = [self.texts.get(name, "")], np.zeros(term.shape)
-            if name not in self.texts:  # as in `reasons`: the name and the bin
-                bins = _merge_cells(term)
-                term_texts = [f"{name}: {self._label(term, each)}" for each in bins]
-                for number, cells in enumerate(bins):
-                    for cell in cells:
-                        text_number[cell] = number
-            texts.append(term_texts)
-            trees.append(python_tree(Nodes.of_term(term.with_values(text_number))))
+            labels, label_of_cell = self._cell_labels(term)
+            if name in self.texts:
+                texts.append([self.texts[name]])
+                label_of_cell[:] = 0
+            else:
+                texts.append([f"{name}: {label}" for label in labels])
+            numbered = term.with_values(label_of_cell.astype(np.float64))
+            trees.append(python_tree(Nodes.of_term(numbered)))
         return REASONS.format(names=names, texts=texts, bins=f"[{', '.join(trees)}]", best=best)
 
 

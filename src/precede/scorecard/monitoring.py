@@ -145,7 +145,7 @@ def _newton(z: Floats, goods: Flags) -> tuple[float, float, float]:
     return a, b, error
 
 
-# -- Population stability index: the shift of a distribution since the model was fitted ----------
+# -- population stability index: the shift of a distribution since the model was fitted ----------
 
 
 @dataclass(frozen=True)

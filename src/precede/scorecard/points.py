@@ -1,4 +1,4 @@
-"""Cut-offs that minimize the cost of wrong decisions, and what rounding to points changes."""
+"""Cut-offs that minimize the cost of wrong decisions, and changes of order by rounding."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _bootstrap(
     return costs, np.argmin(costs, axis=1)
 
 
-# -- Changes of order between two scores, counted in O(n log n): pairs reversed, tied and split --
+# -- changes of order between two scores: pairs reversed, tied and split -------------------------
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ _PARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[_\-./,;:])")  # where a part o
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Return about `count` round numbers from low to high.
+    """Return about `count` round numbers between low and high.
 
     >>> ticks(0.0, 1.0), ticks(3.0, 17.0, 4)
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [5.0, 10.0, 15.0])

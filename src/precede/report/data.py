@@ -38,7 +38,7 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 @dataclass(frozen=True)
 class QuerySizes:
-    """The number of queries, and of their rows."""
+    """The number of queries, and quantiles of their numbers of rows."""
 
     count: int
     least_rows: int
@@ -48,7 +48,7 @@ class QuerySizes:
 
 @dataclass(frozen=True)
 class GradeCount:
-    """The rows of a grade."""
+    """The number and share of the rows of a grade."""
 
     grade: Value
     rows: int
@@ -68,7 +68,7 @@ class Grades:
 
 @dataclass(frozen=True)
 class Missing:
-    """The missing values of a column."""
+    """The number and share of the missing values of a column."""
 
     name: str
     rows: int

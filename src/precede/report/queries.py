@@ -231,7 +231,7 @@ class QueryRow:
     list: OpenedQuery
 
     def cells(self, main: str) -> Sequence[object]:
-        """Return the row of the table of queries."""
+        """Return the cells of its row in the table of queries."""
         dots = "…" if self.rows > len(self.first_grades) else ""
         grades = "".join(f"{grade} " for grade in self.first_grades) + dots
         return [

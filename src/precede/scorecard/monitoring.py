@@ -250,8 +250,8 @@ def _compare(name: str, old: Array, new: Array, bins: int, level: float) -> Stab
         raise ValueError("a data set has no rows")
     numeric = all(np.issubdtype(values.dtype, np.number) or values.dtype == bool
                   for values in (old, new))  # fmt: skip
-    count = _count_quantiles if numeric else _count_categories
-    labels, old_counts, new_counts = count(old, new, bins)
+    counted = _count_quantiles(old, new, bins) if numeric else _count_categories(old, new)
+    labels, old_counts, new_counts = counted
     half = len(labels) / 2
     e, a = (old_counts + 0.5) / (old.size + half), (new_counts + 0.5) / (new.size + half)
     psi = float(np.sum((a - e) * np.log(a / e)))
@@ -283,7 +283,7 @@ def _count_quantiles(old: Array, new: Array, bins: int) -> tuple[list[str], Inte
     return labels[:-1], old_counts[:-1], new_counts[:-1]
 
 
-def _count_categories(old: Array, new: Array, bins: int) -> tuple[list[str], Integers, Integers]:  # noqa: ARG001
+def _count_categories(old: Array, new: Array) -> tuple[list[str], Integers, Integers]:
     """Return labels and both counts of categories."""
     names = [["missing" if is_missing(v) else str(v) for v in values.tolist()]
              for values in (old, new)]  # fmt: skip

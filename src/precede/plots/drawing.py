@@ -231,7 +231,7 @@ class Band(Layer):
         """Return SVG elements."""
         forth = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.high, strict=True)]
         back = [f"{x(a):.1f} {y(b):.1f}" for a, b in zip(self.x, self.low, strict=True)]
-        return f'<path class="area {_series(self.series)}" d="M{"L".join(forth + back[::-1])}Z"/>'
+        return f'<path class="area {_classes(self.series)}" d="M{"L".join(forth + back[::-1])}Z"/>'
 
     def onto(self, ax: Axes) -> None:
         """Draw onto axes."""
@@ -752,14 +752,14 @@ def _padded(span: Span, share: float) -> Span:
     return low - pad, high + pad
 
 
-def _series(series: int) -> str:
+def _classes(series: int) -> str:
     return f"reference r{-series}" if series < 0 else f"s{series % 6}"
 
 
 def _stroke(kind: str, layer: Layer) -> str:
     """Return the SVG attributes that color a line: its class and lightness."""
     pale = "" if layer.depth is None else f' stroke-opacity="{0.3 + 0.7 * layer.depth:.2f}"'
-    return f'class="{kind} {_series(layer.series)}"{pale}'
+    return f'class="{kind} {_classes(layer.series)}"{pale}'
 
 
 def _color(layer: Layer) -> Any:
@@ -834,14 +834,14 @@ def _abridged(
     for short in {*shown.values()}:
         alike = [text for text, each in shown.items() if each == short]
         if len(alike) > 1:
-            shown |= _apart(alike, most, fit)
+            shown |= _distinct(alike, most, fit)
     return [shown[text] for text in texts]
 
 
-def _apart(texts: Sequence[str], most: int, fit: Callable[[str, int], str]) -> dict[str, str]:
+def _distinct(texts: Sequence[str], most: int, fit: Callable[[str, int], str]) -> dict[str, str]:
     """Return distinct texts without some of their common parts, or else numbered."""
-    head = _shared(texts)
-    tail = _shared([text[head:][::-1] for text in texts])
+    head = _common_prefix(texts)
+    tail = _common_prefix([text[head:][::-1] for text in texts])
     room = max(most - 2 - max(len(text) - head - tail for text in texts), 0)  # for the common parts
     before, after = max(head - (room + 1) // 2, 0), max(tail - room // 2, 0)
     ends = "…" * (before > 0), "…" * (after > 0)
@@ -853,7 +853,7 @@ def _apart(texts: Sequence[str], most: int, fit: Callable[[str, int], str]) -> d
     return found
 
 
-def _shared(texts: Sequence[str]) -> int:
+def _common_prefix(texts: Sequence[str]) -> int:
     """Return the length of the common prefix of all texts."""
     return sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, zip(*texts, strict=False)))
 

@@ -160,7 +160,7 @@ def data_of(subject: Subject, words: Words) -> Data:
     """Count rows, features, queries, grades and pairs, and warn of what looks wrong."""
     judgments = subject.judgments
     X = np.zeros((subject.scores.size, 0)) if subject.X is None else subject.X
-    missing, constant = _columns(X)
+    missing, constant = _missing_and_constant(X)
     rows, features = X.shape
     cells, classes = rows * features, subject.classes
     return Data(
@@ -184,7 +184,7 @@ def data_of(subject: Subject, words: Words) -> Data:
     )
 
 
-def _columns(X: MatrixLike) -> tuple[Integers, Flags]:
+def _missing_and_constant(X: MatrixLike) -> tuple[Integers, Flags]:
     """Return the number of missing values of each column, and whether it is constant."""
     rows, features = X.shape
     if not scipy.sparse.issparse(X):
@@ -236,10 +236,10 @@ def _warnings(subject: Subject, missing: Integers, constant: Flags, words: Words
         ungraded = np.flatnonzero(np.isnan(judgments.grade))
         for listed in (judgments.pairs, judgments.ties):
             ungraded = ungraded if listed is None else np.setdiff1d(ungraded, listed)
-        found.append(("without a grade, left out", words.item, _documents(subject, ungraded)))
+        found.append(("without a grade, left out", words.item, _names_of_rows(subject, ungraded)))
     if judgments.weight is not None:
         absent = np.flatnonzero(judgments.weight == 0)
-        found.append(("of weight 0, left out", words.item, _documents(subject, absent)))
+        found.append(("of weight 0, left out", words.item, _names_of_rows(subject, absent)))
     warnings = [
         Warned(f"{noun if len(which) == 1 else plural(noun)} {text}", len(which),
                [str(each) for each in which[:_MAX_NAMES]])
@@ -252,7 +252,7 @@ def _warnings(subject: Subject, missing: Integers, constant: Flags, words: Words
     return warnings
 
 
-def _documents(subject: Subject, rows: Array) -> list[str]:
+def _names_of_rows(subject: Subject, rows: Array) -> list[str]:
     return [subject.document(row) for row in rows.tolist()]
 
 
@@ -310,7 +310,9 @@ class Making:
     @classmethod
     def of(cls, model: BaseRanker) -> Making:
         """Read the parameters and the course of a fit."""
-        parameters = {name: _plain(value) for name, value in model.get_params(deep=False).items()}
+        parameters = {
+            name: _parameter(value) for name, value in model.get_params(deep=False).items()
+        }
         return cls(
             estimator=type(model).__name__,
             parameters=parameters,
@@ -323,7 +325,7 @@ class Making:
             features_known=int(model.n_features_in_),
             intercept=plain_value(model.intercept_),
             link=plain_value(model.link_),
-            edits=[_edit(each) for each in getattr(model, "edits_", [])],
+            edits=[_read_edit(each) for each in getattr(model, "edits_", [])],
         )
 
     def blocks(self) -> list[Block]:
@@ -367,21 +369,21 @@ def making_section(made: Mapping[str, Making], libraries: Mapping[str, str]) -> 
     return Section("making", "How made", "How it was made", blocks)
 
 
-def _edit(edit: Mapping[str, object]) -> Edit:
+def _read_edit(edit: Mapping[str, object]) -> Edit:
     known = ("term", "edit", "rows", "score_before", "score_after")
-    rest = [f"{name} {_plain(value)}" for name, value in edit.items() if name not in known]
+    rest = [f"{name} {_parameter(value)}" for name, value in edit.items() if name not in known]
     before, after = plain_value(edit.get("score_before")), plain_value(edit.get("score_after"))
     return Edit(str(edit.get("term")), ", ".join([str(edit.get("edit")), *rest]), before, after)
 
 
-def _plain(value: object) -> Parameter:
+def _parameter(value: object) -> Parameter:
     """Return a parameter for JSON, without memory addresses in its repr."""
     if isinstance(value, Judgments):
         return repr(value)
     if value is None or isinstance(value, bool | int | float | str | np.generic):
         return plain_value(value)
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_parameter(each) for each in value]
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

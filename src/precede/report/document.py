@@ -316,11 +316,11 @@ class Document:
 
     def html(self, facts: Json, version: str) -> str:
         """Return a page with the facts, whose security policy allows no script but its own."""
-        script = _part("report.js")
+        script = _resource("report.js")
         digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
         return _template().render(
-            document=self, first=html_of(self.first), style=Markup(_part("report.css")),
-            script=Markup(script), digest=digest, facts=_embedded(facts), version=version,
+            document=self, first=html_of(self.first), style=Markup(_resource("report.css")),
+            script=Markup(script), digest=digest, facts=_embedded_json(facts), version=version,
         )  # fmt: skip
 
     def markdown(self) -> str:
@@ -358,14 +358,14 @@ def _template() -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.from_string(_part("report.html.j2"))
+    return environment.from_string(_resource("report.html.j2"))
 
 
-def _part(name: str) -> str:
+def _resource(name: str) -> str:
     return resources.files("precede.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _embedded(facts: Json) -> Markup:
+def _embedded_json(facts: Json) -> Markup:
     """Return JSON that is safe inside a <script> element."""
     text = json.dumps(facts, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":

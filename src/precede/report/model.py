@@ -485,7 +485,7 @@ def learning_of(subject: Subject) -> Learning | None:
     monitored_charts = set()
     which = evenly_spaced(rounds, _MAX_ROUNDS)
     for column in history.columns:
-        values = _numbers(history[column])
+        values = _as_numbers(history[column])
         if column in _NOT_DRAWN or values is None or (rounds > 1 and np.ptp(values) == 0):
             continue
         monitored, _, name = column.partition(" ")
@@ -503,7 +503,7 @@ def learning_of(subject: Subject) -> Learning | None:
     )  # fmt: skip
 
 
-def _numbers(values: MatrixLike) -> Floats | None:
+def _as_numbers(values: MatrixLike) -> Floats | None:
     """Return a column as numbers; None if no number is finite."""
     try:
         numbers = np.asarray(values, np.float64)
@@ -545,7 +545,7 @@ def local_effect(
     column = X[:, feature]
     present = ~np.isnan(column)
     known = np.flatnonzero(present & _not_extreme(column))
-    edges = _edges(column[known], _BINS)
+    edges = _bin_edges(column[known], _BINS)
     if edges is None:
         return None
     rows, values = X[known], column[known]
@@ -581,7 +581,7 @@ def _not_extreme(column: Floats) -> Flags:
     return (column >= low) & (column <= high)
 
 
-def _edges(values: Floats, bins: int) -> Floats | None:
+def _bin_edges(values: Floats, bins: int) -> Floats | None:
     """Return edges of bins with about equal numbers of rows; None for fewer than two values."""
     if not values.size or not np.isfinite(values).all():
         return None
@@ -614,7 +614,7 @@ def pair_effect(
     """
     middle = _not_extreme(X[:, pair[0]]) & _not_extreme(X[:, pair[1]])
     known = np.flatnonzero(middle)  # missing values are not in the middle
-    edges = [_edges(X[known, feature], _PAIR_BINS) for feature in pair]
+    edges = [_bin_edges(X[known, feature], _PAIR_BINS) for feature in pair]
     both = [each for each in edges if each is not None]
     if len(both) < 2:
         return None

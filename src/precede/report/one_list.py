@@ -51,7 +51,7 @@ class Thresholds:
     def of(cls, positive: Flags, scores: Floats) -> Thresholds:
         """Count positives and negatives above the distinct scores: O(n log n)."""
         order = np.argsort(-scores, kind="stable")
-        return cls.counted(positive[order], _ends(scores[order]), np.ones(scores.size))
+        return cls.counted(positive[order], _last_of_ties(scores[order]), np.ones(scores.size))
 
     @classmethod
     def counted(cls, positive: Flags, ends: Integers, times: Floats) -> Thresholds:
@@ -106,7 +106,7 @@ class Thresholds:
         return float(np.max(np.abs(self.recall - self.fall_out)))
 
 
-def _ends(scores: Floats) -> Integers:
+def _last_of_ties(scores: Floats) -> Integers:
     """Return the last position of each tie of sorted scores."""
     return np.append(np.flatnonzero(np.diff(scores)), scores.size - 1)
 
@@ -348,8 +348,8 @@ def one_list(subject: Subject, level: float) -> OneList | None:
         gains=_curves(rare, rare_samples, level, lambda t: (t.depth, t.recall), Thresholds.gain),
         depths=depths,
         separation=_separation(found, samples, level),
-        top=[each for each in _top(subject, positive, level) if each.measure not in known],
-        strip=_strip(positive, subject.scores[rows]),
+        top=[each for each in _top_measures(subject, positive, level) if each.measure not in known],
+        strip=_strip_of(positive, subject.scores[rows]),
         calibration=_calibrations(subject, positive),
     )
 
@@ -357,7 +357,7 @@ def one_list(subject: Subject, level: float) -> OneList | None:
 def _resampled(positive: Flags, scores: Floats, draws: int) -> list[Thresholds]:
     """Return bootstrap samples, stratified by class, with a fixed seed."""
     order = np.argsort(-scores, kind="stable")
-    positive, ends = positive[order], _ends(scores[order])
+    positive, ends = positive[order], _last_of_ties(scores[order])
     generator, classes = np.random.default_rng(0), [positive, ~positive]
     samples = []
     for _ in range(draws):
@@ -378,20 +378,20 @@ def _curves(
     grid = np.linspace(0, 1, _GRID_POINTS + 1)
     if at is Thresholds.precision_at:
         grid = grid[1:]  # no row is above recall 0
-    low, high = _ends_of([at(each, grid) for each in samples], level)
+    low, high = _percentile_ends([at(each, grid) for each in samples], level)
     curves = {}
     for name, each in found.items():
         x, y = points(each)
         which = evenly_spaced(x.size, _MAX_POINTS)
-        curves[name] = {"x": _short(x[which]), "y": _short(y[which])}
-    return Curves(curves, _short(grid), _short(low), _short(high))
+        curves[name] = {"x": _rounded(x[which]), "y": _rounded(y[which])}
+    return Curves(curves, _rounded(grid), _rounded(low), _rounded(high))
 
 
-def _short(values: Floats) -> list[float]:
+def _rounded(values: Floats) -> list[float]:
     return [float(f"{value:.5g}") for value in values.tolist()]
 
 
-def _ends_of(values: Sequence[Floats] | Sequence[float], level: float) -> Floats:
+def _percentile_ends(values: Sequence[Floats] | Sequence[float], level: float) -> Floats:
     """Return both ends of percentile intervals."""
     tail = (1 - level) / 2
     return np.quantile(np.asarray(values), [tail, 1 - tail], axis=0)
@@ -402,7 +402,7 @@ def _by_depth(
 ) -> list[Depth]:
     """Return gain and lift at some depths of the list."""
     depths = np.array([d for d in _DEPTHS if d * rows >= 5] or [1.0])
-    low, high = _ends_of([each.gain(depths) for each in samples], level).tolist()
+    low, high = _percentile_ends([each.gain(depths) for each in samples], level).tolist()
     first, *others = (each.gain(depths) for each in found.values())
     best = np.minimum(depths / share, 1.0).tolist()
     return [
@@ -417,11 +417,11 @@ def _by_depth(
 def _separation(
     found: dict[str, Thresholds], samples: list[Thresholds], level: float
 ) -> Separation:
-    low, high = _ends_of([each.separation() for each in samples], level).tolist()
+    low, high = _percentile_ends([each.separation() for each in samples], level).tolist()
     return Separation({name: each.separation() for name, each in found.items()}, low, high)
 
 
-def _top(subject: Subject, positive: Flags, level: float) -> list[TopMeasure]:
+def _top_measures(subject: Subject, positive: Flags, level: float) -> list[TopMeasure]:
     """Return measures of the top of the list, with bootstrap intervals."""
     rows = subject.graded
     draws = 1000 if rows.size <= _LONG_LIST else 100
@@ -440,7 +440,7 @@ def _is_shown_elsewhere(name: str) -> bool:
     return name == "auc" or name.startswith("recall") or name.endswith("%")
 
 
-def _strip(positive: Flags, scores: Floats) -> Strip:
+def _strip_of(positive: Flags, scores: Floats) -> Strip:
     """Return the ranks of the positives among the first 50 to 400 rows."""
     where = strip(positive, scores)
     shown = int(min(positive.size, max(50, 2 * where.size), 400))

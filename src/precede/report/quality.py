@@ -211,7 +211,7 @@ def quality_of(
 def _means(found: QueryMetrics, level: float) -> list[MetricValue]:
     rows = []
     for name in found.names:
-        low, high, why = ends_of(partial(found.interval, name, level))
+        low, high, why = ends_or_reason(partial(found.interval, name, level))
         mean, skipped = finite(found.mean(name)), found.skipped(name)
         units = found.result.n_queries - skipped
         rows.append(MetricValue(name, mean, low, high, "query", units, skipped, why))
@@ -233,7 +233,7 @@ def _single_list_metrics(
         known = "pair_error" if name == IN_ORDER else name
         estimate = None if weight is not None else inference.of_one_list(known, y, scores[rows])
         if estimate is not None:
-            value, ends = estimate.value, ends_of(partial(estimate.interval, level))
+            value, ends = estimate.value, ends_or_reason(partial(estimate.interval, level))
         else:
             result = evaluate(y, scores[rows], metrics=known,
                               sample_weight=None if weight is None else weight[rows])  # fmt: skip
@@ -258,7 +258,7 @@ def _explicit_pair_metrics(
         wrong = inference.ranking_risk(judgments, scores, pairs=pairs).interval(level)
         return Interval(1 - wrong.high, 1 - wrong.low, level)
 
-    low, high, why = ends_of(right)
+    low, high, why = ends_or_reason(right)
     return MetricValue(IN_ORDER, in_order, low, high, "pair", judgments.n_pairs, 0, why)
 
 
@@ -270,7 +270,7 @@ def _default_list_metrics(classes: int) -> list[str]:
     return [IN_ORDER if name == "pair_error" else name for name in usual]
 
 
-def ends_of(compute: Callable[[], Interval]) -> Ends:
+def ends_or_reason(compute: Callable[[], Interval]) -> Ends:
     """Return the ends of an interval, or the reason why it is undefined."""
     try:
         found = compute()
@@ -421,7 +421,7 @@ def _difference(subject: Subject, name: str, at: int, level: float) -> Differenc
         )  # fmt: skip
     except ValueError as error:
         return Difference(name, reason=str(error))
-    low, high, why = ends_of(partial(result.interval, level))
+    low, high, why = ends_or_reason(partial(result.interval, level))
     sign = -1.0 if flipped else 1.0
     if flipped and low is not None and high is not None:
         low, high = -high, -low

@@ -26,7 +26,7 @@ from precede.report.document import (
     Table,
     unseen,
 )
-from precede.report.quality import IN_ORDER, QueryMetrics, ends_of, finite, larger_is_better
+from precede.report.quality import IN_ORDER, QueryMetrics, ends_or_reason, finite, larger_is_better
 from precede.report.subject import ShownRow, Subject
 from precede.report.wording import Value, Words, in_units, is_share, metric_name, number, percent
 
@@ -143,7 +143,9 @@ def first_ranks(subject: Subject, level: float) -> FirstRanks | None:
         for each in subject.candidates
     }
     first = reached[subject.first.name]
-    intervals = [ends_of(partial(mean_metric(column).interval, level))[:2] for column in first.T]
+    intervals = [
+        ends_or_reason(partial(mean_metric(column).interval, level))[:2] for column in first.T
+    ]
     every = np.concatenate(grades)
     least, most = float(every.min()), float(every.max())
     return FirstRanks(

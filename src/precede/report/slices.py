@@ -163,7 +163,7 @@ def compare_slices(
         return None
     name = found.main if found else "auc" if subject.is_two_classes else IN_ORDER
     rows = []
-    for by, labels, names in _columns(subject, found, given, words):
+    for by, labels, names in _coded_columns(subject, found, given, words):
         for code, label in enumerate(names):
             compared = _against_rest(subject, found, labels == code, level, by, label)
             if compared is not None:
@@ -182,7 +182,7 @@ def compare_slices(
 # -- which slices ----------------------------------------------------------------------------
 
 
-def _columns(
+def _coded_columns(
     subject: Subject, found: QueryMetrics | None, given: object, words: Words
 ) -> list[tuple[str, Floats, list[str]]]:
     """Return name, code of every unit and names of the codes, for each column.
@@ -209,7 +209,7 @@ def _columns(
 def _sliced_columns(subject: Subject, given: object) -> dict[str, Array]:
     """Return the requested columns by name, or those that the model uses most."""
     if isinstance(given, Mapping):
-        return {str(name): _labels(name, values, subject) for name, values in given.items()}
+        return {str(name): _given_column(name, values, subject) for name, values in given.items()}
     if subject.X is None:
         if given is not None:
             raise ValueError(f"slices={given!r} names columns and there is no X; give a dictionary")
@@ -223,10 +223,10 @@ def _sliced_columns(subject: Subject, given: object) -> dict[str, Array]:
         order = np.argsort(-weight, kind="stable")
         most = int(np.clip(_MAX_CELLS // subject.scores.size, 4, _MAX_COLUMNS))
         columns = [int(j) for j in order[:most] if weight[j] > 0]
-    return {subject.names[j]: _named(subject, j) for j in columns}
+    return {subject.names[j]: _named_column(subject, j) for j in columns}
 
 
-def _named(subject: Subject, feature: int) -> Array:
+def _named_column(subject: Subject, feature: int) -> Array:
     """Return a column, with the names of its categories if it has any."""
     column, model = subject.column(feature), subject.model
     known = {} if model is None else model.categories_
@@ -237,7 +237,7 @@ def _named(subject: Subject, feature: int) -> Array:
     return np.array([*map(str, names), "missing"], object)[codes]
 
 
-def _labels(name: object, values: VectorLike, subject: Subject) -> Array:
+def _given_column(name: object, values: VectorLike, subject: Subject) -> Array:
     array = np.asarray(values)
     if array.shape != subject.scores.shape:
         raise ValueError(f"slices[{name!r}] has shape {array.shape}; give one value for each row")
@@ -478,19 +478,19 @@ def find_errors(subject: Subject, found: QueryMetrics | None, most: int) -> Erro
         order = np.argsort(values if larger_is_better(found.main) else -values, kind="stable")
         chosen = [query for query in order.tolist() if not np.isnan(values[query])]
         for query in chosen[:most]:
-            entries.append(_entry(subject, found.lists[query], float(values[query])))
+            entries.append(_wrong_query(subject, found.lists[query], float(values[query])))
     elif lists:
-        entries.append(_entry(subject, lists[0], None))
+        entries.append(_wrong_query(subject, lists[0], None))
     entries = [entry for entry in entries if entry.pairs]
     listed = subject.judgments.pairs
     worst = _disjoint(_misordered_pairs(subject), _MAX_PAIRS[True]) if listed is not None else []
     if not entries and not worst:
         return None
-    pairs = [_pair(subject, loser, winner, {}) for winner, loser in worst]
+    pairs = [_explained_pair(subject, loser, winner, {}) for winner, loser in worst]
     return Errors(None if found is None else found.main, entries, pairs)
 
 
-def _entry(subject: Subject, rows: Integers, value: float | None) -> WrongQuery:
+def _wrong_query(subject: Subject, rows: Integers, value: float | None) -> WrongQuery:
     rank = {row: at for at, row in enumerate(rows.tolist(), start=1)}
     worst = _worst_pairs(subject, rows, _MAX_PAIRS[value is None])
     wrong = {row for pair in worst for row in pair}
@@ -501,7 +501,7 @@ def _entry(subject: Subject, rows: Integers, value: float | None) -> WrongQuery:
         value=value,
         rows=int(rows.size),
         documents=[subject.shown_row(row, rank[row], wrong=row in wrong) for row in shown],
-        pairs=[_pair(subject, loser, winner, rank) for winner, loser in worst],
+        pairs=[_explained_pair(subject, loser, winner, rank) for winner, loser in worst],
     )
 
 
@@ -546,7 +546,7 @@ def _disjoint(pairs: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
     return kept
 
 
-def _value(subject: Subject, name: str, row: int, value: float) -> Value:
+def _value_of(subject: Subject, name: str, row: int, value: float) -> Value:
     """Return the value of a feature, or of both features of a pair term, as a text."""
     both = name.split(PAIR)
     if name in subject.names or len(both) != 2 or not {*both} <= {*subject.names}:
@@ -568,7 +568,7 @@ def _may_be_years(subject: Subject, name: str) -> bool:
     return name in subject.names and may_be_years(subject.column(subject.names.index(name)))
 
 
-def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> WrongPair:
+def _explained_pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> WrongPair:
     """Explain why a row ranks above one that should rank above it."""
     pair = WrongPair(
         subject.shown_row(upper, rank.get(upper)), subject.shown_row(lower, rank.get(lower)),
@@ -583,8 +583,8 @@ def _pair(subject: Subject, upper: int, lower: int, rank: dict[int, int]) -> Wro
     except ValueError as error:
         return replace(pair, unexplained=str(error))
     effects = [
-        Effect(name, float(c), _value(subject, name, upper, v[0]),
-               _value(subject, name, lower, v[1]), _may_be_years(subject, name))
+        Effect(name, float(c), _value_of(subject, name, upper, v[0]),
+               _value_of(subject, name, lower, v[1]), _may_be_years(subject, name))
         for name, c, v in zip(why.names, why.contributions, why.values, strict=True)
     ]  # fmt: skip
     rest = [each.contribution for each in effects[_MAX_CONTRIBUTIONS:]]

@@ -538,7 +538,7 @@ class Chart:
         return self.finish(ax)
 
     def finish(self, ax: Axes) -> Axes:
-        """Set limits, rows and texts of axes on which the layers were drawn."""
+        """Set limits, labels, ticks, legend and heading of axes on which the layers were drawn."""
         if self.x_limits:
             ax.set_xlim(self.x_limits)
         if self.y_limits:
@@ -547,7 +547,14 @@ class Chart:
             self._name_rows(ax)
         if self.log:
             ax.set_yscale("log")
-        self._write(ax)
+        room = [max(int(1.2 * inches / _INCHES), 12) for inches in _inches(ax)]
+        across, up = (_fitted(*each, 3) for each in zip(self.labels, room, strict=True))
+        ax.set(xlabel=across, ylabel=up)
+        self._name_ticks(ax, room[0])
+        if any(layer.name for layer in self.layers):
+            ax.legend(frameon=False)
+        if self.heading:
+            ax.set_title(self.heading, fontsize=10)
         return ax
 
     def rows_height(self) -> float:
@@ -571,17 +578,6 @@ class Chart:
         lines = max(int(room / (1.2 * size)), 1)
         names = _abridged(self.rows, most, lambda name, most: _fitted(name, most, lines))
         ax.set_yticklabels(names, fontsize=size, linespacing=1.0)
-
-    def _write(self, ax: Axes) -> None:
-        """Write labels, ticks, the legend and the heading on matplotlib's axes."""
-        room = [max(int(1.2 * inches / _INCHES), 12) for inches in _inches(ax)]
-        across, up = (_fitted(*each, 3) for each in zip(self.labels, room, strict=True))
-        ax.set(xlabel=across, ylabel=up)
-        self._name_ticks(ax, room[0])
-        if any(layer.name for layer in self.layers):
-            ax.legend(frameon=False)
-        if self.heading:
-            ax.set_title(self.heading, fontsize=10)
 
     def _name_ticks(self, ax: Axes, room: int) -> None:
         """Set ticks that are not round numbers; long names are slanted to avoid overlaps."""

@@ -73,8 +73,8 @@ def test_models_are_equal_to_the_bit(clients, device, monkeypatch, given, worker
     local = BoostedRanker(**{**ROUNDS, **given})
     here = assert_equal(clients[workers], DaskBoostedRanker, local)
     assert splits_on_categories(here) == ("categorical_features" in given)
-    assert {"move", "fill", "leaf_sums"} <= {*device.launched}
-    assert "search" not in device.launched
+    assert {"partition_rows", "fill_histograms", "leaf_sums"} <= {*device.launched}
+    assert "search_splits" not in device.launched
 
 
 @needs_compiler

@@ -279,7 +279,7 @@ def test_a_fit_that_needs_too_much_memory_raises_before_the_first_round(monkeypa
         with pytest.raises(ValueError, match=r"would take .* GB on emulated device"):
             fitted_on_device(monkeypatch, device, model, problem(kind, 300))
         assert not rounds
-        assert not {"fill", "stump_fill", "plus_advance"} & {*device.launched}
+        assert not {"fill_histograms", "stump_fill", "multiply_and_sum"} & {*device.launched}
 
 
 @needs_compiler
@@ -293,7 +293,7 @@ def test_histograms_that_need_too_much_memory_raise_before_the_fit(monkeypatch):
         device = EmulatedDevice(free=(128 + 64) * slot - 1)
         with pytest.raises(ValueError, match=f"histograms of {leaves} leaves would take"):
             fitted_on_device(monkeypatch, device, model, given)
-        assert "fill" not in device.launched
+        assert "fill_histograms" not in device.launched
 
 
 @needs_compiler
@@ -306,7 +306,7 @@ def test_without_memory_for_speculation_nodes_are_split_one_by_one(monkeypatch):
         device = EmulatedDevice()
         model = BoostedRanker(n_estimators=2, num_leaves=16, min_child_samples=2)
         models.append(fitted_on_device(monkeypatch, device, model, given))
-        searches.append(device.launched.count("search"))
+        searches.append(device.launched.count("search_splits"))
     assert models[0].ensemble_.to_dict() == models[1].ensemble_.to_dict()
     assert searches[1] > searches[0]
     assert max(asked) > 8
@@ -330,6 +330,6 @@ def test_a_kernel_keeps_the_shared_memory_it_was_allowed():
     device._kernels, device._lock = {}, threading.Lock()
     device._module = SimpleNamespace(get_function=lambda name: asked.append(name) or kernel)
     for shared, allowed in ((100, 100), (50, 100), (200, 200), (0, 200)):
-        assert device._allow_shared("fill", shared) is kernel
+        assert device._allow_shared("fill_histograms", shared) is kernel
         assert kernel.max_dynamic_shared_size_bytes == allowed
-    assert asked == ["fill"]
+    assert asked == ["fill_histograms"]

@@ -20,7 +20,10 @@ def arguments():
 @pytest.mark.parametrize("name", ["exp", "log", "log1p"])
 def test_functions_have_the_bits_of_the_cpu(device, name):
     values = arguments()
-    found = device.get(device.function(name, values)).view(np.int64)
+    out = device.zeros(values.size)
+    number = ["exp", "log", "log1p"].index(name)
+    device.over_rows("portable_functions", values.size, number, device.put(values), out)
+    found = device.get(out).view(np.int64)
     expected = getattr(portable, name)(values)
     same = (found == expected.view(np.int64)) | np.isnan(expected) & np.isnan(
         found.view(np.float64)

@@ -181,14 +181,14 @@ def test_scores_far_apart(far):
     scores = rng.normal(size=len(judgments))
     scores[3] = -far
     device = assert_same(judgments, scores, "logistic")
-    assert "cell_read" in device.launched
+    assert "local_to_rows" in device.launched
 
 
 @needs_compiler
 def test_no_list_for_the_device():
     judgments, rng = lists(6, 3, sizes=(800, 700))
     device = assert_same(judgments, 1e5 * rng.normal(size=len(judgments)), "logistic")
-    assert "cell_read" not in device.launched
+    assert "local_to_rows" not in device.launched
 
 
 @needs_compiler

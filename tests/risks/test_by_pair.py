@@ -390,7 +390,7 @@ def test_fits(monkeypatch, estimator, given, rule):
     assert on_cpu.ensemble_.to_dict() == on_gpu.ensemble_.to_dict()
     for column in ("log_risk", "edge", "step"):
         np.testing.assert_array_equal(on_cpu.history_[column], on_gpu.history_[column])
-    assert "ranked_pairs" in device.launched
+    assert "sum_ranked_queries" in device.launched
 
 
 # -- on a GPU: plain pairs ------------------------------------------------------------------------
@@ -450,7 +450,7 @@ def test_explicit_pairs(loss, graded, asked, spread):
     )
     np.testing.assert_array_equal(on_cpu.pull, on_gpu.pull.get())
     np.testing.assert_array_equal(on_cpu.cache, on_gpu.cache.get())
-    assert "listed_rows" in device.launched
+    assert "add_explicit_pairs" in device.launched
 
 
 @needs_compiler

@@ -13,7 +13,8 @@ from precede.risks import by_cell, by_order
 from precede.risks.pair_sums import OnePassRisk
 
 # The kernel of the last step on a GPU.
-LAST_KERNEL = {"logistic": "cell_read", "hinge": "sweep_read", "squared_hinge": "sweep_read"}
+HINGES = ("hinge", "squared_hinge")
+LAST_KERNEL = {"logistic": "local_to_rows", **dict.fromkeys(HINGES, "add_row_gradients")}
 NAMED = pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
 EVERY_LOSS = pytest.mark.parametrize(
     "loss",
@@ -134,7 +135,7 @@ def test_states_are_equal_to_the_bit(loss, grades, weighted, spread):
     judgments, rng = lists(grades, grades, weighted=weighted)
     scores = np.round(spread * rng.normal(size=len(judgments)), 1)  # with ties, and -0
     device = assert_same(judgments, scores, loss)
-    assert {"plain_runs", LAST_KERNEL[loss.name]} <= {*device.launched}
+    assert {"generic_ranges", LAST_KERNEL[loss.name]} <= {*device.launched}
 
 
 @needs_compiler
@@ -164,7 +165,7 @@ def test_explicit_pairs_beside_a_long_list(loss):
     grade = np.concatenate([grade, np.full(200, np.nan)])  # rows that pairs alone know
     judgments = Judgments(grade, pairs=pairs, pair_weight=rng.random(300), **given)
     device = assert_same(judgments, rng.normal(size=2000), loss)
-    assert {"listed_rows", LAST_KERNEL[loss.name]} <= {*device.launched}
+    assert {"add_explicit_pairs", LAST_KERNEL[loss.name]} <= {*device.launched}
 
 
 @needs_compiler

@@ -144,7 +144,7 @@ def test_models_are_equal_to_the_bit(device, limit, queries):
     assert here.ensemble_.to_dict() == there.ensemble_.to_dict()
     for column in ("risk", "log_risk", "e1", "edge", "step", "bound", "weak_rankers", "perfect"):
         np.testing.assert_array_equal(here.history_[column], there.history_[column])
-    assert {"plus_advance", "plus_ties", "stump_fill"} <= {*device.launched}
+    assert {"multiply_and_sum", "tied_weights", "stump_fill"} <= {*device.launched}
 
 
 @needs_compiler

@@ -60,7 +60,7 @@ def assert_equal(given, X, y, qid, estimator=BoostedRanker):
 )
 def test_models_have_the_same_bits(device, given):
     assert_equal(given, *problem(1))
-    assert {"move", "fill", "search", "leaf_sums"} <= {*device.launched}
+    assert {"partition_rows", "fill_histograms", "search_splits", "leaf_sums"} <= {*device.launched}
 
 
 @pytest.mark.usefixtures("device")
@@ -83,21 +83,21 @@ def test_few_batches_for_each_tree(device):
     """Nodes are split in batches, rather than one launch for each split."""
     X, y, qid = problem(9, 2000)
     BoostedRanker(n_estimators=5, num_leaves=31, device="cuda").fit(X, y, qid=qid)
-    assert device.launched.count("search") <= 5 * 10
+    assert device.launched.count("search_splits") <= 5 * 10
 
 
 def test_pulls_of_logistic_losses_stay_on_the_device(device):
     X, y, qid = problem(3)
     BoostedRanker(n_estimators=2, device="cuda").fit(X, y, qid=qid)
-    assert "narrow_runs" in device.launched
+    assert "narrow_logistic_ranges" in device.launched
 
 
 def test_listed_pairs(device):
     X, *_ = problem(4)
     pairs = np.random.default_rng(0).permutation(700).reshape(-1, 2)
     assert_same_fit(BoostedRanker(n_estimators=3), ("risk",), X, pairs=pairs)
-    assert "listed_pairs" in device.launched
-    assert "narrow_runs" not in device.launched
+    assert "explicit_pairs" in device.launched
+    assert "narrow_logistic_ranges" not in device.launched
 
 
 @pytest.mark.usefixtures("device")
@@ -196,7 +196,7 @@ def test_workers_with_few_or_no_rows_and_lost_workers(ends, lost, subsample):
     Lost.left = lost
     conversation = SpmdDriver(launch, len(blocks), {})
     found = conversation.run()
-    assert {"move", "fill"} <= {*device.launched}
+    assert {"partition_rows", "fill_histograms"} <= {*device.launched}
     assert conversation.lost == (lost > 0)
     assert found.weak_ranker == alone.weak_ranker
     assert found.edge == alone.edge

@@ -1,4 +1,4 @@
-"""Backends: where the arrays of a fit are, and what is done to them there.
+"""Backends: the memory that holds the arrays of a fit, and the operations on them.
 
 A fit runs on one `Backend`, its `Context.backend`: `CPU` (NumPy, compiled kernels, the threads of
 the context) or a `precede.engine.cuda.CudaBackend` (CuPy, the kernels of `kernels.cu`). Each object
@@ -6,8 +6,8 @@ that computes something, such as a bound risk or a search for weak rankers, has 
 `backend`: `Context.backend`, or `CPU` if it has no kernels for a GPU. Arrays are copied only where
 two objects with different backends meet.
 
-`BACKENDS` is the table of backends by the name that users give as `device`. Another
-implementation, such as the emulated GPU of the tests, is entered there.
+`BACKENDS` maps the names that users give as `device` to backends. Another implementation, such as
+the emulated GPU of the tests, is added to it.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class Backend:
         """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""
         raise NotImplementedError
 
-    def lexsort(self, key: Keys, run: Integers) -> Integers:
-        """Return a stable sort of the rows by `run`, then by `key`, as a NumPy array."""
+    def lexsort(self, key: Keys, level: Integers) -> Integers:
+        """Return a stable sort of the rows by `level`, then by `key`, as a NumPy array."""
         raise NotImplementedError
 
     def has_room(self, needed: int) -> bool:  # noqa: ARG002
@@ -183,9 +183,9 @@ class CpuBackend(Backend):
         uniform = hash_with_seeds(keys, seeds) >> np.uint64(11)
         return np.flatnonzero(uniform < threshold).astype(np.int32)
 
-    def lexsort(self, key: Keys, run: Integers) -> Integers:
-        """Return a stable sort of the rows by `run`, then by `key`."""
-        return np.lexsort((key, run))
+    def lexsort(self, key: Keys, level: Integers) -> Integers:
+        """Return a stable sort of the rows by `level`, then by `key`."""
+        return np.lexsort((key, level))
 
 
 CPU = CpuBackend()

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from precede.engine.table import Table
 
 
-# Rows of a tile, which one thread block partitions, sums into histograms (at most), or sums in
-# leaves; as in `kernels.cu`.
+# Rows of a tile, the work of one thread block, when rows are partitioned, histograms are filled (at
+# most), or leaves are summed; as in `kernels.cu`.
 MOVE_TILE, MAX_FILL_TILE, LEAF_TILE = 2048, 4000, 4096
 # Bytes of shared memory for the histograms of a thread block; as in `kernels.cu`.
 FILL_SHARED_BYTES = 2 * GPU_GROUP * 257 * 4
@@ -126,9 +126,9 @@ class CudaBackend(Backend):
         function, allowed = self._kernels.get(kernel, (None, 0))
         if function is None or shared > allowed:
             function = self._allow_shared(kernel, shared)
-        given = tuple([np.int32(each) if type(each) is int else each for each in arguments])
+        sized = tuple([np.int32(each) if type(each) is int else each for each in arguments])
         blocks, threads = (each if isinstance(each, tuple) else (each,) for each in (grid, block))
-        function(blocks, threads, given, shared_mem=shared)
+        function(blocks, threads, sized, shared_mem=shared)
 
     def _allow_shared(self, kernel: str, shared: int) -> Kernel:
         """Return the kernel after allowing it, in all threads, `shared` bytes of shared memory."""
@@ -189,11 +189,11 @@ class CudaBackend(Backend):
         free = self.xp.cuda.runtime.memGetInfo()[0]
         return int(free + self.xp.get_default_memory_pool().free_bytes())
 
-    def lexsort(self, key: Array, run: Integers) -> Integers:
-        """Return a stable sort of the rows by `run`, then by `key`."""
+    def lexsort(self, key: Array, level: Integers) -> Integers:
+        """Return a stable sort of the rows by `level`, then by `key`."""
         by_key = self.xp.argsort(self.put(key))
-        by_run = self.xp.argsort(self.put(run.astype(np.uint32))[by_key])
-        return self.get(by_key[by_run])
+        by_level = self.xp.argsort(self.put(level.astype(np.uint32))[by_key])
+        return self.get(by_key[by_level])
 
     # -- sums ------------------------------------------------------------------------------
 
@@ -210,18 +210,19 @@ class CudaBackend(Backend):
 
         With `absolute`, the absolute values of the first array are summed.
         """
-        found, count = self.zeros(len(arrays), 3, dtype=np.uint64), arrays[0].size
+        words, count = self.zeros(len(arrays), 3, dtype=np.uint64), arrays[0].size
         if count:
             grid = min(-(-count // 256), MAX_BLOCKS), len(arrays)
-            given = arrays[0], arrays[-1], found
-            self.launch("largest", grid, 256, np.int64(count), *given)
-            self.launch("words_of", grid, 256, np.int64(count), int(absolute), *given)
+            both = arrays[0], arrays[-1], words
+            self.launch("largest_absolute", grid, 256, np.int64(count), *both)
+            self.launch("fixed_point_sums", grid, 256, np.int64(count), int(absolute), *both)
         sums = []
-        for words in self.get(found):
-            largest = float(words[:1].view(np.float64)[0])
+        for words_of_array in self.get(words):
+            largest = float(words_of_array[:1].view(np.float64)[0])
             total = largest
             if 0 < largest < math.inf:
-                total = float(from_fixed_point(words[1:].view(np.int64), math.frexp(largest)[1]))
+                sum_words = words_of_array[1:].view(np.int64)
+                total = float(from_fixed_point(sum_words, math.frexp(largest)[1]))
             sums.append((total, largest))
         return sums
 
@@ -247,36 +248,22 @@ class CudaBackend(Backend):
         context: Context,  # noqa: ARG002
     ) -> None:
         """Divide two arrays of equal size by a number in place."""
-        self.over_rows("divide_by", arrays[0].size, float(divisor), *arrays)
+        self.over_rows("divide", arrays[0].size, float(divisor), *arrays)
 
     def draw(self, keys: Keys, seeds: Keys, threshold: float) -> BackendArray:
         """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""
         if not keys.size:
             return self.zeros(0, dtype=np.int32)
         n_tiles = -(-keys.size // DRAW_TILE)
-        given = np.int64(keys.size), keys, self.put(seeds), threshold
+        inputs = np.int64(keys.size), keys, self.put(seeds), threshold
         counts, rows = self.zeros(n_tiles, dtype=np.int64), self.zeros(1, dtype=np.int32)
-        self.launch("draw", n_tiles, 32, *given, 0, counts, rows)
+        self.launch("draw_rows", n_tiles, 32, *inputs, 0, counts, rows)
         ends = np.cumsum(self.get(counts))
         rows = self.xp.empty(int(ends[-1]), np.int32)
         if rows.size:
-            self.launch("draw", n_tiles, 32, *given, 1, self.put(np.r_[0, ends[:-1]]), rows)
+            self.launch("draw_rows", n_tiles, 32, *inputs, 1, self.put(np.r_[0, ends[:-1]]), rows)
         return rows
 
-    def function(self, name: str, values: BackendArray) -> BackendArray:
-        """Return ``exp``, ``log`` or ``log1p`` of each value; see `precede.engine.portable`."""
-        values, out = self.put(values), self.zeros(values.size)
-        which = ("exp", "log", "log1p").index(name)
-        self.over_rows("functions", values.size, which, values, out)
-        return out
-
-    @property
-    def arrays(self) -> BackendArray:
-        """The array namespace, under its former name."""
-        return self.xp
-
-
-Device = CudaBackend
 
 _NO_GPU = (
     "device='cuda': CuPy finds no GPU ({}); check whether nvidia-smi shows one and whether the "
@@ -285,7 +272,7 @@ _NO_GPU = (
 
 
 class Work(NamedTuple):
-    """What is done with a node: the struct `Work` of the kernels.
+    """A node to split: the struct `Work` of the kernels.
 
     Of two children the smaller one comes first.
 
@@ -295,8 +282,8 @@ class Work(NamedTuple):
     source, target : numbers of the lists that hold these rows and receive them
     feature : that the node is split on
     sum_low, sum_high : range of the rows to sum, in the list `target`
-    slot, parent : of the histograms of the smaller child and of the node, which becomes that of the
-        larger child
+    slot, parent : slots of the histograms of the smaller child and of the node, whose histogram
+        becomes that of the larger child
     search : bit 0: search the smaller child; bit 1: the larger one
     pull, other_pull, weight, other_weight : the two words of the sums of each child
     """
@@ -341,10 +328,10 @@ class Batch:
     ----------
     backend : Backend
     works : the `Work` of each node
-    groups : groups of features, each summed by a separate thread block
-    left_codes : whether rows of each of the 256 codes go left, for each node to partition
-    bounds : of the values below each child, for each node to search
-    allowed : features that may be split on, for each node to search; None for all
+    groups : number of groups of features, each summed by a separate thread block
+    left_codes : for each node to partition, whether rows of each of the 256 codes go left
+    bounds : for each node to search, bounds of the leaf values below each child
+    allowed : for each node to search, the features that may be split on; None for all
 
     Attributes
     ----------
@@ -442,7 +429,7 @@ class GpuRows(TreeRows):
         if self._wide:
             self._words = [quantized.pull, quantized.weight_count]
         if rows is None:
-            self.backend.over_rows("count_up", self.n_rows, self.lists[0])
+            self.backend.over_rows("row_numbers", self.n_rows, self.lists[0])
             return self.n_rows
         self.lists[0][: rows.size] = self.backend.put(rows)
         return int(rows.size)
@@ -561,7 +548,7 @@ class GpuRows(TreeRows):
     def _partition(self, batch: Batch) -> None:
         """Partition rows, and clear the histograms that are filled next."""
         self.backend.launch(
-            "move", batch.tiles_to_move + CLEARING_BLOCKS * batch.count, 512, batch.work,
+            "partition_rows", batch.tiles_to_move + CLEARING_BLOCKS * batch.count, 512, batch.work,
             batch.first_to_move, batch.count, batch.tiles_to_move, self.width, self.codes,
             batch.left_codes, self.lists, np.int64(self.n_rows), self.histograms,
         )  # fmt: skip
@@ -570,10 +557,11 @@ class GpuRows(TreeRows):
         """Sum the histograms of the smaller children."""
         if batch.tiles_to_fill:
             self.backend.launch(
-                "fill", (batch.tiles_to_fill, self._groups), 512, batch.work, batch.first_to_fill,
-                batch.count, batch.fill_tile, self.width, self.search.n_bins.size, int(self._wide),
-                self._rules.count_bits, self.codes, *self._words, self.lists,
-                np.int64(self.n_rows), self.histograms, shared=FILL_SHARED_BYTES,
+                "fill_histograms", (batch.tiles_to_fill, self._groups), 512, batch.work,
+                batch.first_to_fill, batch.count, batch.fill_tile, self.width,
+                self.search.n_bins.size, int(self._wide), self._rules.count_bits, self.codes,
+                *self._words, self.lists, np.int64(self.n_rows), self.histograms,
+                shared=FILL_SHARED_BYTES,
             )  # fmt: skip
 
     def _search(self, batch: Batch) -> list[SplitFound]:
@@ -587,8 +575,9 @@ class GpuRows(TreeRows):
         best = self.backend.empty(children, 6, dtype=np.int64)
         allowed, step = (every, 0) if batch.allowed is None else (batch.allowed, features)
         self.backend.launch(
-            "search", (features, batch.count, 2), 256, batch.work, self.width, n_bins, allowed,
-            step, monotone, categorical, batch.bounds, self._record, self.histograms, found, best,
+            "search_splits", (features, batch.count, 2), 256, batch.work, self.width, n_bins,
+            allowed, step, monotone, categorical, batch.bounds, self._record, self.histograms,
+            found, best,
         )  # fmt: skip
         words = self.backend.get(best)
         gains = words.view(np.float64)[:, 0].tolist()
@@ -617,15 +606,17 @@ class GpuRows(TreeRows):
         start, count = tiles((leaves["high"] - leaves["low"]).tolist(), LEAF_TILE)
         if count:
             put = self.backend.put
-            given = put(ranges), put(np.array(start)), leaves.size, self.lists
-            self.backend.launch(kernel, count, 256, *given, np.int64(self.n_rows), *arguments)
+            self.backend.launch(
+                kernel, count, 256, put(ranges), put(np.array(start)), leaves.size, self.lists,
+                np.int64(self.n_rows), *arguments,
+            )  # fmt: skip
 
     def predict(self, splits: Records, left_codes: Flags, value: Floats) -> BackendArray:
         """Return the leaf values of all rows, found by descending the tree."""
         values, put = self.backend.empty(self.n_rows), self.backend.put
         child = np.array([splits["left"], splits["right"]])
         self.backend.over_rows(
-            "walk", self.n_rows, self.width, self.codes, put(splits["feature"].copy()),
+            "predict_codes", self.n_rows, self.width, self.codes, put(splits["feature"].copy()),
             put(left_codes.view(np.uint8)), put(child), splits.size, put(value), values,
         )  # fmt: skip
         return values

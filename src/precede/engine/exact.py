@@ -93,7 +93,8 @@ def exact_sums(
     if context is None or not context.is_distributed:
         known = [None] * len(arrays) if largest is None else largest
         return [
-            _sum_over_threads(each, context, top) for each, top in zip(arrays, known, strict=True)
+            _sum_on_this_machine(each, context, top)
+            for each, top in zip(arrays, known, strict=True)
         ]
     if largest is not None:
         return _sums_with_known_largest(arrays, np.array(largest), context)
@@ -172,31 +173,23 @@ def _min_max(low: int, high: int, values: Floats) -> tuple[float, float]:
     return float(chunk.min(initial=0.0)), float(chunk.max(initial=0.0))
 
 
-def _sum_over_threads(
-    values: Floats, context: Context | None, largest: float | None = None
+def _sum_on_this_machine(
+    values: Floats, context: Context | None = None, largest: float | None = None
 ) -> float:
-    """Return the sum of one array; each thread adds up one chunk."""
-    small = context is None or context.jobs == 1 or is_small("rows", values.size)
+    """Return the sum of one array; the absolute value of the first non-finite value, if any."""
+    if context is not None and (context.jobs == 1 or is_small("rows", values.size)):
+        context = None
     if largest is None:
-        if context is None or small:
-            return _sum_single_thread(values)
-        largest = _largest_over_threads(values, context)
-    if largest in (0, np.inf):
-        return _sum_single_thread(values)
-    exponent = math.frexp(largest)[1]
-    if context is None or small:
-        return _from_fixed_point(_fixed_point_sum(values, exponent), exponent)
-    parts = context.run(lambda low, high: _fixed_point_sum(values[low:high], exponent), values.size)
-    return _from_fixed_point([sum(words) for words in zip(*parts, strict=True)], exponent)
-
-
-def _sum_single_thread(values: Floats) -> float:
-    """Return the sum on one thread; the absolute value of the first non-finite value, if any."""
-    largest = _largest_absolute(values)
+        largest = (
+            _largest_absolute(values) if context is None else _largest_over_threads(values, context)
+        )
     if not 0 < largest < np.inf:
         return 0.0 if largest == 0 else float(np.abs(values[~np.isfinite(values)][0]))
     exponent = math.frexp(largest)[1]
-    return _from_fixed_point(_fixed_point_sum(values, exponent), exponent)
+    if context is None:
+        return _from_fixed_point(_fixed_point_sum(values, exponent), exponent)
+    parts = context.run(lambda low, high: _fixed_point_sum(values[low:high], exponent), values.size)
+    return _from_fixed_point([sum(words) for words in zip(*parts, strict=True)], exponent)
 
 
 def _sums_with_known_largest(
@@ -290,7 +283,7 @@ def _log_sum_exp(log_values: Floats) -> float:
     largest = float(log_values.max(initial=-np.inf))
     if not np.isfinite(largest):
         return largest
-    return largest + float(log(np.array([_sum_single_thread(exp(log_values - largest))]))[0])
+    return largest + float(log(np.array([_sum_on_this_machine(exp(log_values - largest))]))[0])
 
 
 # -- over all machines -------------------------------------------------------------------------

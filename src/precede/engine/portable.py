@@ -77,7 +77,7 @@ def log(values: Floats) -> Floats:
     if values.size <= MAX_WITHOUT_KERNEL:
         return np.array([*map(log_of, values.flat)]).reshape(values.shape)
     out = np.empty(values.shape)
-    _log_kernel(np.ravel(values), out.reshape(-1))
+    log_array(np.ravel(values), out.reshape(-1))
     return out
 
 
@@ -444,7 +444,8 @@ def exp_array(values: Floats) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _log_kernel(values: Floats, out: Floats) -> None:
+def log_array(values: Floats, out: Floats) -> None:
+    """Write the logarithms of the values to `out`."""
     for row in range(values.size):
         out[row] = portable_log(values[row])
 

@@ -17,7 +17,7 @@ import scipy.sparse.csgraph
 from precede.engine.arrays import Array, Floats, Integers, Keys, MatrixLike
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import njit
-from precede.engine.exact import HIGH, splitmix64, sums_at
+from precede.engine.exact import HIGH, SCALE, splitmix64, sums_at, to_integers
 from precede.engine.execution import Context
 from precede.engine.table import Table
 
@@ -99,9 +99,27 @@ class QueryLayout:
         return int(self.order.size)
 
     @property
+    def n_queries(self) -> int:
+        """Number of queries, on this machine."""
+        return self.query_start.size - 1
+
+    @property
+    def query_rows(self) -> Integers:
+        """First row of each query, and the end of the graded rows."""
+        return self.level_start[self.query_start]
+
+    @property
     def n_graded(self) -> int:
         """Number of rows in levels; the remaining rows occur in explicit pairs only."""
         return int(self.level_start[-1])
+
+    def query_of_row(self) -> Integers:
+        """Return the number of the query of each graded row."""
+        return np.repeat(np.arange(self.n_queries), np.diff(self.query_rows))
+
+    def level_of_row(self) -> Integers:
+        """Return the number of the level of each graded row."""
+        return np.repeat(np.arange(self.level_start.size - 1), np.diff(self.level_start))
 
     def to_rows(self, values: Floats) -> Floats:
         """Return numbers in the order of the layout in that of the user's rows; 0 if unused."""
@@ -115,6 +133,16 @@ class QueryLayout:
         if not gap:
             return margin
         return margin - (1.0 if self.pair_margin is None else self.pair_margin)
+
+    def sum_explicit_shares(self, shares: Floats) -> Floats:
+        """Return the sum of the explicit pairs that each row wins, less of those that it loses.
+
+        `shares` has one number per pair, of sum at most 1. The order of the pairs does not matter.
+        """
+        integers, share = np.zeros(self.n_used_rows, np.int64), to_integers(shares)
+        np.add.at(integers, self.winner, share)
+        np.subtract.at(integers, self.loser, share)
+        return integers / SCALE
 
     def count_graded_pairs(self) -> int:
         """Count the pairs implied by the grades."""
@@ -143,10 +171,8 @@ class QueryLayout:
 
     def components(self) -> Integers:
         """Return the connected component of each row in the graph of pairs."""
-        first = self.level_start[self.query_start]
-        query = np.repeat(np.arange(first.size - 1), np.diff(first))
-        ungraded = np.arange(self.n_used_rows - self.n_graded) + first.size - 1
-        node = np.concatenate([query, ungraded]).astype(np.int64)
+        ungraded = np.arange(self.n_used_rows - self.n_graded) + self.n_queries
+        node = np.concatenate([self.query_of_row(), ungraded]).astype(np.int64)
         count = int(node.max(initial=-1)) + 1
         edges = scipy.sparse.coo_array(
             (np.ones(self.winner.size), (node[self.winner], node[self.loser])), (count, count)
@@ -160,7 +186,7 @@ class QueryLayout:
         Rows that are equal except for their pairs then differ. O(n + explicit pairs).
         """
         keys = splitmix64(keys ^ np.nan_to_num(self.grade + 0.0, nan=0.5).view(np.uint64))
-        first = self.level_start[self.query_start]
+        first = self.query_rows
         pair_key = splitmix64(self.pair_weight.view(np.uint64))
         if self.pair_margin is not None:
             pair_key = splitmix64(pair_key + (self.pair_margin + 0.0).view(np.uint64))
@@ -182,7 +208,7 @@ class QueryLayout:
         """
         if self.has_explicit_pairs:
             key = self.keys_by_pairs(key)
-        level = np.repeat(np.arange(self.level_start.size - 1), np.diff(self.level_start))
+        level = self.level_of_row()
         level = np.concatenate([level, np.full(self.n_used_rows - self.n_graded, level.size)])
         old = backend.lexsort(key, level)
         winner, loser = self.winner, self.loser

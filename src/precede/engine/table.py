@@ -4,8 +4,8 @@ A `Bins` holds the cut points of every feature, chosen once. A `Table` holds the
 set in the order of a `QueryLayout`, one byte per cell, column by column: code c of a feature means
 that the value exceeds exactly c cut points, 255 that it is missing.
 
-On a GPU large columns are binned there: they are sorted as integers in the order of the floats, and
-one thread per column then finds the cut points by bisection. Cut points and codes are the same.
+A GPU bins large columns itself: it sorts them as integers in the order of the floats, and one
+thread per column finds the cut points by bisection. Cut points and codes are the same.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ MISSING = 255
 MAX_BINS = 255
 # Categories are numbered below this; larger numbers are rejected as a mistake or a malicious file.
 MAX_CATEGORIES = 1 << 24
-# Columns are copied for binning as many at a time as fill a cache line of a row of X.
+# Bytes of the columns that are copied for binning at a time: a cache line of a row of X.
 CACHE_LINE_BYTES = 64
 # Columns of at least this many rows are radix-sorted; shorter ones do not pay for compiling it.
 LARGE_COLUMN_ROWS = 1 << 16
-# If this many of the smallest values have `max_bins` distinct ones, the rest is not counted.
+# Distinct values are counted among this many of the smallest first; `max_bins` of them are enough.
 DISTINCT_PROBE_ROWS = 1 << 12
 # Bits per digit and number of digits of the radix sort: all bits of single precision.
 DIGIT_BITS, N_DIGITS = 11, 3
@@ -158,8 +158,8 @@ class Table:
 
     Attributes
     ----------
-    codes : uint8 array (features, rows), each feature contiguous; copied from the GPU, if they are
-        there, when they are first read
+    codes : uint8 array (features, rows), each feature contiguous; codes on a GPU are copied when
+        they are first read
     bins : cut points the codes refer to
     order : row of `X` for each row of the table
     X : raw values, for weak rankers that do not use bins; not copied unless they are on a GPU
@@ -295,8 +295,8 @@ class Table:
             columns = self.codes_on(backend, group)
             self.release(group)
             backend.launch(
-                "by_rows", (-(-rows // GPU_GROUP), 1), (GPU_GROUP, GPU_GROUP), np.int64(rows),
-                group.size, width, columns, codes.ravel()[first:],
+                "transpose_codes", (-(-rows // GPU_GROUP), 1), (GPU_GROUP, GPU_GROUP),
+                np.int64(rows), group.size, width, columns, codes.ravel()[first:],
             )  # fmt: skip
         return codes
 
@@ -323,11 +323,11 @@ class Table:
         backend = self._backend
         keys: Keys = weight.astype(np.float64).view(np.uint64).copy()
         if backend.is_gpu:
-            there = backend.put(keys)
+            keys = backend.put(keys)
             backend.over_rows(
-                "mix_codes", self.n_used_rows, self.n_features, self._stored_codes, there
+                "mix_codes", self.n_used_rows, self.n_features, self._stored_codes, keys
             )
-            return backend.get(there)
+            return backend.get(keys)
         if is_small("cells", self.codes.size):
             for column in self.codes:  # like `mix_codes`, without compiling it
                 mixed = (keys ^ column) * np.uint64(0x9E3779B97F4A7C15)

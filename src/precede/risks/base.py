@@ -25,11 +25,7 @@ import numpy as np
 
 from precede.engine.arrays import Array, BackendArray, Bytes, Floats, Integers
 from precede.engine.backend import CPU, Backend
-from precede.engine.exact import (
-    all_reduce_sum,
-    exact_sum,
-    log_sum_exps,
-)
+from precede.engine.exact import all_reduce_sum, exact_sum, log_sum_exps
 from precede.engine.execution import Context
 from precede.engine.portable import exp_of, log, log_of
 from precede.engine.pull import Factors, Pull
@@ -85,7 +81,7 @@ class LossShape:
     decay : rate ``-l'(0) / l(0)`` at which the loss decays, 1 if undefined
     has_flat_tail : whether the loss is constant beyond some margin, as hinges are
     has_kink : whether the loss has a kink, at which coordinate descent can stall
-    growth : gradient sum over the risk if it is constant: ``p·rate`` for ``exp(-rate·m)``, ``u^p``
+    growth : ratio of gradient sum and risk if constant: ``p·rate`` for ``exp(-rate·m)`` and ``u^p``
 
     >>> from precede.losses import Exponential, Hinge
     >>> LossShape.of(Exponential())
@@ -150,26 +146,24 @@ class BoundRisk:
 
     # How the loss of a pair behaves, None if the risk is not a sum of pair losses.
     loss_shape: LossShape | None = None
-    # The backend of the scores that the risk accepts, and of its pulls: `CPU`, or the GPU of the
-    # context if the risk has kernels for these rows. Scores on the CPU are always accepted, and
-    # then the CPU computes.
+    # The backend of the scores and the pulls: `CPU`, or the GPU of the context if the risk has
+    # kernels for these rows. Scores on the CPU are accepted too; the CPU then computes.
     backend: Backend = CPU
 
     def __init__(self, layout: QueryLayout, context: Context | None):
         self.layout = layout
         self.context = context or Context(1)
         self.terms = PairTerms(layout, self.context)
-        queries = layout.query_start.size - 1
         # Over all machines. A shared query is present on each of them and counted once.
-        self.n_queries = queries
+        self.n_queries = layout.n_queries
         if not layout.queries_span_machines:
-            self.n_queries = all_reduce_sum(lambda: queries, self.context)
+            self.n_queries = all_reduce_sum(lambda: layout.n_queries, self.context)
         self._log_total_weight = 0.0
         self._item_weight_total: float | None = None
         self._copies: dict[str, BackendArray] = {}
 
     def _backend_of(self, scores: BackendArray) -> Backend:
-        """Return the backend that computes at these scores: the one whose memory they are in."""
+        """Return the backend that computes at these scores: the one that holds them."""
         return self.backend if self.backend.holds(scores) else CPU
 
     def _copy_on(self, backend: Backend, name: str, compute: Callable[[], Array]) -> BackendArray:
@@ -197,7 +191,7 @@ class BoundRisk:
         raise NotImplementedError(f"{type(self).__name__} must define curvature(state)")
 
     def _curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
-        """Return a diagonal that bounds the Hessian for a `factor` of 2, over the gradient sum."""
+        """Return a diagonal over the gradient sum; with a `factor` of 2 it bounds the Hessian."""
         return factor * self.curvature(state)
 
     def _pair_counts(self) -> Floats:
@@ -237,10 +231,9 @@ class BoundRisk:
 
         layout, backend = self.layout, self._backend_of(state.scores)
         weight = self._copy_on(backend, "weight", lambda: layout.weight)
-        query_start = layout.level_start[layout.query_start]
         return Pull(
             state.pull, weight, curvature,
-            lambda: self._copy_on(backend, "pair counts", self._pair_counts), query_start,
+            lambda: self._copy_on(backend, "pair counts", self._pair_counts), layout.query_rows,
             self.context, queries_span_machines=layout.queries_span_machines,
             item_total=self._total_item_weight,
         )  # fmt: skip
@@ -323,9 +316,9 @@ class BoundLossRisk(BoundRisk):
         return self._copy_on(backend, "pair totals", lambda: pair_totals(self.layout))
 
     def _curvature_bound(self, state: State, factor: float = 2.0) -> Floats:
-        """Return a diagonal that bounds the Hessian for a `factor` of 2, over the gradient sum.
+        """Return a diagonal over the gradient sum; with a `factor` of 2 it bounds the Hessian.
 
-        It holds at all scores if the price is linear and the loss has a largest curvature;
+        The bound holds at all scores if the price is linear and the loss has a largest curvature;
         otherwise at these scores. The term ``G(u)`` of a loser has the Hessian
         ``G'' a a' + G' sum_i w_i l''_i e_i e_i'``, where a is the gradient of u and ``e_i`` is 1 at
         the winner i and -1 at the loser. ``(a'x)² <= sum|a_j| · sum|a_j| x_j²`` and sum|a_j| is

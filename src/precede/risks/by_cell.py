@@ -55,12 +55,7 @@ from precede.engine.execution import Context, is_small
 from precede.engine.portable import cosines, exp, log1p, portable_exp
 from precede.engine.query_layout import QueryLayout
 from precede.losses import Smooth
-from precede.risks.base import (
-    BoundLossRisk,
-    State,
-    count_rows_and_pairs,
-    cut_into_chunks,
-)
+from precede.risks.base import BoundLossRisk, State, count_rows_and_pairs, cut_into_chunks
 from precede.risks.line_search import find_root, has_infinite_minimizer
 from precede.risks.splits import Kernel, SplitSums, kernel_of
 
@@ -79,14 +74,14 @@ LEFT_WEIGHT, LEFT_DISTANCE, RIGHT_WEIGHT = range(2 * N_TERMS, FAR_FIELD_SIZE)
 MAX_DENSE_CELLS, ROWS_PER_CELL = 1024, 16
 CHUNK_ROWS = 1 << 14  # does not depend on the number of threads, so that sums do not either
 MAX_MOMENTS = 1 << 22  # numbers in the moments of all chunks of a node
-# Cells times groups of a node; a node with more is halved recursively.
-MAX_CELLS = 1 << 17
-# Of an analytic loss: with more cells their matrices cost more than they save; cells are refined up
-# to a number, a quarter of it in large splits, which saves polynomials.
+MAX_CELLS = 1 << 17  # cells times groups of a node; a node with more is halved recursively
+# For other analytic losses: with more than MAX_SMOOTH_CELLS cells, the matrices between them cost
+# more than they save. Up to MAX_REFINED_CELLS, or a quarter of that with a split of at least
+# LARGE_SPLIT_ROWS rows, smaller cells are faster, because they need fewer coefficients.
 MAX_SMOOTH_CELLS, MAX_REFINED_CELLS, LARGE_SPLIT_ROWS = 4096, 400, 1 << 15
 SMOOTH_CHUNK_ROWS = 1 << 15
-# Of a line search on points: with more points of the losers, or fewer rows per level, searching the
-# rows is as fast.
+# Of a line search on points: with more points of the losers, or fewer rows per level, a search on
+# the rows is as fast. The step is doubled at most MAX_DOUBLINGS times.
 MAX_POINTS, MIN_ROWS_PER_LEVEL, MAX_DOUBLINGS = 6000, 5000, 24
 MIN_SHARED_ROWS = 1 << 16  # larger nodes are summed one after the other, by all threads
 # Cost of a node in enumerated pairs (measured for scores within a range of about 10): per row, and
@@ -94,24 +89,20 @@ MIN_SHARED_ROWS = 1 << 16  # larger nodes are summed one after the other, by all
 PAIRS_PER_ROW, PAIRS_PER_SIDE = 6, 10_000
 ROWS_PER_GROUP = 2048  # of a node with many levels
 MAX_GROUPS = 32
-# On a GPU: cells of a node (its far field is summed cell by cell); cells whose moments fit into
-# shared memory; rows in which one block of threads finds the lowest and the highest score; threads
-# of a block; and blocks that share a chunk of rows in the last step.
-MAX_GPU_CELLS, MAX_SHARED_CELLS, EXTREMES_ROWS, THREADS, MAX_READER_BLOCKS = (
-    4096,
-    1024,
-    8192,
-    256,
-    8,
-)
+# On a GPU: cells of a node (its far field is summed cell by cell), and cells whose moments fit into
+# shared memory.
+MAX_GPU_CELLS, MAX_SHARED_CELLS = 4096, 1024
+# Rows in which one block of threads finds the lowest and the highest score, threads of a block, and
+# blocks that share a chunk of rows in the last step.
+EXTREMES_ROWS, THREADS, MAX_BLOCKS_PER_CHUNK = 8192, 256, 8
 
 
 class CellSums:
     """Sums over the pairs of long lists for the logistic loss, by cells of the score axis.
 
     O(n log L) time for L grades in a list of n rows; O(n log n) where scores are far apart.
-    `loser_weight` must be `weight` times a constant of the query, as in all layouts. The pairs of
-    `level_ranges` are left to enumerate.
+    `loser_weight` must be `weight` times a constant of the query, as in all layouts. Pairs inside
+    the `level_ranges` are left out; `precede.risks.by_pair` enumerates them.
     """
 
     def __init__(self, layout: QueryLayout, context: Context):
@@ -119,7 +110,7 @@ class CellSums:
         self.level_ranges, self._depths = _plan(layout)
         self._gpu_nodes: GpuNodes | None = None
 
-    def use(self, backend: Backend) -> None:
+    def copy_to(self, backend: Backend) -> None:
         """Copy the nodes to a GPU."""
         if self._depths:
             self._gpu_nodes = GpuNodes(backend, self._depths, backend.put(self._weight))
@@ -129,8 +120,8 @@ class CellSums:
     ) -> list[BackendArray]:
         """Add the nodes by depth (those of one depth share no row); return their sums."""
         if not backend.is_gpu:
-            given = scores, self._weight, pull, hessian, self._context
-            return [nodes.add_gradients(*given).T for nodes in self._depths]
+            arguments = scores, self._weight, pull, hessian, self._context
+            return [nodes.add_gradients(*arguments).T for nodes in self._depths]
         if self._gpu_nodes is None:
             return []
         return [self._gpu_nodes.add_gradients(scores, pull, hessian, self._context)]
@@ -234,7 +225,7 @@ class GpuNodes:
         first_row = np.array([each[0] for each in bounds])
         end_row = np.array([each[-1] for each in bounds])
         self.rows = end_row - first_row
-        # In which the lowest and the highest score of a node are found.
+        # Chunks of rows in which the lowest and the highest score of a node are found.
         chunks = cut_into_chunks(first_row, end_row, EXTREMES_ROWS)
         self._extremes_chunks = backend.put(np.column_stack(chunks))
         self._node_of_group = np.repeat(np.arange(len(bounds)), self._n_groups)
@@ -245,23 +236,25 @@ class GpuNodes:
         steps = exp(np.array([-1.0, -(NEAR_CELLS + 1.0)]) / CELLS_PER_UNIT)
         factors = np.cumprod([steps] * N_TERMS, axis=0).T
         tables = transfer_tables()
-        given = tables.exponentials, tables.above, tables.below, factors
-        self._tables = [backend.put(table) for table in given]
+        self._tables = [
+            backend.put(table)
+            for table in (tables.exponentials, tables.above, tables.below, factors)
+        ]
         self._chunk_rows = np.zeros(0, np.int64)
 
     def add_gradients(
-        self, scores: BackendArray, pull: Floats, hessian: BackendArray, context: Context
+        self, scores: BackendArray, pull: BackendArray, hessian: BackendArray, context: Context
     ) -> BackendArray:
         """Add gradient and Hessian of all rows; return values and gradient sums of the nodes."""
         first_cell, n_cells = self._count_cells(scores)
         sums = self._backend.zeros(2, n_cells.size)
         on_gpu = n_cells > 0
-        local = nodes = None
         if on_gpu.any():
-            nodes = self._lay_out(first_cell, n_cells)
+            nodes = self._build_nodes(first_cell, n_cells)
             local = self._local_coefficients(scores, nodes, n_cells, sums)
         for depth in range(len(self._depths)):
-            self._add_to_rows(depth, scores, nodes, local, pull, hessian)
+            if on_gpu.any():
+                self._add_to_rows(depth, scores, nodes, local, pull, hessian)
             if not on_gpu[self._depth_start[depth] : self._depth_start[depth + 1]].all():
                 self._sum_on_cpu(depth, on_gpu, scores, pull, hessian, context, sums)
         return sums
@@ -271,7 +264,7 @@ class GpuNodes:
         n_nodes = self._n_groups.size
         extremes = self._backend.put(np.repeat(np.array([~np.uint64(0), np.uint64(0)]), n_nodes))
         self._backend.launch(
-            "cell_ends", len(self._extremes_chunks), THREADS, self._extremes_chunks, scores,
+            "node_extremes", len(self._extremes_chunks), THREADS, self._extremes_chunks, scores,
             extremes[:n_nodes], extremes[n_nodes:],
         )  # fmt: skip
         lowest, highest = _from_ordered_bits(self._backend.get(extremes)).reshape(2, n_nodes)
@@ -285,7 +278,7 @@ class GpuNodes:
             on_gpu &= (self._n_groups <= 2) | (n_cells * self._n_groups <= MAX_CELLS)
         return first_cell, np.where(on_gpu, n_cells, 0.0).astype(np.int64)
 
-    def _lay_out(self, first_cell: Floats, n_cells: Integers) -> BackendArray:
+    def _build_nodes(self, first_cell: Floats, n_cells: Integers) -> BackendArray:
         """Build the `CellNode` structs of the kernels; cut rows into chunks if sizes changed."""
         max_chunks = np.maximum(1, MAX_MOMENTS // np.maximum(n_cells * ORDER, 1))
         chunk_rows = np.where(n_cells > 0, np.maximum(CHUNK_ROWS, -(-self.rows // max_chunks)), 0)
@@ -335,55 +328,48 @@ class GpuNodes:
         sums = empty(self._group_cells, 2)
         shared_cells = min(max_cells, MAX_SHARED_CELLS)
         backend.launch(
-            "cell_moments", len(self._chunks), 32, self._chunks_on_gpu, self._nodes_on_gpu,
+            "rows_to_moments", len(self._chunks), 32, self._chunks_on_gpu, self._nodes_on_gpu,
             nodes, scores, self._weight, shared_cells, moments, shared=8 * ORDER * shared_cells,
         )  # fmt: skip
         n_blocks = -(-max_cells * ORDER // THREADS)
         backend.launch(
-            "cell_groups", (n_groups, n_blocks), THREADS, self._chunks_on_gpu, self._chunk_start,
-            self._nodes_on_gpu, nodes, moments, group_moments,
+            "sum_group_moments", (n_groups, n_blocks), THREADS, self._chunks_on_gpu,
+            self._chunk_start, self._nodes_on_gpu, nodes, moments, group_moments,
         )  # fmt: skip
         stride = self._side_cells
         backend.launch(
-            "cell_sides", (n_cells.size, n_blocks), THREADS, nodes, group_moments,
+            "sum_side_moments", (n_cells.size, n_blocks), THREADS, nodes, group_moments,
             np.int64(stride * ORDER), side_moments,
         )  # fmt: skip
         backend.launch(
-            "cell_far", (n_sides, 2), THREADS, self._sides, nodes, side_moments, np.int64(stride),
-            exponentials, factors, far_field,
+            "sum_far_field", (n_sides, 2), THREADS, self._sides, nodes, side_moments,
+            np.int64(stride), exponentials, factors, far_field,
         )  # fmt: skip
         backend.launch(
-            "cell_meet", (n_groups, -(-max_cells // 8)), 256, self._nodes_on_gpu, nodes, above,
-            below, group_moments, side_moments, far_field, np.int64(stride), local, sums,
+            "moments_to_local", (n_groups, -(-max_cells // 8)), 256, self._nodes_on_gpu, nodes,
+            above, below, group_moments, side_moments, far_field, np.int64(stride), local, sums,
         )  # fmt: skip
         backend.launch(
-            "cell_sums", n_cells.size, 128, nodes, sums, np.int64(n_cells.size), node_sums
+            "sum_nodes", n_cells.size, 128, nodes, sums, np.int64(n_cells.size), node_sums
         )
         return local
 
     def _add_to_rows(
-        self,
-        depth: int,
-        scores: BackendArray,
-        nodes: BackendArray,
-        local: BackendArray,
-        pull: Floats,
-        hessian: BackendArray,
-    ) -> None:
+        self, depth: int, scores: BackendArray, nodes: BackendArray, local: BackendArray,
+        pull: BackendArray, hessian: BackendArray,
+    ) -> None:  # fmt: skip
         """Evaluate the local polynomials at the rows of one depth."""
-        if nodes is None:
-            return
         first, last = self._chunks_of_depth[depth]
         if last > first:
-            readers = min(MAX_READER_BLOCKS, -(-self._max_chunk_rows // THREADS))
+            blocks = min(MAX_BLOCKS_PER_CHUNK, -(-self._max_chunk_rows // THREADS))
             self._backend.launch(
-                "cell_read", (last - first, readers), THREADS, self._chunks_on_gpu[first:last],
+                "local_to_rows", (last - first, blocks), THREADS, self._chunks_on_gpu[first:last],
                 self._nodes_on_gpu, nodes, scores, self._weight, local, pull, hessian,
             )  # fmt: skip
 
     def _sum_on_cpu(
-        self, depth: int, on_gpu: Flags, scores: BackendArray, pull: Floats, hessian: BackendArray,
-        context: Context, node_sums: BackendArray,
+        self, depth: int, on_gpu: Flags, scores: BackendArray, pull: BackendArray,
+        hessian: BackendArray, context: Context, node_sums: BackendArray,
     ) -> None:  # fmt: skip
         """Sum the remaining nodes of one depth on the CPU."""
         backend, start = self._backend, int(self._depth_start[depth])
@@ -831,8 +817,10 @@ class _Grid:
         return cls(origin, width, int((end - origin) * (1.0 / width)) + 1, nodes)
 
 
-def chebyshev_line_search(risk: BoundLossRisk, state: State, values: Array) -> float | None:
-    """Return the step along a weak ranker of values 0 and 1 that minimizes the risk.
+def chebyshev_line_search(
+    risk: BoundLossRisk, state: State, values: Array
+) -> tuple[float, bool] | None:
+    """Return the step along a weak ranker of values 0 and 1, see `BoundRisk.exact_step`.
 
     None where the method does not apply or finds no minimum; the rows must then be searched.
     """
@@ -842,7 +830,8 @@ def chebyshev_line_search(risk: BoundLossRisk, state: State, values: Array) -> f
     sign = 1.0 if exact_sum(risk.backend.get(state.pull) * values, risk.context) > 0 else -1.0
     if has_infinite_minimizer(risk, sign * values):
         return None
-    return ChebyshevLine(risk, scores, values).minimize()
+    step = ChebyshevLine(risk, scores, values).minimize()
+    return None if step is None else (step, False)
 
 
 def _halve_cells(form: Smooth) -> Smooth:

@@ -1,8 +1,8 @@
 """Exponential loss with price ``u^p``: risk, search by largest decrease and exact step, in O(n).
 
-Sums over chunks, threads or machines are sums of integers (see `precede.engine.exact`), so the
-result does not depend on their order or number. On a GPU a warp processes a chunk of a level, and a
-thread the levels of a query; sums over levels are taken in the same order as on the CPU.
+Sums over chunks, threads or machines are sums of integers (see `precede.engine.exact`), so results
+do not depend on their order or number. On a GPU a warp processes a chunk of a level, and a thread
+the levels of a query; sums over levels are taken in the order of the CPU.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from precede.engine.arrays import Array, BackendArray, Bytes, Floats, Integers
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import (
-    SCALE,
     all_reduce_all,
     all_reduce_max,
     all_reduce_sum,
@@ -25,7 +24,6 @@ from precede.engine.exact import (
     from_fixed_point,
     log_sum_exp,
     sums_at,
-    to_integers,
 )
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import (
@@ -35,6 +33,7 @@ from precede.engine.portable import (
     fmax,
     fmin,
     log,
+    log_array,
     log_of,
     portable_exp,
     portable_log,
@@ -46,12 +45,18 @@ from precede.losses import PairLoss, Price, Separable
 from precede.risks.base import BoundLossRisk, EdgeWeights, LossShape, State, cut_into_chunks
 from precede.risks.line_search import bound_step, line_search, smoothed_step
 
+# Rows of a chunk; small enough for one query of a million rows to keep all threads busy.
+MAX_ROWS_PER_CHUNK = 1 << 15
 # Rows whose terms are computed and summed together, so that they stay in the CPU cache.
 ROWS_PER_BATCH = 4096
 # On a GPU: rows of a chunk, levels of a query (one thread goes through them), warps of a block of
 # threads, and memory.
 GPU_CHUNK_ROWS, MAX_LEVELS_PER_QUERY, WARPS_PER_BLOCK = 512, 1024, 8
 BYTES_PER_ROW, BYTES_PER_LEVEL = 64, 160
+# Sums are stored in multiples of 2^-62 of the largest term of a level. If the correct or the wrong
+# pairs weigh less than this, few digits are left and the line search evaluates the rows.
+MIN_WEIGHT = 2.0**-20
+MAX_ITERATIONS = 200  # of the Newton search of `PushLine`
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class SeparableRisk(BoundLossRisk):
             self._gpu_sums = GpuLevelSums(self.sums, self.backend)
 
     def _log_balance(self) -> Floats:
-        """Return the log weight of each level as losers."""
+        """Return the log of loser weight over item weight by level, less the divisor of `mean`."""
         layout = self.layout
         log_balance = np.zeros(int(layout.query_start[-1]))
         if layout.queries_span_machines:  # only an unbalanced query is shared by machines
@@ -134,6 +139,7 @@ class SeparableRisk(BoundLossRisk):
         return log_balance
 
     def _sums_at(self, scores: BackendArray) -> LevelSums | GpuLevelSums:
+        """Return the sums of the backend that holds the scores."""
         return self._gpu_sums if self._backend_of(scores).is_gpu else self.sums
 
     def state(self, scores: BackendArray) -> State:
@@ -167,7 +173,7 @@ class SeparableRisk(BoundLossRisk):
     def edge_weights(self, state: State, values: BackendArray) -> EdgeWeights:
         """Return the weights of the pairs ordered correctly, wrongly or tied, in O(n)."""
         sums, cache = self._sums_at(state.scores), state.cache
-        parts = sums.ordered_weights(cache, sums.where_one(cache, values), values)
+        parts = sums.ordered_weights(cache, sums.sums_of_ones(cache, values), values)
         correct, wrong = exact_sums(parts, self.sums.query_context, few=True)
         return EdgeWeights(correct, wrong, max(0.0, 1.0 - correct - wrong))
 
@@ -209,8 +215,8 @@ class SeparableRisk(BoundLossRisk):
             if min(correct, wrong) < MIN_WEIGHT:
                 return None
             sums, cache = self._sums_at(state.scores), state.cache
-            given = cache.words, cache.extremes, sums.where_one(cache, values)
-            log_sums = log_sums_by_value(self.sums, *map(self.backend.get, given))
+            arrays = cache.words, cache.extremes, sums.sums_of_ones(cache, values)
+            log_sums = log_sums_by_value(self.sums, *map(self.backend.get, arrays))
             return PushLine(self.sums, log_sums, self.n_queries).argmin(), False
         if min(correct, wrong) > 0:
             return log_of(correct / wrong) / (1 + self.power) / self.rate, False
@@ -261,7 +267,7 @@ class LevelSums:
             power, low, high, terms, words, small=self.small,
         )  # fmt: skip
         words = self.sum_over_chunks(words)
-        queries = self.layout.query_start.size - 1
+        queries = self.layout.n_queries
         levels = np.zeros((6, low.size))
         log_query = np.zeros(queries)
         run(
@@ -288,11 +294,7 @@ class LevelSums:
             pull, small=self.small,
         )  # fmt: skip
         if cache.pair_mass.size:
-            integers = np.zeros(pull.size, np.int64)
-            shares = to_integers(cache.pair_mass)
-            np.add.at(integers, layout.winner, shares)
-            np.subtract.at(integers, layout.loser, shares)
-            pull += integers / SCALE
+            pull += layout.sum_explicit_shares(cache.pair_mass)
         return pull
 
     def hessian(
@@ -302,24 +304,24 @@ class LevelSums:
 
         Given the logarithm of the risk, the curvature of the price is added.
         """
-        chunks, query_start = self.chunks, self.layout.query_start
+        chunks, layout = self.chunks, self.layout
         price_curvature = np.zeros(cache.levels.shape[1])
         if self.power != 1 and log_value is not None:
             self.context.run(
-                _price_curvatures_of_queries, query_start.size - 1, query_start, cache.levels,
+                _price_curvatures_of_queries, layout.n_queries, layout.query_start, cache.levels,
                 *cache.extremes, self.power, self.log_balance, log_value, price_curvature,
                 small=self.small,
             )  # fmt: skip
-        hessian = np.zeros(self.layout.n_used_rows)
+        hessian = np.zeros(layout.n_used_rows)
         self.context.run(
             _chunk_hessians, chunks.count, chunks.start, chunks.level, cache.terms, cache.levels,
             price_curvature, loser_factor, hessian, small=self.small,
         )  # fmt: skip
-        for side in (self.layout.winner, self.layout.loser):
+        for side in (layout.winner, layout.loser):
             hessian += sums_at(side, cache.pair_mass, hessian.size)
         return self.rate * hessian
 
-    def where_one(self, cache: SeparableCache, values: Bytes) -> Integers:
+    def sums_of_ones(self, cache: SeparableCache, values: Bytes) -> Integers:
         """Return the sums by level, as integer words, of the terms of rows with value 1."""
         chunks = self.chunks
         words = np.zeros((chunks.count, 4), np.int64)
@@ -334,9 +336,9 @@ class LevelSums:
     ) -> tuple[Floats, Floats]:
         """Return weights whose sums are those of the pairs ordered correctly and wrongly.
 
-        `ones` is the result of `where_one` for these values.
+        `ones` is the result of `sums_of_ones` for these values.
         """
-        queries = self.layout.query_start.size - 1
+        queries = self.layout.n_queries
         correct, wrong = np.zeros(queries), np.zeros(queries)
         self.context.run(
             _ordered_weights_of_queries, queries, self.layout.query_start, ones,
@@ -370,7 +372,7 @@ class GpuLevelSums:
         layout, put = sums.layout, backend.put
         self.backend, self.rate, self.power = backend, float(sums.rate), float(sums.power)
         self._rows, self._levels = layout.n_used_rows, sums.query_of_level.size
-        self._queries = layout.query_start.size - 1
+        self._queries = layout.n_queries
         needed = BYTES_PER_ROW * self._rows + BYTES_PER_LEVEL * self._levels
         backend.check_room(needed, "the pulls of all rows")
         chunks = LevelChunks.cut(layout, GPU_CHUNK_ROWS)
@@ -392,8 +394,8 @@ class GpuLevelSums:
         self.backend.launch(kernel, blocks, 32 * WARPS_PER_BLOCK, *self._chunks, *arguments)
 
     def _over_queries(self, kernel: str, *arguments: object) -> None:
-        given = self._queries, self._query_start, *arguments
-        self.backend.launch(kernel, -(-self._queries // 64), 64, *given)
+        arguments = self._queries, self._query_start, *arguments
+        self.backend.launch(kernel, -(-self._queries // 64), 64, *arguments)
 
     def compute(self, scores: BackendArray) -> tuple[SeparableCache, BackendArray]:
         """Return the sums and the logarithm of the risk."""
@@ -405,14 +407,14 @@ class GpuLevelSums:
         inputs = (
             self.rate, self.power, self._is_weighted, scores, self._log_weight, extremes
         )  # fmt: skip
-        self._over_chunks("level_ends", *inputs)
+        self._over_chunks("level_extremes", *inputs)
         self._over_chunks("level_terms", *inputs, np.int64(self._rows), terms, words)
         level_extremes = empty(2, levels)
         self._over_queries(
-            "query_levels", words, extremes, self.power, self._balance, np.int64(levels), by_level,
+            "fill_levels", words, extremes, self.power, self._balance, np.int64(levels), by_level,
             level_extremes, log_query,
         )  # fmt: skip
-        backend.launch("log_of_sum", 1, 1024, self._queries, log_query, log_value)
+        backend.launch("log_sum_exp", 1, 1024, self._queries, log_query, log_value)
         backend.over_rows(
             "scale_levels", levels, self._query_of_level, log_query, log_value, by_level
         )
@@ -444,11 +446,11 @@ class GpuLevelSums:
         )  # fmt: skip
         return hessian
 
-    def where_one(self, cache: SeparableCache, values: BackendArray) -> BackendArray:
+    def sums_of_ones(self, cache: SeparableCache, values: BackendArray) -> BackendArray:
         """Return the sums by level, as integer words, of the terms of rows with value 1."""
         ones = self.backend.zeros(self._levels, 4, dtype=np.int64)
         values = self.backend.put(values)
-        self._over_chunks("split_levels", np.int64(self._rows), cache.terms, values, ones)
+        self._over_chunks("sum_ones", np.int64(self._rows), cache.terms, values, ones)
         return ones
 
     def ordered_weights(
@@ -457,7 +459,9 @@ class GpuLevelSums:
         """Return weights whose sums are those of the pairs ordered correctly and wrongly."""
         correct, wrong = self.backend.empty(2, self._queries)
         levels = np.int64(self._levels)
-        self._over_queries("query_masses", ones, cache.words, levels, cache.levels, correct, wrong)
+        self._over_queries(
+            "ordered_weights", ones, cache.words, levels, cache.levels, correct, wrong
+        )
         return correct, wrong
 
 
@@ -493,6 +497,146 @@ def exponent(form: Separable, name: str) -> tuple[float, float]:
         return 2 * form.rate, 2 * np.log(form.rate)
     order = {"value": 0, "slope": 1, "curvature": 2}[name]
     return form.rate, order * np.log(form.rate)
+
+
+@dataclass(frozen=True)
+class LevelChunks:
+    """Levels cut into chunks of rows, for parallel work.
+
+    Attributes
+    ----------
+    start : first row of each chunk, and the end of the last
+    level : level of each chunk
+    first : first chunk of each level, and the end of the last
+    single : whether each level is one chunk
+    """
+
+    start: Integers
+    level: Integers
+    first: Integers
+    single: bool
+
+    @property
+    def count(self) -> int:
+        """Number of chunks."""
+        return int(self.level.size)
+
+    @classmethod
+    def cut(cls, layout: QueryLayout, size: int | None = None) -> LevelChunks:
+        """Cut the levels of a layout into chunks of at most `size` rows."""
+        size = size or MAX_ROWS_PER_CHUNK
+        bounds = layout.level_start
+        start, _, level = cut_into_chunks(bounds[:-1], bounds[1:], size)
+        first = np.searchsorted(level, np.arange(bounds.size))
+        single = bool((np.diff(first) == 1).all())
+        return cls(np.append(start, layout.n_graded), level, first, single)
+
+    def by_level(self, combine: np.ufunc, by_chunk: Array, empty: float) -> Array:
+        """Reduce the rows of an array over the chunks of each level; `empty` if it has none."""
+        if self.single:
+            return by_chunk
+        size = np.diff(self.first)
+        result = np.full((size.size, by_chunk.shape[1]), empty, by_chunk.dtype)
+        if self.count:
+            result[size > 0] = combine.reduceat(by_chunk, self.first[:-1][size > 0], axis=0)
+        return result
+
+
+class PushLine:
+    """The risk along a weak ranker h with values 0 and 1, as a function of the step.
+
+    h splits the winner sum ``A = sum exp(-s_i)`` and the loser sum ``B = sum exp(p s_k)`` of each
+    level into the sums A0, A1, B0, B1 over the rows where h is 0 and 1. Along the line the risk is
+
+        F(step) = sum_l (A0(above l) + A1(above l) exp(-step))^p (B0(l) + B1(l) exp(p step)).
+
+    With two classes and one query the minimum is at ``log(A1 B0 / (A0 B1)) / (p + 1)``; otherwise
+    Newton's method inside a bracket finds the minimum of log F, which is convex.
+
+    Parameters
+    ----------
+    sums : LevelSums of a risk without explicit pairs
+    log_sums : array of shape (4, n_levels)
+        Logarithms of A0, A1, B0 and B1 by level.
+    n_queries : number of queries on all machines
+
+    Notes
+    -----
+    O(levels) per step. Results do not depend on the order of rows or queries.
+    """
+
+    def __init__(self, sums: LevelSums, log_sums: Floats, n_queries: int):
+        self._sums, self._log_sums = sums, log_sums
+        self._query_start = sums.layout.query_start
+        self._has_two_levels = n_queries == 1 and self._query_start[-1] == 2
+        # Logarithms of A0 and A1 summed over the levels above each level.
+        self._above = np.full((2, self._log_sums.shape[1]), -np.inf)
+        sums.context.run(
+            _sums_above, self._query_start.size - 1, self._query_start, self._log_sums, self._above,
+            small=sums.small,
+        )  # fmt: skip
+
+    def argmin(self) -> float:
+        """Return the step that minimizes the risk."""
+        if self._has_two_levels:
+            # Level 0 holds the losers, level 1 the winners.
+            (lose0, lose1), (win0, win1) = self._log_sums[2:, 0], self._log_sums[:2, 1]
+            step = float(win1 + lose0 - win0 - lose1) / (self._sums.power + 1)
+        else:
+            step = self._search()
+        return step / self._sums.rate
+
+    def _search(self) -> float:
+        """Minimize log F by Newton's method inside a shrinking bracket."""
+        low, high, step = -np.inf, np.inf, 0.0
+        for _ in range(MAX_ITERATIONS):
+            slope, curvature = self._derivatives(step)
+            if slope == 0:
+                break
+            if slope < 0:
+                low = step
+            else:
+                high = step
+            new_step = step - slope / curvature if curvature > 0 else np.inf * -slope
+            # Limit the change: where log F is nearly flat, Newton's step would be far too long.
+            max_change = 8.0 / self._sums.power
+            new_step = min(max(new_step, step - max_change), step + max_change)
+            if not low < new_step < high:
+                new_step = 0.5 * (low + high)
+            if abs(new_step - step) <= 4e-16 * max(1e-3, abs(step)) or new_step in (low, high):
+                break
+            step = new_step
+        return step
+
+    def _derivatives(self, step: float) -> tuple[float, float]:
+        """Return the first and second derivative of ``log F / p`` at a step."""
+        power = self._sums.power
+        levels = self._log_sums.shape[1]
+        log_term, slope, curvature = np.full(levels, -np.inf), np.zeros(levels), np.zeros(levels)
+        self._sums.context.run(
+            _log_terms_and_derivatives, levels, self._log_sums, self._above, step,
+            float(power), log_term, slope, curvature, small=self._sums.small,
+        )  # fmt: skip
+        share = exp(log_term - all_reduce_max(log_term.max, self._sums.query_context))
+        total, slope_sum = exact_sums([share, share * slope], self._sums.query_context)
+        mean = slope_sum / total
+        total_curvature = exact_sum(
+            share * (curvature + power * (slope - mean) ** 2), self._sums.query_context
+        )
+        return mean, total_curvature / total
+
+
+def log_sums_by_value(sums: LevelSums, words: Integers, extremes: Floats, ones: Integers) -> Floats:
+    """Return the logarithms of A0, A1, B0, B1 (rows) by level, from the sums of a state.
+
+    `ones` are the sums over the rows where h is 1, as integer words.
+    """
+    logs = np.empty((4, extremes.shape[1]))
+    for row, part in enumerate((words - ones, ones)):
+        logs[[row, row + 2]] = log(from_fixed_point((part[:, 0::2], part[:, 1::2])).T)
+    logs[:2] -= extremes[0]
+    logs[2:] += extremes[1] + sums.log_balance
+    return logs
 
 
 # -- kernels ---------------------------------------------------------------------------------
@@ -615,12 +759,6 @@ def _logaddexp(a: float, b: float) -> float:
     return a + portable_log1p(portable_exp(b - a))
 
 
-@njit(**INNER)
-def _log_array(values: Floats, out: Floats) -> None:
-    for row in range(values.size):
-        out[row] = portable_log(values[row])
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fill_levels_of_queries(
     begin: int, end: int, query_start: Integers, words: Integers, low: Floats, high: Floats,
@@ -637,8 +775,8 @@ def _fill_levels_of_queries(
     for level in range(first, last):
         by_level[0, level] = _words_to_float(words, level, 0)
         by_level[1, level] = _words_to_float(words, level, 2)
-    _log_array(by_level[0, first:last], log_winner)
-    _log_array(by_level[1, first:last], by_level[4, first:last])
+    log_array(by_level[0, first:last], log_winner)
+    log_array(by_level[1, first:last], by_level[4, first:last])
     for level in range(first, last):
         log_winner[level - first] -= low[level]
         by_level[3, level] = 0.0
@@ -810,165 +948,6 @@ def _log_sums_by_row(
             else:
                 log_sum = log_sum + np.log1p(np.exp(log_level - log_sum))
     return result
-
-
-# -- Chunks ----------------------------------------------------------------------------------
-
-
-# Rows of a chunk; small enough for one query of a million rows to keep all threads busy.
-MAX_ROWS_PER_CHUNK = 1 << 15
-
-
-@dataclass(frozen=True)
-class LevelChunks:
-    """Levels cut into chunks of rows, for parallel work.
-
-    Attributes
-    ----------
-    start : first row of each chunk, and the end of the last
-    level : level of each chunk
-    first : first chunk of each level, and the end of the last
-    single : whether each level is one chunk
-    """
-
-    start: Integers
-    level: Integers
-    first: Integers
-    single: bool
-
-    @property
-    def count(self) -> int:
-        """Number of chunks."""
-        return int(self.level.size)
-
-    @classmethod
-    def cut(cls, layout: QueryLayout, size: int | None = None) -> LevelChunks:
-        """Cut the levels of a layout into chunks of at most `size` rows."""
-        size = size or MAX_ROWS_PER_CHUNK
-        bounds = layout.level_start
-        start, _, level = cut_into_chunks(bounds[:-1], bounds[1:], size)
-        first = np.searchsorted(level, np.arange(bounds.size))
-        single = bool((np.diff(first) == 1).all())
-        return cls(np.append(start, layout.n_graded), level, first, single)
-
-    def by_level(self, combine: np.ufunc, by_chunk: Array, empty: float) -> Array:
-        """Reduce the rows of an array over the chunks of each level; `empty` if it has none."""
-        if self.single:
-            return by_chunk
-        size = np.diff(self.first)
-        result = np.full((size.size, by_chunk.shape[1]), empty, by_chunk.dtype)
-        if self.count:
-            result[size > 0] = combine.reduceat(by_chunk, self.first[:-1][size > 0], axis=0)
-        return result
-
-
-# -- Line search -----------------------------------------------------------------------------
-
-
-# Sums are stored in multiples of 2^-62 of the largest term of a level. If the correct or the wrong
-# pairs weigh less than this, few digits are left and the line search evaluates the rows.
-MIN_WEIGHT = 2.0**-20
-MAX_ITERATIONS = 200
-
-
-class PushLine:
-    """The risk along a weak ranker h with values 0 and 1, as a function of the step.
-
-    h splits the winner sum ``A = sum exp(-s_i)`` and the loser sum ``B = sum exp(p s_k)`` of each
-    level into the sums A0, A1, B0, B1 over the rows where h is 0 and 1. Along the line the risk is
-
-        F(step) = sum_l (A0(above l) + A1(above l) exp(-step))^p (B0(l) + B1(l) exp(p step)).
-
-    With two classes and one query the minimum is at ``log(A1 B0 / (A0 B1)) / (p + 1)``; otherwise
-    Newton's method inside a bracket finds the minimum of log F, which is convex.
-
-    Parameters
-    ----------
-    sums : LevelSums of a risk without explicit pairs
-    log_sums : array of shape (4, n_levels)
-        Logarithms of A0, A1, B0 and B1 by level.
-    n_queries : number of queries on all machines
-
-    Notes
-    -----
-    O(levels) per step. Results do not depend on the order of rows or queries.
-    """
-
-    def __init__(self, sums: LevelSums, log_sums: Floats, n_queries: int):
-        self._sums, self._log_sums = sums, log_sums
-        self._query_start = sums.layout.query_start
-        self._has_two_levels = n_queries == 1 and self._query_start[-1] == 2
-        # Logarithms of A0 and A1 summed over the levels above each level.
-        self._above = np.full((2, self._log_sums.shape[1]), -np.inf)
-        sums.context.run(
-            _sums_above, self._query_start.size - 1, self._query_start, self._log_sums, self._above,
-            small=sums.small,
-        )  # fmt: skip
-
-    def argmin(self) -> float:
-        """Return the step that minimizes the risk."""
-        if self._has_two_levels:
-            # Level 0 holds the losers, level 1 the winners.
-            (lose0, lose1), (win0, win1) = self._log_sums[2:, 0], self._log_sums[:2, 1]
-            step = float(win1 + lose0 - win0 - lose1) / (self._sums.power + 1)
-        else:
-            step = self._search()
-        return step / self._sums.rate
-
-    def _search(self) -> float:
-        """Minimize log F by Newton's method inside a shrinking bracket."""
-        low, high, step = -np.inf, np.inf, 0.0
-        for _ in range(MAX_ITERATIONS):
-            slope, curvature = self._derivatives(step)
-            if slope == 0:
-                break
-            if slope < 0:
-                low = step
-            else:
-                high = step
-            new_step = step - slope / curvature if curvature > 0 else np.inf * -slope
-            # Limit the change: where log F is nearly flat, Newton's step would be far too long.
-            max_change = 8.0 / self._sums.power
-            new_step = min(max(new_step, step - max_change), step + max_change)
-            if not low < new_step < high:
-                new_step = 0.5 * (low + high)
-            if abs(new_step - step) <= 4e-16 * max(1e-3, abs(step)) or new_step in (low, high):
-                break
-            step = new_step
-        return step
-
-    def _derivatives(self, step: float) -> tuple[float, float]:
-        """Return the first and second derivative of ``log F / p`` at a step."""
-        power = self._sums.power
-        levels = self._log_sums.shape[1]
-        log_term, slope, curvature = np.full(levels, -np.inf), np.zeros(levels), np.zeros(levels)
-        self._sums.context.run(
-            _log_terms_and_derivatives, levels, self._log_sums, self._above, step,
-            float(power), log_term, slope, curvature, small=self._sums.small,
-        )  # fmt: skip
-        share = exp(log_term - all_reduce_max(log_term.max, self._sums.query_context))
-        total, slope_sum = exact_sums([share, share * slope], self._sums.query_context)
-        mean = slope_sum / total
-        total_curvature = exact_sum(
-            share * (curvature + power * (slope - mean) ** 2), self._sums.query_context
-        )
-        return mean, total_curvature / total
-
-
-def log_sums_by_value(sums: LevelSums, words: Integers, extremes: Floats, ones: Integers) -> Floats:
-    """Return the logarithms of A0, A1, B0, B1 (rows) by level, from the sums of a state.
-
-    `ones` are the sums over the rows where h is 1, as integer words.
-    """
-    logs = np.empty((4, extremes.shape[1]))
-    for row, part in enumerate((words - ones, ones)):
-        logs[[row, row + 2]] = log(from_fixed_point((part[:, 0::2], part[:, 1::2])).T)
-    logs[:2] -= extremes[0]
-    logs[2:] += extremes[1] + sums.log_balance
-    return logs
-
-
-# -- kernels ---------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)

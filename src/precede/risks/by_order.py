@@ -55,8 +55,8 @@ BYTES_PER_SPLIT_ROW, THREADS, CHUNKS_PER_BLOCK = 100, 128, 32
 class OrderSums:
     """Sums over the pairs of long lists for a hinge or squared hinge, by scans in score order.
 
-    O(n log n + n log L) time for L grades in a list of n rows, and O(n) memory. The pairs of
-    `level_ranges` are left to enumerate.
+    O(n log n + n log L) time for L grades in a list of n rows, and O(n) memory. Pairs inside the
+    `level_ranges` are left out; `precede.risks.by_pair` enumerates them.
     """
 
     def __init__(self, layout: QueryLayout, shape: PairShape, context: Context):
@@ -65,7 +65,7 @@ class OrderSums:
         self.level_ranges, self._depths = _plan(layout)
         self._gpu_splits: GpuSplits | None = None
 
-    def use(self, backend: Backend) -> None:
+    def copy_to(self, backend: Backend) -> None:
         """Copy the splits to a GPU."""
         if self._depths:
             self._gpu_splits = GpuSplits(backend, self._depths, self._layout)
@@ -105,7 +105,7 @@ class OrderSums:
         )  # fmt: skip
         _carry_moments(sides, chunks, sorted_scores, self._knot, moments, carry)
         self._context.run(
-            _add_row_gradients, len(chunks), chunks, sides, order, sorted_scores, splits.chunk_bits,
+            _add_row_gradients, len(chunks), chunks, sides, order, sorted_scores, CHUNK_BITS,
             self._knot, self._degree, moments, carry, *weights, pull, hessian, sums, small=small,
         )  # fmt: skip
         return sums
@@ -121,13 +121,11 @@ class LevelSplits:
         winners, of the losers of the second split, ...
     chunks : first row, end row and side of every chunk
     inner_bounds : row between the two sides of an inner split that make up a side; -1 if none
-    chunk_bits : a chunk has ``2^chunk_bits`` rows, or fewer at the end of a side
     """
 
     sides: Integers
     chunks: Integers
     inner_bounds: Integers
-    chunk_bits: int
 
     @property
     def rows(self) -> int:
@@ -166,7 +164,7 @@ class GpuSplits:
     """Splits of all depths, innermost first, on a GPU."""
 
     def __init__(self, backend: Backend, depths: Sequence[LevelSplits], layout: QueryLayout):
-        assert CHUNK_BITS <= 9, "kernels have no room for longer blocks"
+        assert CHUNK_BITS <= 9, "kernels have no room for longer chunks"
         self._backend, self._rows, put = backend, layout.n_graded, backend.put
         backend.check_room(BYTES_PER_SPLIT_ROW * self._rows, "the pulls of long lists")
         self._weights = put(layout.weight), put(layout.loser_weight)
@@ -176,8 +174,7 @@ class GpuSplits:
             bounds = np.unique(splits.sides[:, :2])
             side = np.searchsorted(bounds, np.arange(self._rows), side="right")
             side = side.astype(np.min_scalar_type(bounds.size))
-            arrays = tuple(map(put, (side, splits.sides, splits.chunks)))
-            self._depths.append((*arrays, splits.chunk_bits))
+            self._depths.append(tuple(map(put, (side, splits.sides, splits.chunks))))
 
     def add_gradients(
         self, scores: BackendArray, degree: int, knot: float, pull: BackendArray,
@@ -186,37 +183,38 @@ class GpuSplits:
         """Add gradient and Hessian of all rows; return values and gradient sums of the chunks."""
         backend, argsort = self._backend, self._backend.xp.argsort
         keys = backend.empty(self._rows, dtype=np.uint64)
-        backend.over_rows("sweep_keys", self._rows, scores, keys)
+        backend.over_rows("score_keys", self._rows, scores, keys)
         by_score, sums = argsort(keys), []
-        for side, sides, chunks, chunk_bits in self._depths:
+        for side, sides, chunks in self._depths:
             order = by_score[argsort(side[by_score])]
-            shape = chunk_bits, float(knot), degree
-            sums.append(self._add_splits(order, sides, chunks, scores, shape, pull, hessian))
+            loss = float(knot), degree
+            sums.append(self._add_splits(order, sides, chunks, scores, loss, pull, hessian))
         return backend.xp.concatenate(sums, axis=1)
 
     def _add_splits(
         self, order: BackendArray, sides: BackendArray, chunks: BackendArray, scores: BackendArray,
-        shape: tuple[int, float, int], pull: BackendArray, hessian: BackendArray,
+        loss: tuple[float, int], pull: BackendArray, hessian: BackendArray,
     ) -> BackendArray:  # fmt: skip
+        """Add the pairs of disjoint splits, whose sides are sorted; `loss` is knot and degree."""
         backend, empty = self._backend, self._backend.empty
-        n_chunks, knot = len(chunks), shape[1]
+        n_chunks, knot = len(chunks), loss[0]
         sorted_scores, weight = empty(2, self._rows)
         moments, carry = empty(self._rows, 3), empty(n_chunks, 3)
         sums = empty(2, n_chunks)
         backend.launch(
-            "sweep_rows", n_chunks, THREADS, chunks, order, scores, *self._weights, sorted_scores,
+            "sort_rows", n_chunks, THREADS, chunks, order, scores, *self._weights, sorted_scores,
             weight,
         )  # fmt: skip
         backend.launch(
-            "sweep_moments", -(-n_chunks // CHUNKS_PER_BLOCK), CHUNKS_PER_BLOCK, n_chunks, chunks,
+            "scan_chunks", -(-n_chunks // CHUNKS_PER_BLOCK), CHUNKS_PER_BLOCK, n_chunks, chunks,
             sorted_scores, weight, knot, moments,
         )  # fmt: skip
         backend.launch(
-            "sweep_carry", len(sides), THREADS, sides, chunks, sorted_scores, knot, moments, carry
+            "carry_moments", len(sides), THREADS, sides, chunks, sorted_scores, knot, moments, carry
         )
         backend.launch(
-            "sweep_read", n_chunks, THREADS, sides, chunks, order, sorted_scores, weight, *shape,
-            moments, carry, pull, hessian, sums,
+            "add_row_gradients", n_chunks, THREADS, sides, chunks, order, sorted_scores, weight,
+            CHUNK_BITS, *loss, moments, carry, pull, hessian, sums,
         )  # fmt: skip
         return sums
 
@@ -323,13 +321,13 @@ def _make_splits(split_rows: Integers, inner_rows: Integers) -> LevelSplits:
     side_bounds = np.column_stack(
         [split_rows[:, 0], split_rows[:, 1], split_rows[:, 1], split_rows[:, 2]]
     ).reshape(-1, 2)
-    given = side_bounds[:, 0], side_bounds[:, 1], 1 << CHUNK_BITS
-    chunks = np.column_stack(cut_into_chunks(*given))
+    first_row, end_row = side_bounds.T
+    chunks = np.column_stack(cut_into_chunks(first_row, end_row, 1 << CHUNK_BITS))
     first_chunk = np.searchsorted(chunks[:, 2], np.arange(len(side_bounds) + 1))
     middle_of = {(first, end): middle for first, middle, end in inner_rows.tolist()}
     inner_bounds = [middle_of.get((first, end), -1) for first, end in side_bounds.tolist()]
     sides = np.column_stack([side_bounds, first_chunk[:-1], first_chunk[1:]])
-    return LevelSplits(sides, chunks, np.array(inner_bounds), CHUNK_BITS)
+    return LevelSplits(sides, chunks, np.array(inner_bounds))
 
 
 # -- kernels ---------------------------------------------------------------------------------

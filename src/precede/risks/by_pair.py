@@ -42,12 +42,12 @@ from precede.engine.portable import fmax, fmin, portable_exp, portable_log, port
 from precede.engine.query_layout import QueryLayout
 from precede.risks.base import PairShape
 
-# Beyond these limits the CPU is used, because one thread of a GPU takes some sums of a level range
-# or a query, or of the explicit pairs of a row.
+# Beyond these limits pairs are summed on the CPU, because a single thread of a GPU takes some sums
+# of a level range or a query, and those of the explicit pairs of a row.
 MAX_GPU_ROWS = 8192
 MAX_PAIRS_PER_ROW = 1 << 16
-# Memory on a GPU.
-BYTES_PER_ROW, BYTES_PER_PAIR = 100, 72
+# Memory on a GPU; `BYTES_PER_RANKED_ROW` with weights by rank.
+BYTES_PER_ROW, BYTES_PER_PAIR, BYTES_PER_RANKED_ROW = 100, 72, 200
 # Queries of up to this many rows are kept in shared memory while their pairs are summed.
 MAX_SHARED_ROWS = 1024
 
@@ -61,8 +61,6 @@ MAX_PAIRS_PER_CALL = 1 << 27  # pairs of subgroups and rows; one or two seconds
 MAX_EXP_RANGE = 80.0  # range of scores up to which logistic losses are computed from exponentials
 # Range of rate times scores up to which sums of exponentials are not scaled.
 MAX_UNSCALED_RANGE, MAX_EXPONENT = 600.0, 700.0
-# On a GPU every row is compared with all others of its query.
-BYTES_PER_RANKED_ROW = 200
 
 
 class RangeSums:
@@ -144,7 +142,7 @@ class GpuRangeSums:
         self._range_weights = self._backend.zeros(self._n_ranges)
         if self._n_ranges:
             self._backend.launch(
-                "pair_weights", -(-self._n_ranges // 128), 128, self._n_ranges, *self._ranges,
+                "range_weights", -(-self._n_ranges // 128), 128, self._n_ranges, *self._ranges,
                 *self._weights, self._range_weights,
             )  # fmt: skip
         if layout.winner.size:
@@ -184,12 +182,12 @@ class GpuRangeSums:
         if self._degree == 0:
             shared_rows = min(self._max_rows, MAX_SHARED_ROWS)
             self._backend.launch(
-                "narrow_runs", self._n_ranges, threads, *self._ranges, scores, *self._weights,
-                self._range_weights, pull, hessian, sums, shared_rows, self._scratch,
-                self._winner_twos, np.int64(self._rows), shared=36 * shared_rows,
+                "narrow_logistic_ranges", self._n_ranges, threads, *self._ranges, scores,
+                *self._weights, self._range_weights, pull, hessian, sums, shared_rows,
+                self._scratch, self._winner_twos, np.int64(self._rows), shared=36 * shared_rows,
             )  # fmt: skip
         self._backend.launch(
-            "plain_runs", self._n_ranges, threads, *self._ranges, self._degree, self._knot,
+            "generic_ranges", self._n_ranges, threads, *self._ranges, self._degree, self._knot,
             scores, *self._weights, pull, hessian, sums, self._scratch, np.int64(self._rows),
         )  # fmt: skip
         return sums
@@ -201,12 +199,13 @@ class GpuRangeSums:
         count = self._explicit_pairs[0].size
         terms = self._backend.empty(3, count)
         self._backend.over_rows(
-            "listed_pairs", count, *self._explicit_pairs, int(self._gap), self._degree, self._knot,
-            scores, terms,
+            "explicit_pairs", count, *self._explicit_pairs, int(self._gap), self._degree,
+            self._knot, scores, terms,
         )  # fmt: skip
         self._backend.over_rows(
-            "listed_rows", pull.size, np.int64(count), *self._pairs_of_row, terms, pull, hessian
-        )
+            "add_explicit_pairs", pull.size, np.int64(count), *self._pairs_of_row, terms, pull,
+            hessian,
+        )  # fmt: skip
         return terms[:2]
 
 
@@ -276,7 +275,7 @@ class RankedSums:
     ):
         self._layout, self._context = layout, context
         self._gain, self._flat, self._sparse = gain, flat, sparse
-        self._first = layout.level_start[layout.query_start]
+        self._first = layout.query_rows
         sizes = np.diff(self._first)
         self._max_rows = int(sizes.max(initial=0))
         self._long_queries = np.flatnonzero(sizes > LONG_LIST_ROWS).tolist()
@@ -297,7 +296,9 @@ class RankedSums:
         With `winners`, a flag of each row, only pairs of a flagged winner and another loser count.
         """
         backend = self.backend if self.backend.holds(scores) else CPU
-        row_weights = self._row_weights(backend)
+        row_weights = self._layout.weight, self._layout.loser_weight
+        if backend.is_gpu:
+            row_weights = self._gpu_weights
         if winners is not None:
             row_weights = row_weights[0] * winners, row_weights[1] * ~winners
         n_queries, n_rows = self._first.size - 1, self._layout.n_used_rows if slopes else 0
@@ -310,12 +311,6 @@ class RankedSums:
         else:
             self._sum_on_cpu(sums, weights, scores, shape, row_weights, value=value)
         return sums
-
-    def _row_weights(self, backend: Backend) -> tuple[BackendArray, BackendArray]:
-        """Return the weights of the rows as winners and as losers."""
-        if backend.is_gpu:
-            return self._gpu_weights
-        return self._layout.weight, self._layout.loser_weight
 
     def _put_on_gpu(self) -> None:
         layout, backend = self._layout, self.backend
@@ -332,7 +327,7 @@ class RankedSums:
     ) -> None:  # fmt: skip
         slopes = int(sums.pull.size > 0)
         self.backend.launch(
-            "ranked_pairs", self._first.size - 1, 128, *self._gpu_bounds,
+            "sum_ranked_queries", self._first.size - 1, 128, *self._gpu_bounds,
             np.int64(self._layout.n_graded), shape[0], float(shape[1]), int(self._sparse),
             self._flat, scores, weights.scores, self._gpu_gain, weights.discount,
             weights.tied, *row_weights, weights.plain, weights.factor, int(value), slopes,
@@ -459,7 +454,7 @@ def _narrow_logistic_ranges(
         for row in range(first_row, end_row):
             lowest, highest = fmin(lowest, scores[row]), fmax(highest, scores[row])
         score_range, center = highest - lowest, 0.5 * (highest + lowest)
-        if not score_range < 80.0:
+        if not score_range < MAX_EXP_RANGE:
             continue
         range_scores = scores[first_row:end_row]
         for k in range(n_rows):  # a separate loop vectorizes

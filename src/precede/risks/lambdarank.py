@@ -242,7 +242,7 @@ class RankWeights:
             )
         self.rule, self.layout, self.context = rule, layout, context
         self.balanced = balanced
-        self.first = layout.level_start[layout.query_start]
+        self.first = layout.query_rows
         sizes = np.diff(self.first)
         self.flat = 1.0 if rule.discount is None else 0.0
         self.gain = rule.gains(layout.grade[: layout.n_graded])
@@ -296,8 +296,8 @@ class RankWeights:
             self._on_gpu = tuple(backend.put(array) for array in arrays)
         first, by_rank, scale, _ = self._on_gpu
         backend.launch(
-            "rank_rows", self.first.size - 1, 128, first, rank_scores, by_rank, self.by_rank.size,
-            discount, tied,
+            "rank_queries", self.first.size - 1, 128, first, rank_scores, by_rank,
+            self.by_rank.size, discount, tied,
         )  # fmt: skip
         return RoundWeights(rank_scores, discount, tied, backend.zeros(self.first.size - 1), scale)
 
@@ -324,7 +324,7 @@ def _sums_of_queries(values: Floats, first: Integers) -> Floats:
     array([3., 4.])
     """
     sums = np.zeros(first.size - 1)
-    _sum_queries(values, first, sums)
+    _sum_rows_of_queries(values, first, sums)
     return sums
 
 
@@ -347,7 +347,6 @@ class LambdaRankRisk(BoundLossRisk):
         self._shape = _shape(loss, rule)
         self.weights = weights
         self._round: RoundWeights | None = None
-        self._query_of_row = np.repeat(np.arange(weights.first.size - 1), np.diff(weights.first))
         sparse = weights.ignores_undiscounted_pairs
         if not sparse:
             self._refuse_many_pairs()
@@ -492,7 +491,7 @@ class LambdaRankRisk(BoundLossRisk):
         by_query = backend.put(ratio)
         sums.by_query *= by_query
         if sums.pull.size:
-            query_of_row = self._copy_on(backend, "query of row", lambda: self._query_of_row)
+            query_of_row = self._copy_on(backend, "query of row", self.layout.query_of_row)
             sums.pull *= by_query[query_of_row]
             sums.hessian *= by_query[query_of_row]
         return largest
@@ -515,7 +514,8 @@ def _shape(loss: PairLoss, rule: RankWeight) -> tuple[int, float]:
 
 
 @njit(cache=True, nogil=True)
-def _sum_queries(values: Floats, first: Integers, sums: Floats) -> None:
+def _sum_rows_of_queries(values: Floats, first: Integers, sums: Floats) -> None:
+    """Sum the rows of every query in eight partial sums, whose additions overlap."""
     partial = np.empty(8)
     for query in range(sums.size):
         start, end = first[query], first[query + 1]

@@ -46,7 +46,7 @@ def line_search(
     size = None
     if not has_infinite_minimizer(risk, sign * values):
         with np.errstate(over="ignore", invalid="ignore"):  # steep prices may overflow
-            size = _find_zero_beyond(
+            size = _find_zero(
                 minus_slope,
                 1.0 / width,
                 SLOPE_TOLERANCE * abs(edge) if shape is None else -1.0,
@@ -124,7 +124,7 @@ def bound_step(edge: float, smoothing: float) -> tuple[float, bool]:
     return 0.5 * log_of((1 + edge + more) / (1 - edge + more)), infinite
 
 
-def _find_zero_beyond(
+def _find_zero(
     function: Callable[[float], float], step: float, tolerance: float, *, flat_is_zero: bool = False
 ) -> float | None:
     """Return the zero of a decreasing function that is positive at 0, or None if not found.

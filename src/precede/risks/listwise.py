@@ -109,7 +109,7 @@ class BoundListRisk(BoundRisk):
             )
         self.kind = kind
         graded = layout.n_graded
-        self._query_start = layout.level_start[layout.query_start]
+        self._query_start = layout.query_rows
         self._small = is_small("exponentials", graded)
         sizes = np.diff(self._query_start)
         totals = 0.5 * pair_totals(layout)[:graded]
@@ -157,7 +157,7 @@ class BoundListRisk(BoundRisk):
 
     def state(self, scores: Floats) -> State:
         """Return risk, pull and curvature at these scores."""
-        layout, queries = self.layout, self._query_start.size - 1
+        layout, queries = self.layout, self.layout.n_queries
         pull, hessian = np.zeros(layout.n_used_rows), np.zeros(layout.n_used_rows)
         values = np.zeros(queries)
         kernel = KERNELS.get(self.kind, _softmax_cross_entropy)

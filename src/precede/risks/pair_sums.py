@@ -1,6 +1,6 @@
 """Risks of a pair loss and a price: sums over pairs in one pass for built-in losses, else in two.
 
-The strategies are in files of their own: `by_level` for the exponential loss, `by_cell` for smooth
+Each strategy has its own file: `by_level` for the exponential loss, `by_cell` for smooth
 losses, `by_order` for hinges and splines, tiles of pairs for other losses (`splits`), and
 enumeration of the pairs of short queries (`by_pair`).
 """
@@ -45,12 +45,11 @@ class OnePassRisk(BoundLossRisk):
         else:
             self._long_lists = CellSums(layout, self.context)
         ranges = self._long_lists.level_ranges
-        given = layout, shape, ranges, self.context
-        self._ranges = RangeSums(*given)
+        self._ranges = RangeSums(layout, shape, ranges, self.context)
         if self.context.backend.is_gpu and GpuRangeSums.has_kernels(layout, ranges):
             self.backend = self.context.backend
-            self._gpu_ranges = GpuRangeSums(*given)
-            self._long_lists.use(self.backend)
+            self._gpu_ranges = GpuRangeSums(layout, shape, ranges, self.context)
+            self._long_lists.copy_to(self.backend)
         self._two_passes: TwoPassRisk | None = None
 
     def state(self, scores: BackendArray) -> State:
@@ -81,8 +80,7 @@ class OnePassRisk(BoundLossRisk):
 
     def exact_step(self, state: State, values: Array) -> tuple[float, bool] | None:
         """Return the step from a search on Chebyshev points, where it applies and is faster."""
-        least = chebyshev_line_search(self, state, values)
-        return None if least is None else (least, False)
+        return chebyshev_line_search(self, state, values)
 
 
 class TwoPassRisk(BoundLossRisk):
@@ -180,7 +178,7 @@ class TwoPassRisk(BoundLossRisk):
         return gradient_sum, total
 
     def _price_slopes(self, loss_sum: Floats | None) -> tuple[Floats, float, Floats]:
-        """Return ``log v_k g'(u_k)`` (-inf if not a loser), its maximum, and exp of the difference.
+        """Return ``log v_k g'(u_k)`` (-inf if not a loser), the maximum, and exp of the difference.
 
         With a linear price they do not depend on the scores, and `loss_sum` is ignored.
         """
@@ -193,14 +191,12 @@ class TwoPassRisk(BoundLossRisk):
             else self._log_price_slopes(loss_sum)
         )
         log_max = float(all_reduce_max(lambda: log_price_slope.max(initial=-np.inf), self.context))
-        found = (
-            log_price_slope,
-            log_max,
-            log_price_slope if log_max == -np.inf else self._exp_over_max(log_price_slope, log_max),
-        )
+        price_slope = log_price_slope
+        if log_max > -np.inf:
+            price_slope = self._exp_over_max(log_price_slope, log_max)
         if linear:
-            self._linear_price_slopes = found
-        return found
+            self._linear_price_slopes = log_price_slope, log_max, price_slope
+        return log_price_slope, log_max, price_slope
 
     def _log_price_slopes(self, loss_sum: Floats) -> Floats:
         log_price_slope = np.empty_like(loss_sum)
@@ -227,8 +223,7 @@ class TwoPassRisk(BoundLossRisk):
 
     def exact_step(self, state: State, values: Array) -> tuple[float, bool] | None:
         """Return the step from a search on Chebyshev points, where it applies and is faster."""
-        least = chebyshev_line_search(self, state, values)
-        return None if least is None else (least, False)
+        return chebyshev_line_search(self, state, values)
 
     def curvature(self, state: State) -> Floats:
         """Return the diagonal of the Hessian over the gradient sum.
@@ -375,10 +370,12 @@ class PairSums:
         if largest == -np.inf:  # linear price
             return np.full(scores.size, -np.inf)
         graded = self._graded_sums(scores, log_source, ("square",), winners=False)[0]
-        winner, loser, weight = self._explicit_pairs()
+        winner, loser, weight = self.layout.winner, self.layout.loser, self.layout.pair_weight
         if not winner.size:
             return graded
-        grade, query = self.layout.grade, _query_of_row(self.layout)
+        grade = self.layout.grade
+        ungraded = np.full(self.layout.n_used_rows - self.layout.n_graded, -1)
+        query = np.concatenate([self.layout.query_of_row(), ungraded])
         is_graded = (query[winner] == query[loser]) & (query[winner] >= 0)
         is_graded &= grade[winner] > grade[loser]
         if self.loss.gap:
@@ -390,7 +387,8 @@ class PairSums:
             explicit_slope = weight * self.loss.slope(self._explicit_margin(scores))
             explicit_slope = np.add.reduceat(explicit_slope, start)
             winner, loser, is_graded = winner[start], loser[start], is_graded[start]
-            graded_slope = self.loss.slope(self._graded_margin(scores, winner, loser))
+            margin = scores[winner] - scores[loser] - (grade[winner] - grade[loser])
+            graded_slope = self.loss.slope(margin)
             # Rows without a grade have no margin in grades.
             graded_slope = np.where(is_graded, graded_slope, 0.0)
             square = explicit_slope**2 + 2 * explicit_slope * graded_slope
@@ -404,7 +402,7 @@ class PairSums:
         self, scores: Floats, log_source: Floats, kernels: Sequence[str], *, winners: bool
     ) -> list[Floats]:
         sums = self._graded_sums(scores, log_source, kernels, winners=winners)
-        winner, loser, weight = self._explicit_pairs()
+        winner, loser, weight = self.layout.winner, self.layout.loser, self.layout.pair_weight
         if not winner.size:
             return sums
         source, target = (winner, loser) if winners else (loser, winner)
@@ -430,15 +428,8 @@ class PairSums:
                 result[:n_graded] = graded
         return sums
 
-    def _explicit_pairs(self) -> tuple[Integers, Integers, Floats]:
-        return self.layout.winner, self.layout.loser, self.layout.pair_weight
-
     def _explicit_margin(self, scores: Floats) -> Floats:
         return self.layout.explicit_pair_margins(scores, gap=self.loss.gap)
-
-    def _graded_margin(self, scores: Floats, winner: Integers, loser: Integers) -> Floats:
-        grade = self.layout.grade
-        return scores[winner] - scores[loser] - (grade[winner] - grade[loser])
 
     def _log_kernel(self, name: str, margin: Floats) -> Floats:
         if isinstance(self.loss.form, Separable):
@@ -456,12 +447,6 @@ def _find_losers(layout: QueryLayout) -> Flags:
         loses[layout.level_start[level] : layout.level_start[level + 1]] = False
     loses[layout.loser] = True
     return loses
-
-
-def _query_of_row(layout: QueryLayout) -> Integers:
-    first = layout.level_start[layout.query_start]
-    query = np.repeat(np.arange(first.size - 1), np.diff(first))
-    return np.concatenate([query, np.full(layout.n_used_rows - query.size, -1)])
 
 
 def _scatter_log(log_values: Floats, target: Integers, size: int) -> Floats:

@@ -23,7 +23,7 @@ import numpy as np
 from precede.engine.arrays import BackendArray, Bytes, Floats, Integers
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
-from precede.engine.exact import SCALE, exact_sum, exact_sums
+from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.execution import Context, is_small
 from precede.engine.portable import exp, portable_exp
 from precede.engine.query_layout import QueryLayout
@@ -148,10 +148,7 @@ class PairWeights:
         ties = self._graded.tied + exact_sum(explicit[explicit_order == 0])
         self.pull = self._graded.pull(total)
         if explicit.size:
-            integers = np.zeros(self._layout.n_used_rows, np.int64)
-            # Normalized, because weights could overflow the integers after a large step.
-            _add_explicit_pairs(self._layout.winner, self._layout.loser, explicit / total, integers)
-            self.pull += integers / SCALE
+            self.pull += self._layout.sum_explicit_shares(explicit / total)
         self._weight_sum = total  # divided out by the next factors
         self.tied = min(max(ties / total, 0.0), 1.0)
 
@@ -269,8 +266,7 @@ class _GpuWeights:
         self._n_chunks, self._chunks = len(parts.chunks), put(parts.chunks.ravel())
         self._first = put(parts.first)
         self._count, self._start = put(parts.losers), put(parts.start)
-        bounds = layout.level_start[layout.query_start]
-        self._query = put(np.repeat(np.arange(bounds.size - 1), np.diff(bounds)))
+        self._query = put(layout.query_of_row())
         self._weights = backend.empty(pairs if stored else 1)
         self._columns, self._column_start = backend.empty(columns), put(parts.column_start)
         self._n_rounds, self._factors = 0, list[list[float]]()
@@ -294,7 +290,7 @@ class _GpuWeights:
             grown = self._backend.zeros(word + 1, self._n_rows, dtype=np.uint64)
             grown[:word] = self._value_bits
             self._value_bits = grown
-        self._backend.over_rows("plus_remember", self._n_rows, bit, values, self._value_bits[word])
+        self._backend.over_rows("store_bit", self._n_rows, bit, values, self._value_bits[word])
         self._factors.append(factors)
         self._factor_table = self._backend.put(np.array(self._factors).ravel())
         self._n_rounds += 1
@@ -310,13 +306,13 @@ class _GpuWeights:
         """Compute the sums; `mode` says whether weights are read (1) and written (2)."""
         backend, chunks = self._backend, self._n_chunks
         backend.launch(
-            "plus_advance", chunks, 256, self._order, self._chunks, self._column_start, self._count,
-            self._start, values, *factors, mode, *self._weight_source(), self._row_sums,
-            self._row_ones, self._columns,
+            "multiply_and_sum", chunks, 256, self._order, self._chunks, self._column_start,
+            self._count, self._start, values, *factors, mode, *self._weight_source(),
+            self._row_sums, self._row_ones, self._columns,
         )  # fmt: skip
         sums, ties = backend.empty(2, chunks)
         backend.launch(
-            "plus_masses", -(-chunks // 64), 64, chunks, self._chunks, values, self._row_sums,
+            "sum_chunks", -(-chunks // 64), 64, chunks, self._chunks, values, self._row_sums,
             self._row_ones, sums, ties,
         )  # fmt: skip
         self.total, self.tied = backend.exact_sums([sums, ties])
@@ -325,8 +321,8 @@ class _GpuWeights:
         """Return the pull of each row, divided by the total weight."""
         pull = self._backend.zeros(self._n_rows)
         self._backend.over_rows(
-            "plus_pull", self._n_rows, self._query, self._first, self._chunks, self._column_start,
-            self._columns, self._row_sums, float(total), pull,
+            "subtract_columns", self._n_rows, self._query, self._first, self._chunks,
+            self._column_start, self._columns, self._row_sums, float(total), pull,
         )  # fmt: skip
         return pull
 
@@ -335,17 +331,18 @@ class _GpuWeights:
         backend, chunks = self._backend, self._n_chunks
         bits = backend.empty(self._n_rows, dtype=np.uint64)
         for bit, values in enumerate(weak_rankers):
-            backend.over_rows("plus_remember", self._n_rows, bit, values, bits)
+            backend.over_rows("store_bit", self._n_rows, bit, values, bits)
         by_winner = backend.empty(RANKERS_PER_PASS, self._n_rows)
         backend.launch(
-            "plus_ties", chunks, 288, self._order, self._chunks, self._count, self._start, bits,
+            "tied_weights", chunks, 288, self._order, self._chunks, self._count, self._start, bits,
             int(self._stored), *self._weight_source(), by_winner,
         )  # fmt: skip
         sums = backend.zeros(RANKERS_PER_PASS, chunks)
         grid = -(-chunks // 64), RANKERS_PER_PASS
         backend.launch(
-            "plus_tied", grid, 64, chunks, self._chunks, np.int64(self._n_rows), by_winner, sums
-        )
+            "sum_tied_weights", grid, 64, chunks, self._chunks, np.int64(self._n_rows), by_winner,
+            sums,
+        )  # fmt: skip
         found = []
         for j in range(0, len(weak_rankers), 2):  # two at a time
             found += backend.exact_sums([sums[j], sums[j + 1]])
@@ -391,8 +388,7 @@ def _cut_queries(
     layout: QueryLayout, count: Integers, start: Integers
 ) -> tuple[Integers, Integers]:
     """Return the chunks of all queries, and the first chunk of each query; see `_Chunks`."""
-    query_bounds = layout.level_start[layout.query_start]
-    bottom, top = query_bounds[:-1], query_bounds[1:]
+    bottom, top = layout.query_rows[:-1], layout.query_rows[1:]
     # Rows of the lowest level win no pair; the highest row has the most losers.
     low = layout.level_start[layout.query_start[:-1] + 1]
     one_chunk_each = np.stack([bottom, low, top, count[top - 1]], axis=1).reshape(-1, 4)
@@ -501,17 +497,6 @@ def _add_chunk_columns(
             column = columns[column_start[chunk] : column_start[chunk + 1]]
             for k in range(column.size):
                 column_sums[bottom + k] += column[k]
-
-
-@njit(cache=True, nogil=True)
-def _add_explicit_pairs(
-    winner: Integers, loser: Integers, share: Floats, integers: Integers
-) -> None:
-    """Add explicit pairs as integers, so that their order does not matter."""
-    for pair in range(winner.size):
-        whole = np.int64(np.rint(share[pair] * SCALE))
-        integers[winner[pair]] += whole
-        integers[loser[pair]] -= whole
 
 
 @njit(cache=True, nogil=True)

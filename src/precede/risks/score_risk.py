@@ -98,12 +98,10 @@ class BoundScoreRisk(BoundRisk):
 
 def judgments_of_layout(layout: QueryLayout) -> Judgments:
     """Return the used rows of a layout as judgments, in layout order."""
-    first = layout.level_start[layout.query_start]
-    query = np.repeat(np.arange(first.size - 1), np.diff(first))
-    singletons = np.arange(layout.n_used_rows - query.size) + first.size
+    singletons = np.arange(layout.n_used_rows - layout.n_graded) + layout.n_queries
     return Judgments(
         layout.grade,
-        np.concatenate([query, singletons]),
+        np.concatenate([layout.query_of_row(), singletons]),
         pairs=np.stack([layout.winner, layout.loser], axis=1),
         pair_weight=layout.pair_weight,
         pair_margin=layout.pair_margin,

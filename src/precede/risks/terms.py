@@ -63,8 +63,7 @@ def pair_totals(layout: QueryLayout) -> Floats:
     count = layout.n_graded
     total = np.zeros(layout.n_used_rows)
     if count:
-        levels = layout.level_start.size - 1
-        level = np.repeat(np.arange(levels), np.diff(layout.level_start))
+        levels, level = layout.level_start.size - 1, layout.level_of_row()
         weight, loser_weight = layout.weight[:count], layout.loser_weight[:count]
         of_level = layout.loser_weights_of_levels(), layout.weights_of_levels()
         below, above = np.zeros(levels), np.zeros(levels)

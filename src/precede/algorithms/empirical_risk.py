@@ -89,7 +89,7 @@ def minimize_ranking_risk(
         `WeakRanker` objects.
     reverse : bool, default True
         Whether the class contains −s for every s. If so, 1[x is missing] is not a separate stump,
-        because −1[x is present] ranks alike.
+        because −1[x is present] gives the same ranking.
 
     Returns
     -------
@@ -256,16 +256,16 @@ def _best_member(
             continue
         both = np.stack([errors, 2 * sample.n_crucial - errors][: 1 + reverse], axis=1).ravel()
         position, total = int(np.argmin(both)), total + both.size
-        least = int(both[position])
-        counts.append((least, int((both == least).sum())))
-        if best is None or least < best[0]:
-            step, turned = divmod(position, 1 + reverse)
-            best = (least, member(step), -1 if turned else 1)
+        fewest = int(both[position])
+        counts.append((fewest, int((both == fewest).sum())))
+        if best is None or fewest < best[0]:
+            index, is_reversed = divmod(position, 1 + reverse)
+            best = (fewest, member(index), -1 if is_reversed else 1)
     if best is None:  # all features are constant
         best, total = (sample.n_crucial, Constant(), 1), 1
         counts.append((sample.n_crucial, 1))
-    least, weak_ranker, sign = best
+    fewest, weak_ranker, sign = best
     return RiskMinimizer(
-        weak_ranker, sign, least / (2 * sample.n_all), least / (2 * sample.n_crucial),
-        sample.n_crucial, total, sum(count for errors, count in counts if errors == least),
+        weak_ranker, sign, fewest / (2 * sample.n_all), fewest / (2 * sample.n_crucial),
+        sample.n_crucial, total, sum(count for errors, count in counts if errors == fewest),
     )  # fmt: skip

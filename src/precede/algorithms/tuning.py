@@ -196,7 +196,7 @@ def tune(
     if trials is not None:
         check_integer("trials", trials, least=1)
     check_integer("cv", cv, least=2)
-    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+    from precede import metrics  # noqa: PLC0415  (only if needed)
 
     generator = check_random_state(random_state)
     drawn = generator.randint(2**31 - 1)

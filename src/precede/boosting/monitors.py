@@ -136,7 +136,7 @@ def check_metric_names(eval_metric: object) -> None:
     """Raise ValueError for an unknown metric name, even without an evaluation set."""
     for name in _listed(eval_metric):
         if isinstance(name, str) and name != "pairs_in_order":
-            from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+            from precede import metrics  # noqa: PLC0415  (only if needed)
 
             metrics.metric(name)
 
@@ -178,7 +178,7 @@ def _custom_metric(
 
 def _named_metric(metric: object, judgments: Judgments) -> tuple[str, MonitoredMetric]:
     """Prepare a metric of `precede.metrics`."""
-    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+    from precede import metrics  # noqa: PLC0415  (only if needed)
 
     parsed = metrics.metric(cast("str | metrics.Metric", metric))
     listed = judgments.pairs is not None and len(judgments.pairs) > 0

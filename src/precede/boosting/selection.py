@@ -188,7 +188,7 @@ class HeldOutMetric:
             self._prepare_chunks(metric, units, n_chunks)
 
     def _prepare_queries(self, metric: object, judgments: Judgments) -> None:
-        from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+        from precede import metrics  # noqa: PLC0415  (only if needed)
 
         pairs = metric is None or metric == "pairs_in_order"
         rows = ~np.isnan(judgments.grade)  # type: ignore[arg-type]

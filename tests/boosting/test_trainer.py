@@ -130,8 +130,8 @@ def test_an_interrupt_in_the_middle_of_a_step_leaves_the_weights_of_the_round_be
             raise KeyboardInterrupt
         add(self, part, weight)
 
-    def move(self, found, radius, original=convex_risk._ConditionalGradient._take_step):
-        moved = original(self, found, radius)
+    def move(self, found, original=convex_risk._ConditionalGradient._take_step):
+        moved = original(self, found)
         calls.append(moved)
         return moved
 
@@ -155,11 +155,11 @@ def test_an_interrupt_on_the_way_to_the_radius_is_certified_for_the_last_one(mon
     monkeypatch.setattr(ConvexRiskRanker, "_cross_validated", lambda *_: errors)
     calls = []
 
-    def move(self, found, radius, original=convex_risk._ConditionalGradient._take_step):
-        calls.append(radius)
+    def move(self, found, original=convex_risk._ConditionalGradient._take_step):
+        calls.append(self._radius)
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return original(self, found, radius)
+        return original(self, found)
 
     monkeypatch.setattr(convex_risk._ConditionalGradient, "_take_step", move)
     with pytest.warns(UserWarning, match="certified to a gap") as told:
@@ -170,7 +170,7 @@ def test_an_interrupt_on_the_way_to_the_radius_is_certified_for_the_last_one(mon
 
 
 def test_an_interrupt_during_cross_validation_is_raised(monkeypatch):
-    def move(self, found, radius):
+    def move(self, found):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(convex_risk._ConditionalGradient, "_take_step", move)

@@ -22,12 +22,7 @@ from precede.model import Ensemble
 from precede.risks.base import BoundRisk, State
 from precede.risks.pointwise import PointRisk
 from precede.weak_rankers.base import Family, SearchResult, family
-from precede.weak_rankers.stumps import (
-    SignedStumps,
-    as_signed_stump,
-    as_stump,
-    signed_stumps,
-)
+from precede.weak_rankers.stumps import SignedStumps, as_signed_stump, as_stump, signed_stumps
 
 
 class AdaBoostRanker(BaseRanker):
@@ -38,16 +33,15 @@ class AdaBoostRanker(BaseRanker):
     among the weak classifiers, the *F-skew* ``sum over y = 1 of exp(-F) - sum over y = -1 of
     exp(F)`` tends to 0 (corollary 11), and then F minimizes RankBoost's loss as well and
     reaches the same area under the ROC curve (theorems 10 and 12). Conversely RankBoost with
-    its `intercept_` minimizes this loss and makes the same errors of classification
-    (corollary 13, theorem 14).
+    its `intercept_` minimizes this loss and makes the same classification errors (corollary 13,
+    theorem 14).
 
     Parameters
     ----------
     constant : bool
         Whether the constant is a weak classifier.
     weak_rankers : {"stumps", "features", "columns"} or Family
-        Weak classifiers. Stumps become votes of 1 and -1; everything else is taken with the
-        values it has.
+        Weak classifiers. Stumps become votes of 1 and -1; other weak rankers keep their values.
     n_estimators, learning_rate, max_bins, max_features, early_stopping_rounds, eval_metric,
     callbacks, warm_start, random_state, n_jobs, verbose
         As for `RankBoost`.
@@ -69,9 +63,9 @@ class AdaBoostRanker(BaseRanker):
     `decision_function`, `predict_proba` (``1 / (1 + exp(-2 F))``) and `classify`, which
     returns the classes.
 
-    A vote ``2 h - 1`` is kept as its stump h with twice the weight, and ``-1`` times the weight
-    goes into `intercept_`; so the model is explained and exported like that of any other
-    ranker. Two classes in one list only. A round costs O(n) for each feature.
+    A vote ``2 h - 1`` is stored as its stump h with twice the weight, and ``-1`` times the weight
+    is added to `intercept_`, so the model is explained and exported like that of any other ranker.
+    The rows must be one list of two classes. A round costs O(n) for each feature.
 
     References
     ----------
@@ -136,7 +130,7 @@ class AdaBoostRanker(BaseRanker):
     def trainer(
         self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
     ) -> Trainer:
-        """Return coordinate descent; a model to continue from has stumps in place of votes."""
+        """Return coordinate descent; the stumps of an earlier model become votes again."""
         votes = signed_stumps(family(self.weak_rankers), constant=False)
         if ensemble and not task.checkpoint and SignedStumps() in votes.members:
             parts = [as_signed_stump(*part) for part in ensemble.parts()]
@@ -145,7 +139,7 @@ class AdaBoostRanker(BaseRanker):
         return super().trainer(task, stop, ensemble, history)
 
     def after_rounds(self, result: Result, task: FitContext) -> None:  # noqa: ARG002
-        """Write votes ``a (2 h - 1)`` as ``2 a`` times the stump h, and -a in the intercept."""
+        """Convert votes ``a (2 h - 1)`` to ``2 a`` times the stump h, and -a in the intercept."""
         parts = [as_stump(*part) for part in self.ensemble_.parts()]
         stumps, weights = [stump for stump, _, _ in parts], [weight for _, weight, _ in parts]
         self.ensemble_ = Ensemble(stumps, weights, self.n_features_in_)
@@ -168,12 +162,12 @@ def _skew(task: FitContext) -> float:
 class VoteStep(StepRule):
     """``log(d+ / d-) / 2`` from the weights of the rows that a vote gets right and wrong.
 
-    Where a classifier errs on no row the step would be infinite; half a row on either side
-    keeps it finite. For other values it is a line search.
+    For a classifier without errors the step would be infinite; half a row on either side keeps it
+    finite. For values other than 1 and -1 the step is found by a line search.
     """
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
-        """Return the closed form for votes, otherwise search the line."""
+        """Return the closed form for votes, otherwise the step of a line search."""
         if not np.all(np.abs(values.astype(np.float64)) == 1):
             return ExactStep().step(risk, state, found, values)
         voted = state.pull * values

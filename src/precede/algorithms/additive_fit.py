@@ -1,9 +1,10 @@
-"""Fit of an additive (glass-box) model: a trial, then curves, then pairs, then tables.
+"""Fit of an additive (glass-box) model: trial, curves, pairs, tables.
 
-1. The trial fits a part of the rows. Curves are boosted, one small tree of a single feature a
-   round; pairs of features are scored on the gradient at the curves; the strongest pairs are
-   boosted. The held-out rows determine whether curves are boosted cyclically, the number of rounds
-   of pairs, and which pairs lower the risk. With few rows this is a cross-validation.
+1. The trial fits part of the rows. Curves are boosted, one small tree of a single feature per
+   round; the strengths of pairs of features are computed from the gradient at these scores; the
+   strongest pairs are boosted. The held-out rows determine whether curves are boosted cyclically,
+   the number of rounds of pairs, and which pairs decrease the risk. With few rows the trial is a
+   cross-validation.
 2. Curves and the selected pairs are boosted on all rows.
 3. Sums of trees and terms become tables, which are purified.
 """
@@ -42,15 +43,15 @@ Pair = tuple[int, int]
 
 # Early stopping of the trial of pairs, in rounds.
 PATIENCE = 50
-# A pair must lower the held-out risk by this many standard errors, as many pairs are tried (3.1 is
-# the normal quantile of 0.05 / 50).
+# A pair must decrease the held-out risk by this many standard errors, because many pairs are tried
+# (the normal quantile at 1 - 0.05 / 50 is 3.1).
 MIN_STANDARD_ERRORS = 3.0
 # Number of blocks of held-out rows for the standard error.
 BLOCKS = 10
 # With fewer rows than this, every part of the rows is held out once.
 MAX_ROWS_FOR_ALL_SPLITS = 50_000
-# Cyclic boosting needs this many rounds per feature times the learning rate; with fewer, curves are
-# unfinished (with 2, 1 - exp(-2) = 86 % of a step is taken).
+# Cyclic boosting needs at least this product of rounds per feature and learning rate; with less,
+# curves are underfitted (2 gives 1 - exp(-2) = 86 % of a full step).
 MIN_TURNS = 2.0
 # Column of the history of a trial.
 HELD_OUT = "held_out risk"
@@ -65,7 +66,7 @@ class FittedAdditiveModel:
     model : the terms
     result : the boosting rounds
     strengths : strength of each scored pair, strongest first
-    dropped : tried pairs that did not lower the held-out risk
+    dropped : tried pairs that did not decrease the held-out risk
     rounds, pair_rounds : numbers of rounds of curves and of pairs
     cyclic : whether curves were boosted cyclically
     """
@@ -81,7 +82,7 @@ class FittedAdditiveModel:
 
 @dataclass(frozen=True)
 class _TrialOutcome:
-    """Decisions of the trial: `pairs` are to be fitted, `tried` were evaluated."""
+    """Choices of the trial: `tried` pairs were evaluated, `pairs` are to be fitted."""
 
     cyclic: bool
     pair_rounds: int
@@ -103,8 +104,8 @@ class AdditiveFit:
     pair_bins : maximum number of bins of the grid
     rounds, pair_rounds : maximum numbers of rounds of curves and of pairs
     learning_rate : learning rate of both
-    cyclic : whether features are boosted in turn, or else the best feature in every round; None
-        lets the trial decide (False without a trial)
+    cyclic : whether features are boosted in turn, rather than the best feature in every round; None
+        leaves the choice to the trial (False without a trial)
     heredity : see `GlassBoxRanker`
     held_out : share of held-out rows in the trial
     bags : number of bootstrap samples; 1 is the fit to all rows
@@ -155,9 +156,9 @@ class AdditiveFit:
     def _fit_all_rows(
         self, plan: _TrialOutcome, pairs: int | list[Pair], curves: frozenset[int] | None
     ) -> FittedAdditiveModel:
-        """Fit all rows with the decisions of the trial."""
+        """Fit all rows with the choices of the trial."""
         result = self._boost_all_rows(self.trees, self.rounds, within=curves)
-        model = self._tables(result, self.training)
+        model = self._tables(result)
         if not plan.tried and result.reason != INTERRUPTED:
             plan = self._choose_pairs(plan, pairs, model, self.training)
         main, family = len(result.history), self._family(plan.pairs)
@@ -165,7 +166,7 @@ class AdditiveFit:
             for monitor in self.monitors:  # early stopping has removed rounds
                 monitor.restart(model)
             result = self._boost_all_rows(family, plan.pair_rounds, model, result.history)
-            model = _add_models(model, self._tables(result, self.training))
+            model = _add_models(model, self._tables(result))
         rounds = len(result.history) - main
         model = self._purify(model, curves)
         if self.bags > 1 and result.reason != INTERRUPTED:
@@ -195,12 +196,11 @@ class AdditiveFit:
     ) -> Result:
         """Boost a family from a model, after the rounds of a history; keep the best round."""
         history = history or History()
-        done, stop = len(history), Rounds(len(history) + rounds)
-        scores = None if model is None else scores_of(model, self.training)
-        trainer = self._trainer(
-            family, stop if self.early_stopping is None else stop | self.early_stopping,
-            scores, within,
-        )  # fmt: skip
+        done = len(history)
+        stop: Stop = Rounds(done + rounds)
+        if self.early_stopping is not None:
+            stop = stop | self.early_stopping
+        trainer = self._trainer(family, stop, self.training, model, within)
         trainer.monitors, trainer.n_earlier_rounds = self.monitors, done
         result = self.run_stage(trainer, history)
         if self.early_stopping is None or len(result.history) == done:
@@ -210,12 +210,15 @@ class AdditiveFit:
         return replace(result, ensemble=first, history=result.history[:best])
 
     def _trainer(
-        self, family: Family, stop: Stop, scores: Floats | None, within: frozenset[int] | None,
-        training: TrainingData | None = None,
-    ) -> _StageTrainer:  # fmt: skip
-        training = training or self.training
-        count = training.table.n_features
-        allowed = None
+        self,
+        family: Family,
+        stop: Stop,
+        training: TrainingData,
+        model: AdditiveModel | None,
+        within: frozenset[int] | None,
+    ) -> _StageTrainer:
+        """Return a trainer that starts from the scores of a model, with features `within`."""
+        count, allowed = training.table.n_features, None
         if within is not None:
             allowed = np.array([feature in within for feature in range(count)])
         cyclic = self.cyclic and family is self.trees
@@ -223,7 +226,7 @@ class AdditiveFit:
         plan = Plan(
             self.risk, family, QuadraticStep(), stop, learning_rate=self.learning_rate, draw=draw
         )
-        return _StageTrainer(plan, training, scores, allowed)
+        return _StageTrainer(plan, training, model, allowed)
 
     def _family(self, pairs: list[Pair]) -> PairTerms:
         """Return the family of these pairs, on the grid of all rows."""
@@ -233,10 +236,9 @@ class AdditiveFit:
         grid = Grid.build(training.table, features, self.pair_bins, training.context, weight)
         return self.pair_terms(pairs, grid)
 
-    def _tables(self, result: Result, training: TrainingData) -> AdditiveModel:
-        return tabulate(
-            result.ensemble.parts(), training.table, training.context, training.layout.weight
-        )
+    def _tables(self, result: Result) -> AdditiveModel:
+        training, parts = self.training, result.ensemble.parts()
+        return tabulate(parts, training.table, training.context, training.layout.weight)
 
     def _purify(self, model: AdditiveModel, curves: frozenset[int] | None) -> AdditiveModel:
         training = self.training
@@ -271,12 +273,12 @@ class AdditiveFit:
     def _run_trial(self, pairs: int | list[Pair]) -> _TrialOutcome | None:
         """Choose the number of rounds and the pairs on held-out rows.
 
-        Return None if nothing is held out, if a part has no pair of rows, or if there is nothing to
-        decide.
+        Return None if nothing is held out, if no split has pairs of rows on both sides, or if there
+        is nothing to choose.
         """
-        decided = not pairs and self.cyclic is not None
-        held_out = self.held_out > 0 and not decided
-        parts = self.rows.holdout_splits(self.held_out, MAX_ROWS_FOR_ALL_SPLITS) if held_out else []
+        if self.held_out <= 0 or (not pairs and self.cyclic is not None):
+            return None
+        parts = self.rows.holdout_splits(self.held_out, MAX_ROWS_FOR_ALL_SPLITS)
         trials = [_HeldOutFit(self, *each) for each in parts]
         if not trials:
             return None
@@ -306,8 +308,8 @@ class AdditiveFit:
     def _choose_cyclic(self, trials: list[_HeldOutFit]) -> bool:
         """Boost the curves of the trials; return whether features are boosted cyclically.
 
-        If `cyclic` is None, both are tried, and the one with the smaller ranking error on held-out
-        rows is kept.
+        If `cyclic` is None, both are tried and the one with the smaller ranking error on held-out
+        rows is chosen.
         """
         options = [self.cyclic]
         if self.cyclic is None:
@@ -377,7 +379,7 @@ class AdditiveFit:
 
 
 class _HeldOutFit:
-    """Fit of one part of the rows, evaluated on the others.
+    """Fit to part of the rows, evaluated on the others.
 
     Attributes
     ----------
@@ -400,7 +402,7 @@ class _HeldOutFit:
 
     def risks(self, scores: Floats) -> Floats:
         """Return the risk of each block of held-out rows, on the same scale."""
-        if self._blocks is None:  # collective, so no cached_property (a lock)
+        if self._blocks is None:  # a cached_property may hold a lock while machines wait
             blocks = self._held_resampler.blocks(BLOCKS)
             self._blocks = [(rows, self._bind(each, self.held.context)) for rows, each in blocks]
         logs = [bound.log_value(scores[rows]) for rows, bound in self._blocks]
@@ -415,7 +417,7 @@ class _HeldOutFit:
             "held_out", self.held.table, {"risk": MonitoredMetric(self.risk, False)},
             self.held.init_score,
         )  # fmt: skip
-        trainer = fit._trainer(family, stop, scores_of(self.model, self.part), within, self.part)
+        trainer = fit._trainer(family, stop, self.part, self.model, within)
         risks = []
         if monitored:
             monitor.restart(self.model)
@@ -470,9 +472,9 @@ def _mean_strengths(strengths: list[dict[Pair, float]]) -> dict[Pair, float]:
 
 
 def _select_pairs(trials: list[_HeldOutFit], tried: list[Pair]) -> list[Pair]:
-    """Return the pairs that most trials chose and that lower the held-out risk; best first.
+    """Return the pairs that most trials chose and that decrease the held-out risk; best first.
 
-    Backward elimination, from the least important pair on: a pair stays if the held-out risk
+    This is backward elimination, least important pair first: a pair is kept if the held-out risk
     without it is higher by more than `MIN_STANDARD_ERRORS` standard errors.
     """
     values = [
@@ -506,22 +508,22 @@ def _select_pairs(trials: list[_HeldOutFit], tried: list[Pair]) -> list[Pair]:
 
 
 class _StageTrainer(CoordinateDescent):
-    """Coordinate descent from given scores, restricted to some features.
+    """Coordinate descent from the scores of a model, restricted to some features.
 
     `n_earlier_rounds` of the history belong to earlier stages.
     """
 
     def __init__(
-        self, plan: Plan, training: TrainingData, scores: Floats | None, within: Flags | None
+        self, plan: Plan, training: TrainingData, model: AdditiveModel | None, within: Flags | None
     ):
         super().__init__(plan, training)
         self._within, self.n_earlier_rounds = within, 0
-        if scores is not None:
-            self.backend, self.scores = CPU, scores.copy()
+        if model is not None:
+            self.backend, self.scores = CPU, scores_of(model, training)
             self.state = self.risk.state(self.scores)
 
     def _check_device(self) -> None:
-        """Accept all families: pair terms are fitted on the CPU, the rest uses the device."""
+        """Accept any family: pair terms are fitted on the CPU, curves on the device."""
 
     def _search_best(self, allowed: Flags | None) -> SearchResult | None:
         if self._within is not None:
@@ -535,7 +537,7 @@ class _StageTrainer(CoordinateDescent):
 
 
 def _cycle_features(count: int, allowed: Flags | None) -> Callable[[], Flags]:
-    """Return a function that allows one feature after the other."""
+    """Return a function that allows one feature at a time, in turn."""
     features = np.arange(count) if allowed is None else np.flatnonzero(allowed)
     turn = 0
 

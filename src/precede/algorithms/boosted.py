@@ -1,4 +1,4 @@
-"""General boosting with a regression learner as black box, and QBRank (Zheng et al. 2007)."""
+"""Boosting of regression trees or any regressor, and QBRank (Zheng et al. 2007)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class TreeRanker(BaseRanker):
-    """Base of estimators that grow trees: the parameters that they share, and the trees."""
+    """Base of estimators that grow trees: their common parameters and the family of trees."""
 
     balance: str = "items"  # no other was ahead in benchmarks/results/quality.md
     hessian: str = "newton"
@@ -71,7 +71,7 @@ class TreeRanker(BaseRanker):
         return True
 
     def _categorical(self) -> Sequence[int | str] | None:
-        """Return the categorical columns as they were given."""
+        """Return the categorical columns as passed by the user."""
         return self.categorical_features
 
     def _category_numbers(self) -> list[int]:
@@ -99,7 +99,7 @@ class TreeRanker(BaseRanker):
         return LEAF_COUNTS[-1] if auto else cast(int, self.num_leaves)
 
     def _trees_as_given(self) -> Trees:
-        """Return the family of trees of the parameters, with columns by name as they are."""
+        """Return the family of trees of the parameters; columns by name are not converted."""
         given = {name: getattr(self, name) for name in TREE_PARAMETERS if hasattr(self, name)}
         return Trees(**given | {"num_leaves": self._max_leaves()})
 
@@ -182,7 +182,7 @@ class BaggedTrees(TreeRanker):
         )
 
     def weak_rankers_to_search(self) -> Family:
-        """Return the family given by name, as a regressor, or directly."""
+        """Return the family `weak_rankers` with the parameters of trees that apply."""
         if self.weak_rankers == "trees":
             trees = self._trees()
             trees.interaction_constraints = self._interaction_constraints()
@@ -193,7 +193,7 @@ class BaggedTrees(TreeRanker):
         return chosen
 
     def _given_family(self) -> Family:
-        """Return the family by itself, by name, or of a regressor."""
+        """Return the family, which may be given by name or as a regressor."""
         return learner(self.weak_rankers, hessian=self.hessian, targets=self.targets)
 
     def _takes_categories(self) -> bool:
@@ -220,84 +220,83 @@ class BaggedTrees(TreeRanker):
 class BoostedRanker(BaggedTrees):
     """Boosted regression trees for any risk of the scores.
 
-    Minimizes ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``, or a risk of your
-    own, by algorithm 1 of Zheng et al.: each round a tree is fitted to ``pull_i / W_i`` with
-    weights ``W_i`` by least squares, where W is the diagonal of the second derivative of R or
-    a bound of it; the step, 1 or found by a search on R itself, is shortened by the learning
-    rate.
+    Minimizes ``R(s) = sum_k v_k g( sum_{i above k} w_ik l(s_i - s_k) )``, or a user-defined risk,
+    by algorithm 1 of Zheng et al.: each round a tree is fitted to ``pull_i / W_i`` with weights
+    ``W_i`` by least squares, where W is the diagonal of the second derivative of R or a bound of
+    it; the step, 1 or found by a line search on R, is multiplied by the learning rate.
 
     Parameters
     ----------
     loss : {"logistic", "exponential", "squared_hinge", "hinge"}, PairLoss, or {"softmax", \
 "xendcg", "query_rmse", "query_cross_entropy"}, or ScoreRisk
-        The pair loss l; or a loss of whole lists (`precede.risks.listwise.ListRisk`), of which
-        `balance` says how queries weigh; or a risk written by hand, with `price` and `balance`
-        unused.
+        The pair loss l; or a listwise loss (`precede.risks.listwise.ListRisk`), for which `balance`
+        sets the weights of queries; or a user-defined risk, without `price` and `balance`.
     price : number p for ``u^p``, "linear", "exp" or Price
-        The price g that a loser pays; above "linear" it pushes the highest losers down.
+        The price g of a loser; prices steeper than "linear" push the highest losers down.
     balance : {"items", "queries", "pairs"}
         Whether every item weighs the same (a query as much as it has items), or every query,
         or every pair.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
-        `RankWeight`. Pair losses with a
-        linear price only. `history_["risk"]` is that of each round's weights.
+        Weights of pairs that depend on the ranking, recomputed from the scores of every round; see
+        `RankWeight`. Requires a pair loss with a linear price. `history_["risk"]` is that of each
+        round's weights.
     weak_rankers : {"trees", "stumps", "features", "columns"}, Family or regressor
-        The learner. Any scikit-learn regressor with `sample_weight` will do; it is slower
-        and only a `DecisionTreeRegressor` can be saved.
+        The weak learner. Any scikit-learn regressor with `sample_weight` is accepted, but is
+        slower, and only a `DecisionTreeRegressor` can be saved.
     hessian : {"newton", "bound", "terms", "uniform"}
         W: the diagonal of the second derivative, a bound of the whole matrix, half of that
         bound (the diagonal of every pair's own second derivative at its largest), or the item
         weights (Friedman's gradient boosting). The bound holds at all scores for a linear price and
         a loss of bounded curvature (logistic, squared hinge), otherwise at the scores of the round.
     targets : {"sum", "average"}
-        Whether the pairs of a row add up or are averaged. With averages the fit ends where the
-        risk does not fall along the tree that fits them best.
+        Whether the gradients of the pairs of a row are summed or averaged. With averages the fit
+        ends when the risk does not decrease along the tree that fits them best.
     n_estimators : int or "auto"
         Number of rounds.
     learning_rate : float in (0, 1]
         Every step is multiplied by it.
     line_search : bool
-        Search for the step >= 0 of the least true risk, which then never rises; otherwise the step
-        is 1, which costs some four evaluations of the risk a round less.
+        Search for the step >= 0 that minimizes the risk, which then never increases; otherwise the
+        step is 1, which saves about four evaluations of the risk per round.
     step_length : float, optional
-        If given, every tree is added with this length, ``||g||² = sum W_i g(x_i)² / n``, and not at
-        all where it would raise the risk, instead of a line search and a learning rate: the
-        normalized small steps for which theorem 1 of Zheng et al. bounds the risk
+        If given, replaces the line search and the learning rate: every tree is scaled to this
+        length, ``||g||² = sum W_i g(x_i)² / n``, or skipped if it would increase the risk. For such
+        normalized steps theorem 1 of Zheng et al. bounds the risk
         (`precede.bounds.convergence_bound`, with ``hessian="bound"``, ``targets="sum"``, a linear
         price and a loss of bounded curvature).
     num_leaves : int or "auto"
-        Number of leaves of a tree. "auto", here or for `n_estimators`, chooses on queries that are
-        held out, among 2, 4, 8, 16 and 31 leaves and up to 2000 rounds, the smallest model within
-        one standard error of the best; then all rows are fitted with it. `selection_` has the
-        table. The first `eval_metric` is monitored, on the first `eval_set` if there is one.
+        Number of leaves of a tree. "auto", here or for `n_estimators`, chooses on held-out queries,
+        among 2, 4, 8, 16 and 31 leaves and up to 2000 rounds, the smallest model within one
+        standard error of the best; all rows are then fitted with it. `selection_` has the
+        table. The metric is the first `eval_metric`, on the first `eval_set` if there is one.
         Larger trees are tried first, and smaller ones pruned if they cannot catch up; docs/trees.md
         has the rule.
     max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
 min_split_gain
-        The shape of a tree; see `Trees`.
+        Limits of the growth of a tree; see `Trees`.
     categorical_features : list of column numbers or names, optional
         Columns that hold categories: whole numbers from 0, or text in a data frame. Columns of a
-        categorical type (pandas "category", polars Categorical or Enum) need not be named. The
-        categories of a data frame are kept with the model (`categories_`), which looks up those
-        of later frames by their values; one that the fit has not seen counts as missing.
+        categorical type (pandas "category", polars Categorical or Enum) need not be listed. The
+        categories of a data frame are stored with the model (`categories_`), and those of later
+        frames are matched by value; a category that the fit has not seen counts as missing.
     cat_smooth : float
         Smoothing of the order of categories; see `Trees`.
     subsample, max_features : float in (0, 1]
-        Shares of the rows and of the features redrawn for every tree.
+        Shares of the rows and of the features, drawn anew for every tree.
     subsample_by : {"row", "query"}
         Whether `subsample` draws rows or whole queries.
     max_features_by_split : float in (0, 1]
-        Share of the features redrawn for every split.
+        Share of the features, drawn anew for every split.
     bags : int
         Fit this many models, each to a bootstrap sample of the queries (of the rows of a single
-        list, of explicit pairs without grades), and average them. They are stored as one ensemble,
-        in every round one tree of each; time, memory and size of the model grow with their number.
+        list, of explicit pairs without grades), and average them. They are stored as one ensemble
+        with one tree of each model per round; time, memory and size of the ensemble are
+        proportional to their number.
     monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
-        Scores must fall (-1) or rise (1) with a feature; columns by number or name.
+        Scores must decrease (-1) or increase (1) with a feature; columns by number or name.
     interaction_constraints : list of lists of columns, optional
-        Groups of features, by number or name, that may occur together on a path of a tree; those
-        in no group form one more group.
+        Groups of features, by number or name, that may occur together on a path of a tree; the
+        features in no group form one more group.
     random_state : int or RandomState, optional
         For `subsample` and `max_features` below 1, for `bags`, and for the rows held out by "auto"
         (the same in every fit if None); everything else is deterministic.
@@ -311,10 +310,10 @@ min_split_gain
 
     Notes
     -----
-    A round costs one tree (see `Trees`) and one evaluation of the risk (some five with a line
-    search): O(n) for the exponential loss; for the others the number of pairs in short
-    queries, O(n log n) or about 15 n in long ones. The number of threads and the order of the
-    rows do not change the model.
+    A round costs one tree (see `Trees`) and one evaluation of the risk (about five with a line
+    search): O(n) for the exponential loss; for the others O(pairs) for short queries, O(n log n) or
+    about 15 n operations for long ones. The number of threads and the order of the rows do not
+    affect the model.
 
     References
     ----------
@@ -346,27 +345,27 @@ class QBRank(BaggedTrees):
 
         R(h) = w/2 · sum max(0, h(y) - h(x) + margin)² + (1 - w)/2 · sum (l - h(z))².
 
-    Without labels it is preference learning, without pairs gradient boosted trees. Rows may
+    Without labels this is preference learning, without pairs gradient boosting of trees. Rows may
     have grades or pairs, a label, both or neither: ``Judgments(grade=, qid=, pairs=, label=)``.
-    With labels the first round is their mean, as a constant.
+    With labels the first round adds their mean as a constant.
 
     Parameters
     ----------
     weight : float in [0, 1]
         w: 1 uses the pairs alone, 0 the labels alone.
     margin : "gap" or number
-        By how much a winner should lead: the difference of the grades, for explicit pairs their
-        `pair_margin` (see `Judgments`) or 1 where they have none; or a number for all pairs.
+        The margin that a winner should have: "gap" is the difference of the grades, and for
+        explicit pairs their `pair_margin` (see `Judgments`) or 1; or a number for all pairs.
     balance : {"pairs", "queries", "items"}
         Whether every pair weighs the same (the paper), or every query, or every item: a query then
         weighs as much as it has items.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
+        Weights of pairs that depend on the ranking, recomputed from the scores of every round; see
         `RankWeight`. `history_["risk"]` is that of each round's weights.
     weak_rankers : "trees", Family or regressor
-        The black box; see `BoostedRanker`.
+        The weak learner; see `BoostedRanker`.
     hessian : {"terms", "bound", "newton", "uniform"}
-        Weights of the rows. "terms" is algorithm 2 as printed: every pair counts ``w``, so that
+        Weights of the rows. "terms" is algorithm 2 of the paper: every pair counts ``w``, so that
         a violated pair has targets ``±max(0, h(y) - h(x) + margin)``. "bound" counts ``2 w``, the
         paper's bound ``diag(2, 2)`` of the second derivative ``w [[1, -1], [-1, 1]]``, which
         halves those targets relative to the labels'. "newton" counts ``w`` for the pairs within
@@ -374,27 +373,26 @@ class QBRank(BaggedTrees):
         are the same fit up to the line search's tolerance; with labels neither ranks
         significantly better on MQ2008 (benchmarks/results/zheng2007.md).
     targets : {"average", "sum"}
-        Whether a row of many pairs gets the average of their gradients, as in the paper, or
-        their sum, weighing as much as all of them. The fit ends where R does not fall along the
-        tree that fits the averages best.
+        Whether the gradients of the pairs of a row are averaged, as in the paper, or summed. With
+        averages the fit ends when R does not decrease along the tree that fits them best.
     learning_rate : float in (0, 1]
         The paper's shrinkage.
     line_search : bool
-        Search for the step >= 0 of the least R, which then never rises; otherwise it is 1.
+        Search for the step >= 0 that minimizes R, which then never increases; otherwise it is 1.
     step_length : float, optional
-        Steps of this normalized length instead, without a learning rate; see `BoostedRanker`.
+        Normalized length of all steps, which replaces the learning rate; see `BoostedRanker`.
     num_leaves, max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
 min_split_gain, subsample, subsample_by, max_features, max_features_by_split, \
 categorical_features, cat_smooth, monotone_constraints, interaction_constraints
-        The shape of a tree; see `Trees` and `BoostedRanker`.
+        Limits of the growth of a tree; see `Trees` and `BoostedRanker`.
     n_estimators, bags, max_bins, early_stopping_rounds, eval_metric, callbacks, warm_start, \
 random_state, n_jobs, device, verbose
         As for `BoostedRanker`.
 
     Notes
     -----
-    A round costs one tree (see `Trees`) and some five evaluations of R, each O(pairs) for short
-    queries and O(n log n) for long ones; pairs of graded labels are never enumerated.
+    A round costs one tree (see `Trees`) and about five evaluations of R, each O(pairs) for short
+    queries and O(n log n) for long ones; pairs of graded rows are never stored.
 
     References
     ----------

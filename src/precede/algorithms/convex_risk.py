@@ -75,46 +75,46 @@ class ConvexRiskRanker(BaseRanker):
     three costs of the paper ``exp(x)``, ``log2(1 + exp(x))`` and ``(1 + x)_+``. (CLV05 average
     over all ordered pairs; pairs of equal grade then add a constant.)
 
-    Conditional gradient with pairwise steps: a round moves weight from the worst weak ranker
-    of the model to its best, or towards the best weak ranker of the family, whichever slope is
-    steeper; so the ball is never left and useless weak rankers are removed. The duality gap
-    ``<gradient, f - vertex>`` bounds the excess of the risk over its minimum: `gap_` is a
-    certificate, not an estimate.
+    The algorithm is the conditional gradient method with pairwise steps: a round moves weight from
+    the worst weak ranker of the model to the best one of the model, or towards the best weak ranker
+    of the family, whichever slope is steeper. The model thus stays in the ball, and useless weak
+    rankers are removed. The duality gap ``<gradient, f - vertex>`` bounds the excess of the risk
+    over its minimum: `gap_` is a certificate, not an estimate.
 
     Parameters
     ----------
     loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
-        Any convex loss that is positive at margin 0. A loss with a kink, other than the hinge,
-        has a certified gap that may not close; a warning then says so.
+        Any convex loss that is positive at margin 0. For a loss with a kink, other than the hinge,
+        the certified gap may not close; a warning then says so.
     radius : float, or "cv"
-        Of the ball. "cv" chooses it from `radii` by the share of pairs out of order in
+        Radius of the ball. "cv" chooses it from `radii` by the share of misordered pairs in
         cross-validation by queries (or by rows, without queries).
     radii : increasing list of floats, optional
-        The path for ``radius="cv"``; each solution starts from the one before.
+        The path for ``radius="cv"``; each solution starts from the previous one.
     cv : int
         Number of folds.
     weak_rankers : {"stumps", "features", "columns"} or Family
         The gap is certified only if the search never misses the best vertex, so families that
-        are not `exhaustive` are refused. (Trees have no scale either: without a bound on their
-        leaf values the radius would mean nothing. Use `BoostedRanker` for trees.)
+        are not `exhaustive` raise an error. (Trees have no scale either: without a bound on their
+        leaf values the radius would have no meaning. Use `BoostedRanker` for trees.)
     n_estimators : int
-        Maximum number of rounds; a warning says if the tolerance was not reached.
+        Maximum number of rounds; there is a warning if the tolerance was not reached.
     tol : float
-        Stop when the certified gap is below.
+        Stop when the certified gap is at most this.
     eval_metric
-        As for `RankBoost`; recorded in the history (there is no early stopping: the gap says
-        when to stop).
+        As for `RankBoost`; recorded in the history. There is no early stopping: the gap determines
+        when to stop.
     balance, max_bins, callbacks, random_state, n_jobs, verbose
         As for `RankBoost`; `random_state` shuffles the folds.
 
     Attributes
     ----------
     gap_ : float
-        The mean cost of the fit is at most this far above the least possible in the ball, where
-        the weak rankers are those of the binned features (see `max_bins`).
+        The mean cost of the model exceeds the minimum in the ball by at most this, where the weak
+        rankers are those of the binned features (see `max_bins`).
     radius_ : float
     path_ : list of dict
-        For each radius: mean and standard error of the share of pairs out of order.
+        For each radius: mean and standard error of the share of misordered pairs.
     n_estimators_, best_iteration_ : int
         Number of weak rankers in the model: rounds also move weights and remove weak rankers.
         `staged_predict` adds them one by one.
@@ -124,11 +124,11 @@ class ConvexRiskRanker(BaseRanker):
     Notes
     -----
     A round costs one search, O(n) for the gradient, O(n) for each feature in the model, and a
-    line search of some ten evaluations of the risk. The hinge has a kink: it is rounded off
-    by `SmoothedHinge` over a width that is halved as the gap falls, and the gap of the true
-    problem is bounded by ``R(f) - R_smooth(f) + gap_smooth``. SciPy's SLSQP corrects all weights
-    at once now and then; its rounding depends on BLAS and the number of its threads, so that fits
-    on different machines may differ, within the gap. `n_jobs` changes nothing.
+    line search of about ten evaluations of the risk. The hinge has a kink: it is replaced by
+    `SmoothedHinge` over a width that is halved as the gap decreases, and the gap of the original
+    problem is bounded by ``R(f) - R_smooth(f) + gap_smooth``. From time to time SciPy's SLSQP
+    optimizes all weights jointly; its rounding depends on BLAS and the number of its threads, so
+    fits on different machines may differ, within the gap. `n_jobs` does not affect the model.
 
     References
     ----------
@@ -293,7 +293,7 @@ class _ConditionalGradient(Trainer):
     ):
         self._training, self.monitors, self.context = training, monitors, training.context
         self._max_rounds = settings.n_estimators
-        self.stop = NoProgress(0.0)  # never: `boost_round` counts searches
+        self.stop = NoProgress(0.0)  # never stops: `boost_round` limits the searches
         self._loss = pair_loss(settings.loss)
         # Smoothing width of the kink; None for smooth losses.
         width = FIRST_SMOOTHING * value_at_zero(self._loss)
@@ -305,7 +305,7 @@ class _ConditionalGradient(Trainer):
         self._weights: dict[WeakRanker, float] = {}
         self._weights_after_round: dict[WeakRanker, float] = {}
         self._scores = np.zeros(training.table.n_used_rows)
-        self._exchanges = 0
+        self._pairwise_steps = 0
         self._final_radius = final_radius
         self.gap = np.inf
         self._radius = final_radius
@@ -335,13 +335,13 @@ class _ConditionalGradient(Trainer):
         while self._tries < self._max_rounds:
             self._tries += 1
             found = self._search.best(self.state.pull)
-            self._certify(found, self._radius)
+            self._certify(found)
             if self.gap <= self._tolerance or (found is None and self._smoothing is None):
                 return WITHIN_TOLERANCE
             if found is not None:
                 return self._record(found)
             # Solved for this smoothing width; `_certify` has halved it.
-        self._certify(self._search.best(self.state.pull), self._radius)
+        self._certify(self._search.best(self.state.pull))
         return WITHIN_TOLERANCE if self.gap <= self._tolerance else ROUNDS_USED_UP
 
     def interrupt(self, history: History) -> str:  # noqa: ARG002
@@ -351,12 +351,12 @@ class _ConditionalGradient(Trainer):
         for weak_ranker, weight in self._weights.items():
             self._scores += weight * weak_ranker.on(self._training.table)
         self.state = self._risk.state(self._scores)
-        self._certify(self._search.best(self.state.pull), self._radius)
+        self._certify(self._search.best(self.state.pull))
         self.ensemble = self._model()
         return f"the model is certified to a gap of {self.gap:.3g}"
 
     def _record(self, found: SearchResult) -> Round:
-        moved = self._take_step(found, self._radius)
+        moved = self._take_step(found)
         # A full step leaves weights of 0, which would block pairwise steps.
         self._weights = {weak_ranker: w for weak_ranker, w in self._weights.items() if w != 0}
         self.state = self._risk.state(self._scores)
@@ -381,7 +381,7 @@ class _ConditionalGradient(Trainer):
             self._training.layout, self._training.context
         )
 
-    def _certify(self, found: SearchResult | None, radius: float) -> None:
+    def _certify(self, found: SearchResult | None) -> None:
         """Bound the excess of the mean cost over its minimum in the ball.
 
         The best vertex has the slope ``radius·|edge|``; ties in the search are within 2^-40.
@@ -389,7 +389,7 @@ class _ConditionalGradient(Trainer):
         best = 0.0 if found is None else abs(found.edge) * (1 + 2.0**-39)
         current = exact_sum(self.state.pull * self._scores, self._training.context)
         mass = np.exp(self.state.log_gradient_sum) * self._cost_scale
-        gap = max(0.0, mass * (radius * best - current))
+        gap = max(0.0, mass * (self._radius * best - current))
         if self._smoothing is None:
             self.gap = float(gap)
             return
@@ -405,30 +405,32 @@ class _ConditionalGradient(Trainer):
             return float(np.exp(self.state.log_value) * self._cost_scale)
         return float(np.exp(self._unsmoothed_risk.log_value(self._scores)) * self._cost_scale)
 
-    def _take_step(self, found: SearchResult, radius: float) -> float:
+    def _take_step(self, found: SearchResult) -> float:
         """Take one step; return the weight that was moved.
 
-        A pairwise step from the worst to the best component of the model if its slope is steeper
-        than that to the best vertex; otherwise a step to that vertex. (Pairwise steps to new
-        vertices would move ever smaller weights among similar weak rankers.)
+        It is a pairwise step from the worst to the best component of the model if its slope is
+        steeper than that towards the best vertex, otherwise a step towards that vertex. (Pairwise
+        steps to new vertices would move ever smaller weights among similar weak rankers.)
         """
-        components = self._components(radius)
+        components = self._components()
         worst = min(components, key=lambda component: component.edge)
         best = max(components, key=lambda component: component.edge)
         current = exact_sum(self.state.pull * self._scores, self._training.context)
-        promised = radius * (best.edge - worst.edge)
-        if promised <= 0 or promised < radius * abs(found.edge) - current:
-            return self._vertex_step(found, radius)
-        self._exchanges += 1
-        if self._exchanges % CORRECT_EVERY == 0 and len(components) <= MAX_CORRECTED_RANKERS:
-            return self._optimize_weights(components, radius) or self._pairwise_step(worst, best)
+        pairwise_slope = self._radius * (best.edge - worst.edge)
+        vertex_slope = self._radius * abs(found.edge) - current
+        if pairwise_slope <= 0 or pairwise_slope < vertex_slope:
+            return self._vertex_step(found)
+        self._pairwise_steps += 1
+        if self._pairwise_steps % CORRECT_EVERY == 0 and len(components) <= MAX_CORRECTED_RANKERS:
+            return self._optimize_weights(components) or self._pairwise_step(worst, best)
         return self._pairwise_step(worst, best)
 
-    def _optimize_weights(self, components: list[_Component], radius: float) -> float:
+    def _optimize_weights(self, components: list[_Component]) -> float:
         """Optimize the weights of all weak rankers of the model jointly (SLSQP).
 
         Return the weight moved, or 0 if the risk could not be lowered.
         """
+        radius = self._radius
         kept = [component for component in components if component.weak_ranker is not None]
         weak_rankers = [
             component.weak_ranker for component in kept if component.weak_ranker is not None
@@ -484,14 +486,13 @@ class _ConditionalGradient(Trainer):
         self._scores += moved * direction
         return moved
 
-    def _vertex_step(self, found: SearchResult, radius: float) -> float:
+    def _vertex_step(self, found: SearchResult) -> float:
         """Move towards a vertex of the ball, shrinking all weights proportionally."""
+        radius = self._radius
         vertex = _Component(found.weak_ranker, 1.0 if found.edge > 0 else -1.0, found.edge, 0.0)
         direction = radius * self._values(vertex) - self._scores
         share = self._line_search(direction, 1.0)
-        self._weights = {
-            weak_ranker: (1 - share) * old for weak_ranker, old in self._weights.items()
-        }
+        self._weights = {h: (1 - share) * weight for h, weight in self._weights.items()}
         for monitor in self.monitors:
             monitor.shrink(1 - share)
         self._scores *= 1 - share
@@ -499,12 +500,12 @@ class _ConditionalGradient(Trainer):
         self._scores += share * radius * self._values(vertex)
         return share * radius
 
-    def _components(self, radius: float) -> list[_Component]:
+    def _components(self) -> list[_Component]:
         """Return the components of the model: weak rankers, and the slack of edge 0."""
-        slack = radius - math.fsum(abs(weight) for weight in self._weights.values())
-        components = (
-            [_Component(None, 0.0, 0.0, slack)] if slack > NEGLIGIBLE_SHARE * radius else []
-        )
+        slack = self._radius - math.fsum(map(abs, self._weights.values()))
+        components = []
+        if slack > NEGLIGIBLE_SHARE * self._radius:
+            components.append(_Component(None, 0.0, 0.0, slack))
         weak_rankers = list(self._weights)
         edges = _edges(self._training, weak_rankers, self.state.pull)
         for weak_ranker, edge in zip(weak_rankers, edges, strict=True):
@@ -518,20 +519,22 @@ class _ConditionalGradient(Trainer):
             return np.zeros(self._scores.size)
         return component.sign * component.weak_ranker.on(self._training.table).astype(np.float64)
 
-    def _line_search(self, direction: Floats, most: float) -> float:
+    def _line_search(self, direction: Floats, longest: float) -> float:
+        """Return the step from 0 to `longest` that minimizes the risk."""
+
         def slope_at(step: float) -> float:
             at = self._risk.state(self._scores + step * direction)
-            return (
-                exact_sum(at.pull * direction, self._training.context)
-                if at.log_gradient_sum > -np.inf
-                else 0.0
-            )
+            if at.log_gradient_sum == -np.inf:
+                return 0.0
+            return exact_sum(at.pull * direction, self._training.context)
 
-        if most == 0 or slope_at(most) >= 0:
-            return most
+        if longest == 0 or slope_at(longest) >= 0:
+            return longest
         if exact_sum(self.state.pull * direction, self._training.context) <= 0:
             return 0.0
-        return float(scipy.optimize.brentq(slope_at, 0.0, most, xtol=1e-13 * most, rtol=1e-12))
+        return float(
+            scipy.optimize.brentq(slope_at, 0.0, longest, xtol=1e-13 * longest, rtol=1e-12)
+        )
 
     def _add_weight(self, component: _Component, weight: float) -> None:
         if component.weak_ranker is None:

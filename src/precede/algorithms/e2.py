@@ -21,7 +21,7 @@ from precede.weak_rankers.candidates import LinearSpan
 
 # Coefficients of a linear combination below this are rounding errors.
 COEFFICIENT_ROUNDING = 1e-9
-# Beyond this total of absolute steps the weight of a pair may underflow to 0 for good.
+# If absolute steps add up to more than this, the weight of a pair may underflow to 0 and stay 0.
 MAX_TOTAL_STEP = 300.0
 
 
@@ -36,10 +36,10 @@ def e2_loss(
 ) -> float:
     """Return E2 of an ensemble of weak rankers with values 0 and 1 (C19 eqs. 22 to 24).
 
-    The mean over crucial pairs of ``prod_s omega_s``. For a weak ranker s of total weight
+    This is the mean over crucial pairs of ``prod_s omega_s``. For a weak ranker s of total weight
     eta_s, omega_s is ``exp(-eta_s)`` on pairs in order, ``exp(eta_s)`` on reversed pairs and
-    ``cosh(eta_s)`` on tied pairs. It is never less than the share of pairs out of order with
-    ties counting half (proposition 2), nor than E1, the plain exponential loss.
+    ``cosh(eta_s)`` on tied pairs. It is an upper bound of the share of misordered pairs with ties
+    counting half (proposition 2), and of E1, the plain exponential loss.
 
     Parameters
     ----------
@@ -51,21 +51,20 @@ def e2_loss(
     balance : {"pairs", "queries", "items"}
         Weighting of queries, as in `RankBoost`.
     independent : bool
-        E2 is a function of the weights, not of the scores: two ways of writing the same
-        scores as a weighted sum can differ in E2. With True the scores are first rewritten
-        over the weak rankers that were linearly independent (as vectors over pairs) of all
-        earlier ones when they entered the ensemble. This is how the paper measures RB-D and
-        RB-C (section 5). It makes no difference to `RankBoostPlus`.
+        E2 is a function of the weights, not of the scores: two weighted sums with the same scores
+        can differ in E2. With True the scores are first rewritten as a weighted sum of the weak
+        rankers that were linearly independent (as vectors over pairs) of all earlier ones when they
+        entered the ensemble. The paper evaluates RB-D and RB-C this way (section 5). It makes no
+        difference for `RankBoostPlus`.
     n_jobs : int, optional
         Number of threads; the result does not depend on it.
 
     Notes
     -----
-    ``inf`` where E2 exceeds the largest floating-point number.
-
-    O(pairs) time for each distinct weak ranker; 8 bytes for each pair (there is no matrix of pairs
-    times weak rankers) and one byte for each row and weak ranker. ``independent=True`` adds
-    O(n r²) for every weak ranker that depends on the r kept so far.
+    Returns ``inf`` if E2 exceeds the largest floating-point number. Takes O(pairs) time for each
+    distinct weak ranker, 8 bytes for each pair (there is no matrix of pairs times weak rankers) and
+    one byte for each row and weak ranker. ``independent=True`` adds O(n r²) for every weak ranker
+    that depends on the r kept so far.
 
     References
     ----------
@@ -217,8 +216,7 @@ def _binary_values(weak_ranker: WeakRanker, rows: Array) -> Bytes:
     if other.size:
         raise ValueError(
             f"{weak_ranker} takes the value {other[0]:.6g}: E2 is defined for weak rankers with "
-            "values "
-            "0 and 1 (fit with weak_rankers='stumps'); for real-valued rankers use "
+            "values 0 and 1 (fit with weak_rankers='stumps'); for real-valued rankers use "
             "PairRisk('exponential'), which is E1"
         )
     return values.astype(np.uint8)
@@ -234,7 +232,7 @@ def _keys(values: Iterable[Bytes], layout: QueryLayout) -> NDArray[np.uint64]:
 
 
 class _IndependentRankers:
-    """Express weak rankers by those that are linearly independent over pairs."""
+    """Weak rankers as linear combinations of those that are linearly independent over pairs."""
 
     def __init__(self, layout: QueryLayout, values: dict[WeakRanker, Bytes]):
         self._span = LinearSpan(layout, min(len(values), layout.n_used_rows))
@@ -243,7 +241,7 @@ class _IndependentRankers:
         self._parts: dict[WeakRanker, list[tuple[WeakRanker, float]]] = {}
 
     def of(self, weak_ranker: WeakRanker) -> list[tuple[WeakRanker, float]]:
-        """Return weak rankers and coefficients that express one; add it if independent."""
+        """Return the combination that equals a weak ranker; keep the latter if independent."""
         if weak_ranker not in self._parts:
             rest = self._span.residual(self._span.vector(self._values[weak_ranker]))
             if rest.any():
@@ -255,7 +253,7 @@ class _IndependentRankers:
         return self._parts[weak_ranker]
 
     def _combination(self, weak_ranker: WeakRanker) -> list[tuple[WeakRanker, float]]:
-        if not self._kept:  # ties every pair
+        if not self._kept:  # the weak ranker ties every pair
             return []
         known = [self._values[each] for each in self._kept]
         solution = coefficients(self._span, known, [self._values[weak_ranker]])[:, 0]

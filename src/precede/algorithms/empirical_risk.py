@@ -30,8 +30,8 @@ class RiskMinimizer:
     """Member of a class with minimal empirical ranking risk.
 
     The score is ``sign * weak_ranker(X)``. `risk` is L_n, the share of all pairs in the wrong order
-    with tied scores counting half; `pair_error` is the share of the `n_pairs` crucial pairs (those
-    with an order). `n_members` scores were compared and `n_minimizers` of them reach `risk`.
+    with tied scores counting half; `pair_error` is the same share of the `n_pairs` crucial pairs
+    (those with an order). `n_members` scores were compared; `n_minimizers` of them have this risk.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class RiskMinimizer:
         return self.sign * np.asarray(self.weak_ranker(to_numbers(X, "X")), np.float64)
 
     def rule(self, X: ArrayLike, other: ArrayLike) -> Integers:
-        """Rank row by row: 1 where X ranks at least as high as the other row, else -1."""
+        """Compare row by row: 1 where X ranks at least as high as the other row, else -1."""
         return np.where(self.predict(X) >= self.predict(other), 1, -1)
 
 
@@ -80,28 +80,28 @@ def minimize_ranking_risk(
     X : array-like of shape (n, d)
     y : array-like of n grades, or Judgments without weights
     qid : array-like of n query identifiers, optional
-        Pairs are formed within queries, and all of them count alike.
+        Pairs are formed within queries and have equal weights.
     pairs : array-like of shape (m, 2) of rows (winner, loser), optional
         Explicit pairs, each counting as one.
     weak_rankers : {"stumps", "columns"} or a sequence of functions of X, default "stumps"
-        All stumps at all thresholds (no binning; missing values on either side, also missing
-        ones against all present ones), the columns of X as scores, or your own scoring functions,
-        `WeakRanker` objects among them.
+        All stumps at all thresholds (no binning; missing values on either side, and missing against
+        present values), the columns of X as scores, or scoring functions, which include
+        `WeakRanker` objects.
     reverse : bool, default True
-        Whether −s is a member of the class wherever s is. Then −1[x is present] stands for
-        1[x is missing], which is a stump of its own only without it.
+        Whether the class contains −s for every s. If so, 1[x is missing] is not a separate stump,
+        because −1[x is present] gives the same ranking.
 
     Returns
     -------
     RiskMinimizer
-        Among equals the first: lowest column (or position in the sequence), then lowest threshold,
-        missing values below, sign +1 before −1. `n_minimizers` says how many are equal.
+        The first among ties: lowest column (or position in the sequence), then lowest threshold,
+        missing values below, sign +1 before −1. `n_minimizers` is the number of ties.
 
     Notes
     -----
     For a stump the risk is linear in its values, so that all thresholds of a feature come from one
-    sort and a running sum of the numbers of pairs won less pairs lost: O(d·n log n) in all. Other
-    scores take O(n log n) each.
+    sort and a cumulative sum of pairs won minus pairs lost, O(d·n log n) in total. Other scores
+    take O(n log n) each.
 
     Examples
     --------
@@ -149,7 +149,7 @@ class _Pairs:
         self._grade = grade[self._graded] if grade is not None else np.zeros(0)
         query = number_queries(judgments.qid, len(judgments))[0][self._graded]
         self._query = np.unique(query, return_inverse=True)[1].astype(np.int64)
-        self.net = np.zeros(len(judgments), np.int64)  # pairs won less pairs lost
+        self.net = np.zeros(len(judgments), np.int64)  # pairs won minus pairs lost
         self.net[self._graded] = self._net_of_grades()
         np.add.at(self.net, self._listed[:, 0], 1)
         np.add.at(self.net, self._listed[:, 1], -1)
@@ -209,7 +209,8 @@ def _stumps(
         above = int(net.sum()) - np.cumsum(net)[ends]
         missing = np.zeros(cuts.size, np.int64)
         if absent.any() and not absent.all():
-            # Every threshold twice, between "is present" and "is missing".
+            # Every threshold with both sides of missing values, between the stumps "is present" and
+            # "is missing".
             lost = sample.net[absent].sum()
             both = np.stack([above, above + lost], axis=1).ravel()
             above = np.concatenate([[net.sum()], both, [lost]])[: both.size + 2 - reverse]
@@ -255,16 +256,16 @@ def _best_member(
             continue
         both = np.stack([errors, 2 * sample.n_crucial - errors][: 1 + reverse], axis=1).ravel()
         position, total = int(np.argmin(both)), total + both.size
-        least = int(both[position])
-        counts.append((least, int((both == least).sum())))
-        if best is None or least < best[0]:
-            step, turned = divmod(position, 1 + reverse)
-            best = (least, member(step), -1 if turned else 1)
+        fewest = int(both[position])
+        counts.append((fewest, int((both == fewest).sum())))
+        if best is None or fewest < best[0]:
+            index, is_reversed = divmod(position, 1 + reverse)
+            best = (fewest, member(index), -1 if is_reversed else 1)
     if best is None:  # all features are constant
         best, total = (sample.n_crucial, Constant(), 1), 1
         counts.append((sample.n_crucial, 1))
-    least, weak_ranker, sign = best
+    fewest, weak_ranker, sign = best
     return RiskMinimizer(
-        weak_ranker, sign, least / (2 * sample.n_all), least / (2 * sample.n_crucial),
-        sample.n_crucial, total, sum(count for errors, count in counts if errors == least),
+        weak_ranker, sign, fewest / (2 * sample.n_all), fewest / (2 * sample.n_crucial),
+        sample.n_crucial, total, sum(count for errors, count in counts if errors == fewest),
     )  # fmt: skip

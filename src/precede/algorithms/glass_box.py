@@ -107,84 +107,84 @@ class GlassBoxRanker(TreeRanker):
 
     The model is ``f(x) = c + sum_j f_j(x_j) + sum_jk f_jk(x_j, x_k)``: one table for each
     feature, and one for each pair of features that interact. It is fitted in stages: boosted
-    trees of one feature each; a search for pairs on the gradient that is left; boosted functions
-    of the best pairs; purification, after which no pair term has a main effect (functional ANOVA
-    on the training rows).
+    trees of one feature each; detection of pairs on the remaining gradient; boosted functions of
+    the best pairs; purification, after which no pair term has a main effect (functional ANOVA on
+    the training rows).
 
     Parameters
     ----------
     loss, price, balance
         The risk; see `BoostedRanker`.
     interactions : int or list of pairs
-        How many of the strongest pairs to try; or the pairs themselves, by number or name.
+        Number of strongest pairs to try; or the pairs themselves, by number or name.
     selection : {"auto", "greedy", "cyclic"}
-        Whether a round takes the feature that lowers the risk most, or features take turns. "auto"
-        tries both if there are enough rounds for turns (`n_estimators` is at least
-        ``2 / learning_rate`` times the number of features), and takes the one that orders more
+        Whether a round boosts the feature that decreases the risk most, or features are boosted in
+        turn. "auto" tries both if there are enough rounds (`n_estimators` is at least
+        ``2 / learning_rate`` times the number of features), and chooses the one that orders more
         pairs of held-out rows correctly; otherwise, and without trials, it is "greedy".
     heredity : {None, "weak", "strong"}
         Whether a pair may be chosen only if one ("weak") or both ("strong") of its features have
         a curve.
     validation_fraction : float in [0, 1)
         Share of the queries (of the rows, if there are fewer than ten queries) that a trial fit
-        holds out. A pair is kept if it lowers the held-out risk by more than three standard errors
-        (over ten blocks of held-out rows), and the number of rounds of pairs is the best on
+        holds out. A pair is kept if it decreases the held-out risk by more than three standard
+        errors (over ten blocks of held-out rows), and the number of rounds of pairs is the best on
         held-out rows. With fewer than 50,000 rows every such share is held out once, and the
-        trials decide together. The model itself is then fitted to all rows. 0 means no trial: all
-        pairs are kept, all rounds taken.
+        results of the trials are combined. The model itself is then fitted to all rows. 0 means no
+        trial: all pairs and all rounds are kept.
     max_terms : int, optional
-        Keep only this many terms, the most important ones, and refit; `sparsity_cost_` has the
-        cost.
+        Keep only this many terms, the most important ones, and refit; `sparsity_cost_` compares the
+        risks.
     n_estimators, pair_estimators : int
-        Rounds of the curves, a tree of one feature each, and most rounds of the pairs, of which
-        held-out rows choose the best number.
+        Number of rounds of the curves, which add a tree of one feature each, and maximum number of
+        rounds of the pairs; their best number is chosen on held-out rows.
     learning_rate : float in (0, 1]
         Every step is multiplied by it.
     num_leaves, min_child_samples, min_child_weight, reg_lambda, hessian, cat_smooth
-        Trees and cells; see `BoostedRanker`.
+        Limits of trees and cells; see `BoostedRanker`.
     categorical_features : list of column numbers or names, optional
         See `BoostedRanker`.
     pair_bins : int
-        Maximum number of bins of a feature in pair terms, apart from missing values.
+        Maximum number of bins of a feature in pair terms, in addition to that of missing values.
     bags : int
         1 is one fit to all rows; a larger number is that of bootstrap samples (of queries, of rows,
         or of explicit pairs if there are no grades and the pairs do not fall into groups). The
         tables are then means over models of the samples, and have standard errors. The number of
         rounds of each sample, at most that of the model, is the best for its out-of-bag rows,
-        unless `validation_fraction` is 0. Each sample takes another fit.
+        unless `validation_fraction` is 0. Each sample takes one more fit.
     monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
-        Scores must fall (-1) or rise (1) with a feature. Such a feature has a curve, but takes no
-        part in pairs.
+        Scores must decrease (-1) or increase (1) with a feature. Such a feature has a curve, but is
+        in no pair.
     random_state : int or RandomState, optional
-        Chooses the rows that are held out and the bootstrap samples.
+        For the choice of the held-out rows and of the bootstrap samples.
     device : {"cpu", "cuda"}
-        Where curves are boosted and pairs are detected, as for `BoostedRanker`. Terms of pairs are
-        fitted on the CPU.
+        Device on which curves are boosted and pairs are detected, as for `BoostedRanker`. Pair
+        terms are fitted on the CPU.
     max_bins, early_stopping_rounds, eval_metric, callbacks, n_jobs, verbose
         As for `RankBoost`. Both stages stop early.
 
     Attributes
     ----------
     terms_ : list of TermSummary
-        The terms, the most important first.
+        The terms, most important first.
     intercept_term_ : float
         The constant c.
     cyclic_ : bool
-        Whether the curves took turns, by `selection` or by decision of the trials.
+        Whether the features were boosted in turn, by `selection` or chosen by the trials.
     pair_strengths_ : dict
-        Strength of the interaction of pairs of columns, the strongest first (a thousand at most).
+        Strength of the interaction of pairs of columns, strongest first (a thousand at most).
     dropped_pairs_ : list
         Pairs that were tried and dropped.
     sparsity_cost_ : dict or None
         With `max_terms`: number of terms and risk before and after.
     edits_ : list of dict
-        Changes made by hand, in their order.
+        Manual changes of the terms, in order.
 
     Notes
     -----
-    The search for pairs takes one addition for each row and three pairs. Scoring a row takes one
-    look-up for each term and does not depend on the number of rounds. The model does not depend on
-    the number of threads or on the order of the rows.
+    The detection of pairs takes one addition per row and three pairs. Scoring a row takes one
+    lookup per term and does not depend on the number of rounds. The model does not depend on the
+    number of threads or on the order of the rows.
 
     References
     ----------
@@ -286,7 +286,7 @@ class GlassBoxRanker(TreeRanker):
         """Boost curves, then pairs; with `max_terms`, boost the most important terms again."""
 
         def run_stage(trainer: CoordinateDescent, history: History) -> Result:
-            if len(history):  # the second stage
+            if len(history):  # the second stage, without progress bar
                 return run_rounds(trainer, history, list(self.callbacks or ()))
             with task.callbacks(self) as callbacks:
                 return run_rounds(trainer, history, callbacks)
@@ -301,13 +301,14 @@ class GlassBoxRanker(TreeRanker):
         self.dropped_pairs_ = found.dropped
         self.cyclic_ = found.cyclic
         self.sparsity_cost_: Json | None = None
-        ended = found.result.reason == INTERRUPTED
-        if self.max_terms is not None and len(found.model.terms) > self.max_terms and not ended:
+        interrupted = found.result.reason == INTERRUPTED
+        too_many = self.max_terms is not None and len(found.model.terms) > self.max_terms
+        if too_many and not interrupted:
             found = self._refit_sparse(fit, found, task)
         return replace(found.result, ensemble=_ensemble(found, task), scores=None)
 
     def after_rounds(self, result: Result, task: FitContext) -> None:  # noqa: ARG002
-        """Count the rounds, which the tables add up."""
+        """Count the rounds of the history: the terms are sums over rounds."""
         self.n_estimators_ = self.best_iteration_ = len(result.history)
         self.edits_: list[Json] = []
 
@@ -380,7 +381,7 @@ class GlassBoxRanker(TreeRanker):
         }
         return again
 
-    # -- reading ---------------------------------------------------------------------------
+    # -- terms -----------------------------------------------------------------------------
 
     @property
     def terms_(self) -> list[TermSummary]:
@@ -400,7 +401,7 @@ class GlassBoxRanker(TreeRanker):
         return float(sum(weight for weak_ranker, weight in parts if weak_ranker.is_constant))
 
     def first_rounds(self, rounds: int) -> Ensemble:
-        """Raise ValueError: the tables are those of all rounds."""
+        """Raise ValueError: the tables are sums over all rounds."""
         raise ValueError(
             f"num_iteration={rounds}: the rounds of a glass box are added up in its tables, so the "
             "model has no first rounds; leave num_iteration out, or fit fewer rounds"
@@ -413,8 +414,8 @@ class GlassBoxRanker(TreeRanker):
     def contributions(self, X: MatrixLike) -> Floats:
         """Return the contribution of each term, in the order of ``ensemble_.weak_rankers``.
 
-        Added from left to right, with the constant as the last column, they give the scores to the
-        last bit.
+        The last column is the constant. Added from left to right, the columns give the scores to
+        the last bit.
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
@@ -476,9 +477,9 @@ class GlassBoxRanker(TreeRanker):
     ) -> Self:
         """Replace the curve of a feature by the closest monotone one.
 
-        The new curve is the nearest monotone one in least squares over the training rows
-        (isotonic regression); missing values keep theirs. With rows `X`, `y` and `qid` the share
-        of their pairs in order before and after is recorded in `edits_`.
+        The new curve is the closest monotone one by least squares over the training rows (isotonic
+        regression); the value of missing values does not change. With rows `X`, `y` and `qid` the
+        share of their pairs in order, before and after, is recorded in `edits_`.
 
         >>> model = GlassBoxRanker(interactions=0, min_child_samples=1, validation_fraction=0)
         >>> model = model.fit([[0.0], [1.0], [2.0], [3.0]], [0, 2, 1, 3])
@@ -523,8 +524,9 @@ class GlassBoxRanker(TreeRanker):
     ) -> Self:
         """Set one cell of a term.
 
-        `term` is a name, a column or a pair of columns; `bin` the number of the bin, of a pair two
-        numbers. The last bin of a feature, -1, is that of missing values. See `edit` for the rest.
+        `term` is a name, a column or a pair of columns; `bin` is the number of the bin, or two
+        numbers for a pair. The last bin of a feature, -1, is that of missing values. The other
+        parameters are those of `edit`.
         """
         check_is_fitted(self)
         index = self._index(term)
@@ -549,7 +551,7 @@ class GlassBoxRanker(TreeRanker):
     def drop(
         self, term: TermName, *, X: MatrixLike = None, y: VectorLike = None, qid: VectorLike = None
     ) -> Self:
-        """Remove a term from the model; see `edit`."""
+        """Remove a term from the model; the other parameters are those of `edit`."""
         check_is_fitted(self)
         return self._replace_term(self._index(term), None, {"edit": "drop"}, X, y, qid)
 
@@ -562,7 +564,7 @@ class GlassBoxRanker(TreeRanker):
         y: VectorLike,
         qid: VectorLike,
     ) -> Self:
-        """Return a copy with a term replaced, and record the edit."""
+        """Replace a term, or remove it if `new` is None, and record the edit."""
         if (X is None) != (y is None):
             raise ValueError("X and y must be given together")
         before = None if X is None else self.score(X, y, qid)

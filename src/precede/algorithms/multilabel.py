@@ -55,7 +55,7 @@ from precede.risks.base import BoundRisk, State
 from precede.risks.pair_risk import PairRisk
 from precede.risks.pointwise import PointRisk
 from precede.weak_rankers.base import Family, Search, SearchResult, WeakRanker
-from precede.weak_rankers.stumps import Stump
+from precede.weak_rankers.stumps import Stump, stump_from_code
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -74,7 +74,7 @@ def _read_labels(labels: list[str | float], name: str) -> Array:
 
 
 class MultilabelRanker(BaseRanker):
-    """Score the labels of every item: AdaBoost.MR ranks them, AdaBoost.MH tells them apart.
+    """Score the labels of every item: AdaBoost.MR ranks them, AdaBoost.MH classifies them.
 
     An item with a set of labels becomes one row for each label, and a weak ranker is a function
     of item and label: a stump of the item that votes 1 or -1, times a vote for each label. MH
@@ -86,13 +86,12 @@ class MultilabelRanker(BaseRanker):
     ----------
     method : {"MR", "MH"}
     across : bool
-        For MR: compare the labels that items have with the labels that *any* item lacks, as
-        Rudin & Schapire (2009) write
-        the objective in section 5.1, instead of inside each item. With it MH and MR
-        are related as AdaBoost and RankBoost are: both minimize the loss of the other.
+        For MR: compare the labels that items have with the labels that *any* item lacks, as in
+        section 5.1 of Rudin & Schapire (2009), instead of within each item. MH and MR are then
+        related as AdaBoost and RankBoost are: both minimize the loss of the other.
     balance : {"items", "pairs"}
-        For MR inside items: whether every item weighs the same, as in Schapire & Singer, or
-        every pair does.
+        For MR within items: whether every item weighs the same, as in Schapire & Singer, or every
+        pair does.
     n_estimators, learning_rate, max_bins, callbacks, warm_start, n_jobs, verbose
         As for `RankBoost`.
 
@@ -102,9 +101,9 @@ class MultilabelRanker(BaseRanker):
         Names of the labels: columns of a data frame, classes, or numbers.
     intercept_ : float
         `classify` returns the labels whose score exceeds ``-intercept_``: 0 for MH, and for MR the
-        shift ``log(F+ / F-) / 2`` at which it lowers the loss of MH most (corollary 13), over all
-        items, those without a pair too. MR inside items learns nothing about how items compare,
-        so it classifies less well.
+        shift ``log(F+ / F-) / 2`` that minimizes the loss of MH (corollary 13) over all items,
+        including those without a pair. MR within items does not compare items, so it classifies
+        less well.
     history_ : History
 
     Notes
@@ -113,8 +112,9 @@ class MultilabelRanker(BaseRanker):
     `rank` the rank of each label of an item, 1 being the first; `score` the share of pairs of
     present and absent labels in order; `classify` a 0/1 matrix.
 
-    A round costs O(items · labels) for each feature: the votes of all labels are best label by
-    label, so the best of 2^labels votes is found exactly. A label whose edge is 0 is voted for.
+    A round costs O(items · labels) for each feature: the best vote of every label does not depend
+    on the other labels, so the best of 2^labels votes is found exactly. The vote of a label whose
+    edge is 0 is 1.
 
     References
     ----------
@@ -161,7 +161,7 @@ class MultilabelRanker(BaseRanker):
         ----------
         X : array or data frame of shape (items, features); NaN means missing
         y : 0/1 matrix, data frame or sparse matrix of shape (items, labels)
-            One column is taken for the class of every item, each class being a label.
+            A single column is the class of every item, and each class is a label.
         sample_weight : array with a number for each item; 2 counts it twice, 0 leaves it out
         """
         given = X, y
@@ -173,7 +173,7 @@ class MultilabelRanker(BaseRanker):
         weight = sample_weights(1.0 if sample_weight is None else sample_weight, X.shape[0])
         assert weight is not None
         judgments = self._rows(matrix, weight)
-        self.labels_: Array = labels  # before the first round: callbacks may predict
+        self.labels_: Array = labels  # before the first round, because callbacks may predict
         with Context(self.n_jobs) as context:
             training = _prepare(X, judgments, weight, self.max_bins, context)
             bridge = CallbackBridge(self, *given)
@@ -184,26 +184,26 @@ class MultilabelRanker(BaseRanker):
         return self
 
     def _rows(self, matrix: Array, weight: Floats) -> Judgments:
-        """Return judgments with one row per item and label: compared rows and weights."""
+        """Return judgments with one row per item and label, and with weights."""
         items, labels = matrix.shape
         if not weight.any():
             raise ValueError("there is nothing to learn from: every sample weight is zero")
         grade = matrix.ravel()
-        within = self.method == "MR" and not self.across
-        if within:
+        within_items = self.method == "MR" and not self.across
+        if within_items:
             # The weight of a pair is the product of the weights of its rows.
             pairs = matrix.sum(axis=1) * (labels - matrix.sum(axis=1))
             shared = np.maximum(pairs, 1) if self.balance == "items" else 1.0
             weight = np.sqrt(weight / shared)
         made = Judgments(
-            grade, np.repeat(np.arange(items), labels) if within else None,
+            grade, np.repeat(np.arange(items), labels) if within_items else None,
             weight=np.repeat(weight, labels),
         )  # fmt: skip
         if made.to_layout().total <= 0:
             raise ValueError(
                 "there is nothing to compare: no item of positive weight has some of the labels "
                 "but not all of them"
-                if within
+                if within_items
                 else "there is nothing to tell apart: every item has all labels, or none of them"
             )
         return made
@@ -310,7 +310,7 @@ class MultilabelRanker(BaseRanker):
     explain_pair = shape_function = explain
 
     def _models(self) -> Iterator[tuple[Ensemble, float]]:
-        """Yield a sum of stumps and a constant for each label."""
+        """Yield the scoring function of each label: a sum of stumps, and a constant."""
         rounds = list(self.ensemble_.parts())
         stumps: list[WeakRanker] = [r.stump for r, _ in rounds if isinstance(r, _LabelVoter)]
         signed = np.array([w * r.signs for r, w in rounds if isinstance(r, _LabelVoter)])
@@ -340,7 +340,6 @@ class MultilabelRanker(BaseRanker):
         tags = super().__sklearn_tags__()
         tags.estimator_type = "ranker"  # whether fitted or not
         tags.target_tags.multi_output = True
-        # scikit-learn has no tag for several scores per row of sparse input.
         tags.input_tags.sparse = False
         return tags
 
@@ -434,10 +433,10 @@ def _prepare(
     items = Table.build(X, order=kept, weight=weight, max_bins=max_bins, context=context)
     item = np.searchsorted(kept, layout.order // labels)
     label = layout.order % labels
-    # A _LabelTable has the part of the Table interface that is needed.
+    # A _LabelTable has the part of the interface of Table that is used.
     stand_in = cast(Table, _LabelTable(items, item, label, weight, labels))
     training = TrainingData.ordered(stand_in, layout, context)
-    if judgments.qid is not None:  # count the pairs of an item by its weight
+    if judgments.qid is not None:  # count the pairs of an item with its weight
         layout, table = training.layout, cast(_LabelTable, training.table)
         sizes = np.diff(layout.level_start).reshape(-1, 2).prod(axis=1)
         first = table.item[layout.level_start[layout.query_start[:-1]]]
@@ -542,16 +541,15 @@ class _LabelSearch(Search):
         total = self._cells.sum(axis=0)
         best = self._best_of_features(total)
         constant = int(np.abs(total).sum())
-        most = max(int(best[:, 0].max(initial=0)), constant)
-        least = least_tied(most)
-        if most <= TIE_UNITS:
+        best_edge = max(int(best[:, 0].max(initial=0)), constant)
+        min_edge = least_tied(best_edge)
+        if best_edge <= TIE_UNITS:
             return None
-        if constant >= least:
+        if constant >= min_edge:
             return SearchResult(LabelConstant(_votes(total)), constant / SCALE)
-        feature = int(np.argmax(best[:, 0] >= least))
+        feature = int(np.argmax(best[:, 0] >= min_edge))
         first, side = int(best[feature, 1]), int(best[feature, 2])
-        cuts = items.bins.cuts[feature]
-        threshold = float(cuts[first - 1]) if first > 0 else -np.inf
+        threshold = stump_from_code(items.bins, feature, first).threshold
         edges = _edges_of(items.codes[feature], first, side, self._cells)
         edge = float(np.abs(edges).sum()) / SCALE
         return SearchResult(LabelVote(feature, threshold, side, _votes(edges)), edge)
@@ -574,12 +572,12 @@ class _LabelSearch(Search):
 
 def _votes(edges: Integers) -> str:
     """Return the sign of every edge; 0 and rounding errors count as positive."""
-    most = int(np.abs(edges).sum())
-    return "".join("+" if edge >= least_tied(most) - most else "-" for edge in edges)
+    total = int(np.abs(edges).sum())
+    return "".join("+" if edge >= least_tied(total) - total else "-" for edge in edges)
 
 
 class _PairStep(StepRule):
-    """Exact step over pairs for votes of 1 and -1: half that of values 0 and 1."""
+    """Exact step for pairs and votes of 1 and -1: half of that for values 1 and 0."""
 
     def step(self, risk: BoundRisk, state: State, found: SearchResult, values: Array) -> Step:
         """Return half the step along ``(1 + h) / 2``."""

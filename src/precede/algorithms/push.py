@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from precede.risks.lambdarank import Weighting
 
 
-# A cautious rule of this library. R05 reports a gain on test rows up to p = 64 with about 195
-# negatives (pima, section 5), and with about 33 up to p = 4 but not at p = 8 (section 6); over
-# thirty splits the gain is less certain (benchmarks/results/rudin2005.md).
+# A conservative rule of thumb, not from the paper. R05 reports a gain on test rows up to p = 64
+# with about 195 negatives (pima, section 5), and with about 33 up to p = 4 but not at p = 8
+# (section 6); over thirty splits the gain is less certain (benchmarks/results/rudin2005.md).
 LOSERS_FOR_EACH_POWER = 10
 
 
@@ -52,11 +52,11 @@ class PriceSearch(TableResult):
 
     Attributes
     ----------
-    metric : name of the metric; one of which less is better is taken with a minus sign
+    metric : name of the metric; its sign is reversed if less is better
     prices : the powers tried
     by_fold : array of shape (folds, prices)
-    best : the power chosen: the least whose mean is behind the largest by no more than one standard
-        error of the difference, fold by fold (`standard_error` is that of the means)
+    best : the chosen power: the smallest within one standard error of the best, where the error is
+        that of the difference, paired by fold (`standard_error` is that of the means)
 
     Examples
     --------
@@ -115,7 +115,7 @@ class PriceSearch(TableResult):
 
 
 def _read_price(value: object, name: str) -> float | str | None:
-    """Return a price of a model file; None for one of the user's own, which is not saved."""
+    """Return a price from a model file; None for a user-defined one, which is not saved."""
     if value is not None:
         price(value if isinstance(value, str) else number(value, name))
     return cast("float | str | None", value)
@@ -128,49 +128,47 @@ def _read_search(value: Json | None, name: str) -> PriceSearch | None:  # noqa: 
 class PushRanker(BaseRanker):
     """Ranking with a p-norm push, or any convex price on any convex pair loss.
 
-    Minimizes ``sum_k g( sum_{i above k} l(f(x_i) - f(x_k)) )``: every item k that should
-    rank low is charged for the items that should rank above it and do not, by a convex function g
-    of its pair losses, the *price*. The steeper g,
-    the more it costs to have one such item at the very top, and the more of the rest of the
-    list is given up for it.
+    Minimizes ``sum_k g( sum_{i above k} l(f(x_i) - f(x_k)) )``: the cost of a loser k is a convex
+    function g, the *price*, of the sum of its pair losses against the items that should rank above
+    it. The steeper g, the more losers near the top of the list matter, at the expense of the order
+    of the rest.
 
     Parameters
     ----------
     loss : {"exponential", "logistic", "hinge", "squared_hinge"} or PairLoss
     price : number p >= 1, "exp", Price or "cv"
-        ``g(u) = u^p`` (1 is RankBoost, 4 to 16 pushes hard), ``g(u) = exp(u)``, or your own.
-        "cv" chooses by cross-validation the smallest power within one standard error (of the
-        difference over the folds) of the best; see `prices`, `cv` and `cv_metric`.
+        ``g(u) = u^p`` (1 is RankBoost, 4 to 16 is a strong push), ``g(u) = exp(u)``, or
+        user-defined. "cv" chooses by cross-validation the smallest power within one standard error
+        (of the difference over the folds) of the best; see `prices`, `cv` and `cv_metric`.
     scope : {"query", "global"}
-        With queries, push to the top inside every query, or to the top of one list of all
-        rows, in which a row ranks above any row of a lower grade, of whichever query.
+        With queries, push at the top of every query, or at the top of one list of all rows, in
+        which a row should rank above all rows of a lower grade of any query.
     prices : sequence of numbers
         Powers that "cv" tries.
     cv : int
-        Folds of "cv"; queries stay whole, classes keep their proportions. Explicit pairs without
-        grades are divided by the groups of rows that they join, or pair by pair if they join
-        nearly all rows.
+        Number of folds of "cv". Queries are not split, and the folds of two classes are stratified.
+        Explicit pairs without grades are split by the groups of rows that they connect, or pair by
+        pair if they connect nearly all rows.
     cv_metric : str, function or None
         Metric of "cv", such as "positives_above_first_negative" or "precision@10". None is
         "partial_auc@0.1" for one list, "ndcg@10" for queries, and "pairs_in_order" for explicit
         pairs alone.
     balance : {"pairs", "queries", "items"}
-        "pairs" is the sum above, over all queries. Otherwise an item is charged for the mean of its
-        pair losses: ``sum_k v_k n_k g( sum_{i above k} l(f(x_i) - f(x_k)) / n_k )`` with n_k the
-        number of items above k, and v_k the same for all items of a query, such that ``v_k n_k``
-        sums to 1 in it ("queries") or to its number of items ("items"). At scores 0 every query
-        has this share of the pull, for every price; counts are sums of weights where there are
-        weights. ``exp(u)`` of a mean is a weak push: take a power.
+        "pairs" is the sum above, over all queries. Otherwise the price is that of the mean of the
+        pair losses of an item: ``sum_k v_k n_k g( sum_{i above k} l(f(x_i) - f(x_k)) / n_k )`` with
+        n_k the number of items above k, and v_k equal for all items of a query, such that
+        ``v_k n_k`` sums to 1 in it ("queries") or to its number of items ("items"). At scores 0
+        every query has this share of the pull, for every price; with weights, counts are sums of
+        weights. ``exp(u)`` of a mean is a weak push: prefer a power.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
-        `RankWeight`. For ``price=1`` only. `history_["risk"]` is that of each round's weights.
+        Weights of pairs that depend on the ranking, recomputed from the scores of every round; see
+        `RankWeight`. Requires ``price=1``. `history_["risk"]` is that of each round's weights.
     weak_rankers : {"stumps", "features", "columns", "trees"} or Family
         Weak rankers. The paper defines them with values in [0, 1] and scales the features to
         [-1, 1] in its experiments; "features", scaled to [0, 1], has the same scores up to a
         constant, because all slopes change by the same factor.
     monotone_constraints, n_estimators, learning_rate, max_bins, max_features, \
-early_stopping_rounds,
-    eval_metric, callbacks, warm_start, random_state, n_jobs, device, verbose
+early_stopping_rounds, eval_metric, callbacks, warm_start, random_state, n_jobs, device, verbose
         As for `RankBoost`.
 
     Attributes
@@ -180,29 +178,29 @@ early_stopping_rounds,
     price_search_ : PriceSearch or None
         Result of "cv", with standard errors.
     effective_losers_ : float
-        How many rows carry the objective at the end: ``1 / sum_k share_k²`` for the shares of
-        the rows that are pulled down.
+        Effective number of losers in the final risk: ``1 / sum_k share_k²`` for the shares of
+        rows with a negative pull.
     history_ : History
         ``history_["risk"]`` is on the scale of a single pair: ``g⁻¹(mean of g(u))`` over the
-        losers, divided by its value if every pair loses 1. For ``u^p``, two classes and
-        the exponential loss that is ``F_p^(1/p) / (I K^(1/p))``, of I positives and K
-        negatives. It begins at ``l(0)`` and no p makes it overflow.
+        losers, divided by its value if every pair loss is 1. For ``u^p``, two classes and the
+        exponential loss that is ``F_p^(1/p) / (I K^(1/p))`` with I positives and K negatives. It is
+        ``l(0)`` at scores 0, and does not overflow for large p.
 
     Notes
     -----
     For the exponential loss and powers a round costs O(n) for the pull, O(n) for each feature
-    looked at, and the step along a stump is ``log(A1 B0 / (A0 B1)) / (p + 1)`` for two classes
+    searched, and the step along a stump is ``log(A1 B0 / (A0 B1)) / (p + 1)`` for two classes
     (A and B are the sums of ``exp(-f)`` over positives and ``exp(p f)`` over negatives, split
-    by the stump), or a search on these sums by level. The logistic loss costs some 15 n more,
-    hinges O(n log n), "exp" and other prices two passes. p = 1 with the exponential loss is
-    ``RankBoost(select="slope", step="exact")`` to the last bit.
+    by the stump), or a line search on these sums by level. The logistic loss costs about 15 n
+    operations more, hinge losses O(n log n), "exp" and other prices two passes. p = 1 with the
+    exponential loss is ``RankBoost(select="slope", step="exact")`` to the last bit.
 
     Theorem 2 of the paper asks for ``(4/ε)^(2(p-1))`` times as many negatives as p = 1 does
-    (`precede.bounds.negatives_needed`), which no sample has for a large p, and in its
-    experiments much less did: with about 195 negatives the paper reports a gain on test rows
-    up to p = 64 (pima, section 5), with about 33 up to p = 4 only (section 6). A
-    `SmallSampleWarning` is given when there are fewer than ten losers for each unit of p; this
-    is a cautious rule of this library, not of the paper.
+    (`precede.bounds.negatives_needed`), which no sample has for a large p. In its experiments
+    far fewer sufficed: with about 195 negatives the paper reports a gain on test rows up to
+    p = 64 (pima, section 5), with about 33 up to p = 4 only (section 6). There is a
+    `SmallSampleWarning` if there are fewer than ten losers for each unit of p; this is a
+    conservative rule of thumb, not from the paper.
 
     References
     ----------
@@ -280,7 +278,7 @@ early_stopping_rounds,
         return isinstance(self.price, str) and self.price == "cv"
 
     def before_rounds(self, task: FitContext) -> None:
-        """Set the price, by cross-validation if it is "cv"; a continued model keeps its own."""
+        """Set the price, by cross-validation if it is "cv"; a continued model keeps its price."""
         if self._searches_price:
             if self._continues:
                 return
@@ -351,7 +349,7 @@ early_stopping_rounds,
     # -- number of losers ------------------------------------------------------------------
 
     def after_rounds(self, result: Result, task: FitContext) -> None:
-        """Count the losers that carry the push."""
+        """Compute the effective number of losers."""
         if result.state is None:
             return
         context = task.training.context
@@ -376,7 +374,7 @@ early_stopping_rounds,
             )
 
     def check_model(self) -> None:
-        """Take a price that was not saved from the parameters."""
+        """Use the parameter `price` if the fitted price was not saved."""
         self.price_ = self.price if self.price_ is None else self.price_
 
     def _power_in_effect(self, result: Result, training: TrainingData) -> float:

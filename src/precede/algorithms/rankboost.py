@@ -1,4 +1,4 @@
-"""RankBoost, coordinate descent RankBoost (RB-D) and RB-C: one estimator, two switches."""
+"""RankBoost, coordinate descent RankBoost (RB-D) and RB-C as options of one estimator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RankBoost(BaseRanker):
     """Boosting that minimizes the exponential loss over pairs, without enumerating pairs.
 
     Minimizes the mean over crucial pairs (i above k) of ``exp(-(f(x_i) - f(x_k)))`` with
-    ``f = sum_t step_t h_t``, one weak ranker a round.
+    ``f = sum_t step_t h_t``, adding one weak ranker per round.
 
     ================================= ============ ===========
     algorithm                         `select`     `step`
@@ -36,8 +36,8 @@ class RankBoost(BaseRanker):
     RB-C (Connamacher et al. 2019)    "slope"      "bound"
     ================================= ============ ===========
 
-    All three are as printed in the papers; the default is coordinate descent RankBoost. For the
-    quality of the ranking alone, start with `BoostedRanker`.
+    All three are as in the papers; the default is coordinate descent RankBoost. If only the quality
+    of the ranking matters, start with `BoostedRanker`.
 
     Parameters
     ----------
@@ -45,41 +45,41 @@ class RankBoost(BaseRanker):
         Whether every pair weighs the same (the papers), or every query, or every item: a query then
         weighs as much as it has items.
     rank_weight : None, "gap", "grade_gap", "ndcg", "ndcg@10", "precision@5", RankWeight or dict
-        Weights of pairs that follow the ranking, recomputed from the scores of every round; see
-        `RankWeight`. With ``select="slope"`` only. `history_["risk"]` is that of each round's
+        Weights of pairs that depend on the ranking, recomputed from the scores of every round; see
+        `RankWeight`. Requires ``select="slope"``. `history_["risk"]` is that of each round's
         weights.
     weak_rankers : {"stumps", "features", "columns"} or Family
-        Weak rankers: thresholds on features, features scaled to [0, 1], or columns of X as
-        they are. Families are joined by ``|``.
+        Weak rankers: thresholds on features, features scaled to [0, 1], or the raw columns of X.
+        ``|`` gives the union of families.
     select : {"slope", "decrease"}
-        Choose the weak ranker along which the risk falls most steeply, or the one whose full step
-        lowers it most.
+        Choose the weak ranker along which the risk decreases most steeply, or the one whose full
+        step decreases it most.
     step : {"exact", "bound"}
-        ``log(d+ / d-) / 2`` from the masses of the pairs in order and reversed, or
+        ``log(d+ / d-) / 2`` from the weights of the pairs ordered correctly and wrongly, or
         ``log((1 + r) / (1 - r)) / 2`` from the edge ``r = d+ - d-``, which is more conservative.
     nonnegative : bool
-        Only take forward steps, along weak rankers with a positive edge, as Rudin & Schapire do;
-        the family is then not closed under complements unless it contains them. With stumps
-        or features the score never falls when a feature grows; with stumps a missing value may
-        count for or against a row. Such steps may stop short of the least risk, even of the least
+        Only take steps along weak rankers with a positive edge, as Rudin & Schapire do; the family
+        is then not closed under complements unless it contains them. With stumps or features the
+        score never decreases when a feature increases; with stumps a missing value may count for
+        or against a row. Such steps may end above the minimum of the risk, even above the minimum
         over non-negative weights (Connamacher et al., lemma 3).
     n_estimators : int or "auto"
-        Number of rounds. "auto" chooses them on queries (rows of a single list) that are held out,
-        the fewest within one standard error of the best, and then fits all rows; `selection_` has
+        Number of rounds. "auto" chooses it on held-out queries (rows of a single list): the fewest
+        rounds within one standard error of the best. All rows are then fitted; `selection_` has
         the numbers. The first `eval_metric` is monitored, on the first `eval_set` if there is one.
     learning_rate : float in (0, 1]
-        Every step is multiplied by it. The algorithms of the papers take full steps, 1.0;
-        smaller steps, such as 0.1, usually rank new data better, and need more rounds.
+        Every step is multiplied by it. The algorithms of the papers take full steps, 1.0; smaller
+        steps, such as 0.1, usually rank new data better but need more rounds.
     max_bins : int from 2 to 255
-        Maximum number of bins of a feature; one with fewer distinct values is kept exact.
+        Maximum number of bins of a feature; features with fewer distinct values are exact.
     max_features : float in (0, 1]
-        Share of the features that may be used in a round, drawn again each time.
+        Share of the features that may be used in a round, drawn anew in every round.
     monotone_constraints : list of -1, 0 and 1, or dict of column to -1 or 1, optional
-        With stumps, the score must fall (-1) or rise (1) with a feature; columns by number or
-        name. A constraint orders present values only; missing ones may count either way.
+        With stumps, the score must decrease (-1) or increase (1) with a feature; columns by number
+        or name. Constraints apply to present values only; missing values may rank either way.
     early_stopping_rounds : int, optional
         Stop when the first metric of the first `eval_set` has not improved for this many
-        rounds, and keep the best.
+        rounds, and keep the rounds up to the best.
     eval_metric : str, function or list of them, optional
         Such as "ndcg@10"; a function takes (y, scores, qid) and returns (name, value,
         greater_is_better). The default is the share of pairs in order.
@@ -89,13 +89,13 @@ class RankBoost(BaseRanker):
         Continue from the last fit, with a larger `n_estimators`; the model is that of one
         longer fit.
     random_state : int or RandomState, optional
-        For `max_features` below 1; everything else is deterministic.
+        Used if `max_features` is below 1; everything else is deterministic.
     n_jobs : int, optional
-        Threads; None means every core. The model is the same to the bit for any number.
+        Number of threads; None means all cores. The model is the same to the bit for any number.
     device : {"cpu", "cuda"}
         Device on which stumps or trees are searched; the model is the same to the bit. "cuda" needs
         an NVIDIA GPU and the extra ``precede[cuda13]`` or ``precede[cuda12]``, and
-        ``select="slope"``. Without explicit pairs whole rounds are done on the device, except for
+        ``select="slope"``. Without explicit pairs whole rounds run on the device, except for
         queries of very many grades and long queries with `rank_weight`.
     verbose : int
         1 shows a progress bar.
@@ -103,9 +103,9 @@ class RankBoost(BaseRanker):
     Notes
     -----
     A round costs O(n) for the gradient and O(n) for each feature that is searched; the search skips
-    features that cannot win (see `Stumps`). `select="decrease"` costs O(n) for every
-    feature. Memory is one byte a cell and about 150 bytes a row. The order of the rows, the
-    number of threads and the names of the queries do not affect the model.
+    features that cannot win (see `Stumps`). `select="decrease"` costs O(n) for every feature.
+    Memory is one byte per cell and about 150 bytes per row. The order of the rows, the number of
+    threads and the names of the queries do not affect the model.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""RankBoost+: a tie costs the average of both orders (C19)."""
+"""RankBoost+ (C19): the loss of a tied pair is the mean of its losses in both orders."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class RankBoostPlus(BaseRanker):
 
     E2 is the mean over crucial pairs of ``prod_s omega_s``, where a weak ranker s of values 0
     and 1 and of accumulated weight eta_s has ``omega_s = exp(-eta_s)`` on pairs that it
-    orders rightly, ``exp(eta_s)`` on pairs that it reverses and ``cosh(eta_s)``, the average
+    orders correctly, ``exp(eta_s)`` on pairs that it reverses and ``cosh(eta_s)``, the average
     of the two, on pairs that it ties. It bounds the training error with ties counting half,
     and every round lowers it: after rounds of slopes delta_t and full steps
     ``E2 = prod_t sqrt(1 - delta_t²) <= exp(-sum_t delta_t² / 2)``.
 
     A round takes the weak ranker of the largest absolute slope
     ``delta = d- - d+ + d0 tanh(eta)`` (d+, d-, d0: weights of the pairs that it orders
-    rightly, wrongly, not at all) and adds ``-artanh(delta)`` to its weight. The weak rankers
+    correctly, wrongly, not at all) and adds ``-artanh(delta)`` to its weight. The weak rankers
     of the model are kept linearly independent over pairs.
 
     Parameters
@@ -145,7 +145,7 @@ class RankBoostPlus(BaseRanker):
         self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
     ) -> Trainer:
         """Return coordinate descent on E2, and set the predicted memory."""
-        # Resumable searches add one weak ranker a round.
+        # Searches that can be resumed add one weak ranker a round.
         if task.checkpoint is not None and any(
             each["parts"] != number for number, each in enumerate(history, 1)
         ):
@@ -167,10 +167,8 @@ class RankBoostPlus(BaseRanker):
         """Return None: the minimum of E2 is not at a multiple of the log-odds."""
         return None
 
-    # A round along a combination adds several weak rankers.
-
     def first_rounds(self, rounds: int) -> Ensemble:
-        """Return the model after its first rounds."""
+        """Return the model after its first rounds, which may add several weak rankers each."""
         return self.ensemble_.first(int(self.history_[rounds - 1]["parts"]))
 
     def staged_predict(self, X: MatrixLike) -> Iterator[Floats]:
@@ -213,10 +211,11 @@ class RankBoostPlus(BaseRanker):
     def _predict_memory(self, task: FitContext, candidates: int) -> int:
         """Return the bytes that the fit needs; raise ValueError if they exceed the limit."""
         layout, rows = task.training.layout, task.training.layout.n_used_rows
-        most = min(self.n_estimators, candidates)
-        needed = LinearSpan.bytes_needed(rows, most)
+        max_vectors = min(self.n_estimators, candidates)
+        needed = LinearSpan.bytes_needed(rows, max_vectors)
         if self.search == "optimal":
-            needed += 8 * candidates * LinearSpan.width_needed(rows, most) + 8 * rows * (most + 8)
+            needed += 8 * candidates * LinearSpan.width_needed(rows, max_vectors)
+            needed += 8 * rows * (max_vectors + 8)
         needed += PairWeights.bytes_needed(layout)
         if task.training.context.backend.is_gpu:
             return needed  # weights that do not fit on the device are recomputed
@@ -300,11 +299,13 @@ class _E2Trainer(Trainer):
         self._candidates = Candidates(table, layout, family(settings.weak_rankers), context)
         self.memory = settings._predict_memory(task, len(self._candidates))
         self._is_available = np.ones(len(self._candidates), bool)
-        most = min(settings.n_estimators, len(self._candidates))
-        self._span = LinearSpan(layout, most, context.backend)
+        max_vectors = min(settings.n_estimators, len(self._candidates))
+        self._span = LinearSpan(layout, max_vectors, context.backend)
         self._used = _ModelRankers()
         self._index: dict[int, int] = {}
-        self._weights = self._make_weights(settings)
+        backend = context.backend
+        limit = settings._bytes_allowed(backend.free) if backend.is_gpu else None
+        self._weights = PairWeights(layout, context, limit)
         self._e1 = PairRisk("exponential", balance=settings.balance).bind(layout, context)
         self._scores = self._initial_scores()
         self.ensemble = Ensemble([], [], table.n_features)
@@ -319,14 +320,8 @@ class _E2Trainer(Trainer):
         self.state = self._e1.state(self._scores)
 
     def _initial_scores(self) -> BackendArray:
-        """Return the scores before the first round."""
+        """Return the scores before the first round, on the backend of the risk."""
         return self._e1.backend.put(np.zeros(self._training.table.n_used_rows))
-
-    def _make_weights(self, settings: RankBoostPlus) -> PairWeights:
-        context, limit = self._training.context, settings.memory_limit
-        if isinstance(limit, str):
-            limit = MAX_MEMORY_SHARE * context.backend.free() if context.backend.is_gpu else None
-        return PairWeights(self._training.layout, context, limit)
 
     def _replay(self, ensemble: Ensemble) -> None:
         """Repeat the rounds of an earlier fit."""
@@ -347,9 +342,9 @@ class _E2Trainer(Trainer):
         was = history[-1]["log_risk"] if len(history) else 0.0
         if was != now:
             raise ValueError(
-                f"the rounds to continue from were learned from other data: E2 is "
-                f"{np.exp(now):.6g} "
-                f"here and was {np.exp(was):.6g}; continue with the same data, or fit again"
+                "the rounds to continue from were learned from other data: E2 is "
+                f"{np.exp(now):.6g} here and was {np.exp(was):.6g}; continue with the same data, "
+                "or fit again"
             )
 
     # -- rounds ----------------------------------------------------------------------------
@@ -376,8 +371,8 @@ class _E2Trainer(Trainer):
     def _record(self, direction: _Direction, step: float, perfect: bool) -> Round:
         log_total = float(np.log(self._training.layout.total))
         # Theorem 2 holds for full steps along one weak ranker.
-        sure = direction.combination is None and self._settings.learning_rate == 1
-        self._bound = self._bound * float(np.exp(-0.5 * direction.edge**2)) if sure else np.nan
+        holds = direction.combination is None and self._settings.learning_rate == 1
+        self._bound = self._bound * float(np.exp(-0.5 * direction.edge**2)) if holds else np.nan
         columns = {
             "risk": float(np.exp(self._weights.log_risk)),
             "log_risk": self._weights.log_risk,
@@ -391,7 +386,7 @@ class _E2Trainer(Trainer):
         }
         return Round(columns, stop_reason=PERFECT if perfect else "")
 
-    # -- choosing --------------------------------------------------------------------------
+    # -- choice of the direction -----------------------------------------------------------
 
     def _choose(self) -> _Direction:
         edges = self._candidates.edges(self._weights.pull)
@@ -401,11 +396,11 @@ class _E2Trainer(Trainer):
         slopes = np.where(self._is_available, np.abs(edges), 0.0)
         exact = np.full(model_edges.size, np.nan)
         while True:
-            most = float(slopes.max(initial=0.0))
-            self._evaluate_slopes(model_edges, exact, most)
-            within = float(np.nanmax(np.abs(exact), initial=0.0))
-            if most <= max(within * (1 + TIE), SLOPE_ROUNDING):
-                return self._best_in_model(exact, within)
+            steepest = float(slopes.max(initial=0.0))
+            self._evaluate_slopes(model_edges, exact, steepest)
+            in_model = float(np.nanmax(np.abs(exact), initial=0.0))
+            if steepest <= max(in_model * (1 + TIE), SLOPE_ROUNDING):
+                return self._best_in_model(exact, in_model)
             number = first_tied(slopes)
             rest = self._residual(number)
             if rest.any():
@@ -415,14 +410,15 @@ class _E2Trainer(Trainer):
             self._is_available[number] = False
             slopes[number] = 0.0
 
-    def _best_in_model(self, exact: Floats, within: float) -> _Direction:
-        if within <= SLOPE_ROUNDING:
+    def _best_in_model(self, exact: Floats, steepest: float) -> _Direction:
+        """Return the steepest weak ranker of the model, given the slopes and their maximum."""
+        if steepest <= SLOPE_ROUNDING:
             return _Direction(0.0)
         index = first_tied(np.nan_to_num(np.abs(exact)))
         return _Direction(float(exact[index]), used=index)
 
-    def _evaluate_slopes(self, model_edges: Floats, exact: Floats, most: float) -> None:
-        """Compute the exact slope of every weak ranker of the model that could beat `most`.
+    def _evaluate_slopes(self, model_edges: Floats, exact: Floats, steepest: float) -> None:
+        """Compute the exact slope of every weak ranker of the model that could beat `steepest`.
 
         The slope is ``edge - d0 tanh(eta)``; bounds on d0 rule out most of them.
         """
@@ -437,19 +433,17 @@ class _E2Trainer(Trainer):
         )
         reach[~np.isnan(exact)] = -1.0
         while True:
-            best = max(most, float(np.nanmax(np.abs(exact), initial=0.0)))
+            best = max(steepest, float(np.nanmax(np.abs(exact), initial=0.0)))
             indices = np.argsort(-reach, kind="stable")[:8]
             if reach[indices[0]] < max(best * (1 - 2 * TIE), 0.5 * SLOPE_ROUNDING):
                 return
-            # Eight cost as much as one, and tighter bounds save later evaluations.
+            # Eight cost as much as one, and tighter bounds avoid later evaluations.
             indices = indices[reach[indices] >= 0]
             tied = self._weights.ties([self._values(int(index)) for index in indices])
             exact[indices] = model_edges[indices] - tied * tanh_eta[indices]
             reach[indices] = -1.0
-            used.low[indices], used.high[indices] = (
-                tied - TIE_MASS_ROUNDING,
-                tied + TIE_MASS_ROUNDING,
-            )
+            used.low[indices] = tied - TIE_MASS_ROUNDING
+            used.high[indices] = tied + TIE_MASS_ROUNDING
 
     def _best_direction(self, edges: Floats, model_edges: Floats) -> _Direction:
         """Return the steepest direction: in the model, a candidate, or a combination."""
@@ -461,17 +455,17 @@ class _E2Trainer(Trainer):
         for number, parts in zip(combinations.candidates, combinations.parts, strict=True):
             slope[number] = parts @ exact[: parts.size] / np.linalg.norm(parts)
         slopes = np.abs(slope)
-        most = float(slopes.max(initial=0.0))
-        within = float(np.abs(exact).max(initial=0.0))
-        if most <= max(within * (1 + TIE), SLOPE_ROUNDING):
-            return self._best_in_model(exact, within)
+        steepest = float(slopes.max(initial=0.0))
+        in_model = float(np.abs(exact).max(initial=0.0))
+        if steepest <= max(in_model * (1 + TIE), SLOPE_ROUNDING):
+            return self._best_in_model(exact, in_model)
         number = first_tied(slopes)
         if number not in combinations.candidates:
             return _Direction(float(slope[number]), new=number, rest=self._residual(number))
         parts = combinations.parts[combinations.candidates.index(number)]
         return _Direction(float(slope[number]), combination=parts / np.linalg.norm(parts))
 
-    # -- moving ----------------------------------------------------------------------------
+    # -- steps -----------------------------------------------------------------------------
 
     def _step_along(self, direction: _Direction) -> tuple[float, bool]:
         """Take the step; return its size and whether the weak ranker is perfect."""
@@ -526,8 +520,8 @@ class _E2Trainer(Trainer):
     def _update_tie_bounds(self, index: int, edge: float, before: float, step: float) -> None:
         """Update the bounds on the tie masses of the weak rankers of the model.
 
-        Every weight was multiplied by one of three factors, so a sum of weights has changed at
-        most by the largest factor, and at most by the total variation of all weights.
+        Every pair weight was multiplied by one of three factors. A sum of weights therefore changed
+        at most by the largest factor, and at most by the total variation of all weights.
         """
         factor = pair_factors(before, step)
         falls, rises = exp(np.array([-step, step]))
@@ -536,13 +530,11 @@ class _E2Trainer(Trainer):
         plain = edge + tied * float(tanh(np.array([before]))[0])  # d+ - d-
         mass = np.array([(1 - tied + plain) / 2, (1 - tied - plain) / 2, tied])
         moved = 0.5 * float(np.sum(mass * np.abs(factor - 1)))
-        least, most = float(factor.min()), float(factor.max())
+        smallest, largest = float(factor.min()), float(factor.max())
         used, known = self._used, self._weights.tied
-        used.low = np.maximum(used.low * least, used.low - moved) - TIE_MASS_ROUNDING
-        used.high = np.minimum(used.high * most, used.high + moved) + TIE_MASS_ROUNDING
+        used.low = np.maximum(used.low * smallest, used.low - moved) - TIE_MASS_ROUNDING
+        used.high = np.minimum(used.high * largest, used.high + moved) + TIE_MASS_ROUNDING
         used.low[index], used.high[index] = known - TIE_MASS_ROUNDING, known + TIE_MASS_ROUNDING
-
-    # -- combinations ----------------------------------------------------------------------
 
     def _values(self, index: int) -> Bytes:
         """Return the values of a weak ranker of the model."""
@@ -551,6 +543,8 @@ class _E2Trainer(Trainer):
     def _residual(self, number: int) -> Integers:
         """Return the residual of a candidate modulo the span of the model."""
         return self._span.residual(self._span.vector(self._candidates.values(number)))
+
+    # -- combinations ----------------------------------------------------------------------
 
     def _extend_combinations(self, row: Integers, pivot: int) -> None:
         """Find the candidates that are now in the span of the model."""

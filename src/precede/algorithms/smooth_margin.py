@@ -1,4 +1,4 @@
-"""Smooth margin ranking: boosting for a large margin, with an interval around the best one."""
+"""Smooth margin ranking: boosting for a large margin, with bounds on the best margin."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def _read_interval(ends: list[float], name: str) -> tuple[float, float]:
 class SmoothMarginRanker(BaseRanker):
     """Boosting for a large margin over all pairs, with an interval around the best margin.
 
-    Ascends the *smooth margin* ``G = -log(sum over pairs of exp(-(f_i - f_k))) / norm``, which
+    Maximizes the *smooth margin* ``G = -log(sum over pairs of exp(-(f_i - f_k))) / norm``, which
     is below the margin ``min over pairs of (f_i - f_k) / norm`` and tends to it as the norm
-    ``sum_j |weight_j|`` grows. While G is not positive the rounds are those of coordinate
+    ``sum_j |weight_j|`` grows. As long as G is not positive the rounds are those of coordinate
     descent RankBoost.
 
-    Every round certifies an interval around the best margin that any weighted sum of the weak
-    rankers can have: no margin exceeds the best edge of any distribution over the pairs, and
-    the margin of the model is one that was reached. Theorem 8 of the paper proves that the
+    Every round certifies an interval that contains the best margin of all weighted sums of the weak
+    rankers: for any distribution over the pairs the largest edge is an upper bound, and the margin
+    of the model is a lower bound. Theorem 8 of the paper proves that the
     margin converges to the best one where the condition of theorem 7 holds in every round
     (``history_["progress_condition"]``); the interval holds in any case.
 
@@ -72,58 +72,58 @@ class SmoothMarginRanker(BaseRanker):
     weak_rankers : {"stumps", "features", "columns"} or Family
         Weak rankers. For values 0 and 1 the step has a closed form; others take a line search.
         The interval needs a search that never misses the largest edge: families that are not
-        `exhaustive`, such as trees, are refused. "stumps" have their thresholds at the cuts of
-        the bins, and the interval is around the best margin of those;
+        `exhaustive`, such as trees, raise an error. "stumps" have their thresholds at the cuts of
+        the bins, and the interval is that of the best margin of these stumps;
         ``Stumps(thresholds="all")`` searches, and certifies, all stumps.
     step : {"approximate", "exact"}
         For values 0 and 1: the closed form of equation (12), which is smooth margin ranking, or
         the step at which G is largest along the weak ranker, a line search on equation (10).
     nonnegative : bool
-        Use only non-negative weights, as the paper does: the best margin, and the interval around
-        it, are then those of the weak rankers without their complements.
+        Use only non-negative weights, as the paper does: the best margin and its interval are then
+        those of the weak rankers without their complements.
     n_estimators : int
         Maximum number of rounds.
     tol : float
-        Stop when the model separates the pairs and the certified interval is this narrow. Where
-        no round separates them, all `n_estimators` rounds are used, unless the last one proves
-        that nothing can.
+        Stop when the model separates the pairs and the certified interval is this narrow. If no
+        round separates them, all `n_estimators` rounds are used, unless a round proves that no
+        weighted sum separates them.
     max_bins, eval_metric, callbacks, warm_start, n_jobs, verbose
-        As for `RankBoost`. Metrics of an `eval_set` are recorded; the interval says when to
-        stop. The progress bar shows the interval. A warm start continues from the weights and
-        the interval of the last fit.
+        As for `RankBoost`. Metrics of an `eval_set` are recorded; the interval determines when to
+        stop. The progress bar shows the interval. A warm start continues from the weights and the
+        interval of the last fit.
 
     Attributes
     ----------
     margin_ : float
-        Least ``(f(x_i) - f(x_k)) / norm`` over the pairs of the training rows.
+        Minimum of ``(f(x_i) - f(x_k)) / norm`` over the pairs of the training rows.
     margin_interval_ : (float, float)
         Contains the best margin of any weighted sum of the searched weak rankers: with
         "stumps" those of at most ``max_bins - 1`` thresholds for each feature. The lower end is
-        `margin_` where that is positive; where the pairs cannot be separated the best margin
-        is 0.
+        `margin_` if that is positive; if the pairs cannot be separated the best margin is 0.
     history_ : History
         After every round ``["margin"]``, ``["smooth_margin"]``, ``["lower"]`` and ``["upper"]``
-        (the interval); and, of the pairs' weights before it, ``["best_edge"]``, the largest
-        edge of any weak ranker, and ``["progress_condition"]``: whether theorem 7 promised progress
-        (G not negative, ``d0 < 2/3 (1 - r) (1 - r²)``, values 0 and 1).
+        (the interval); for the pair weights before it ``["best_edge"]``, the largest edge of any
+        weak ranker, and ``["progress_condition"]``: whether theorem 7 guarantees progress (G not
+        negative, ``d0 < 2/3 (1 - r) (1 - r²)``, values 0 and 1).
 
     Notes
     -----
-    *The norm.* A weak ranker counts with its net weight, the sum over the rounds that chose it. A
-    negative weight stands for the complement ``1 - h``; in the paper the complement is a separate
-    coordinate, where weight on both would be lost. With net weights the margin is as large or
-    larger, and theorem 7 still holds. Weak rankers that agree (or are complements) on all training
-    rows share one weight, because ties always go to the first of them.
+    *The norm.* The weight of a weak ranker is its net weight, the sum over the rounds that chose
+    it. A negative weight stands for the complement ``1 - h``; in the paper the complement is a
+    separate coordinate, and weights on both cancel in the scores but not in the norm. With net
+    weights the margin is as large or larger, and theorem 7 still holds. Weak rankers that agree (or
+    are complements) on all training rows share one weight, because ties always go to the first of
+    them.
 
     *The interval.* Any distribution d over the pairs bounds the best margin by its largest
-    absolute edge, ``max_j |d'M_j|``. The distributions of single rounds are tried, and,
-    whenever the number of rounds has doubled, their average since, weighted by the steps;
-    averages bound more closely, by a factor of 1.07 to 1.8 on four separable data sets.
+    absolute edge, ``max_j |d'M_j|``. The bound uses the distribution of every round and, whenever
+    the number of rounds has doubled, the average since the last doubling, weighted by the steps;
+    averages give tighter bounds, by a factor of 1.07 to 1.8 on four separable data sets.
 
-    *The model* that is kept is that of the round with the largest margin, which may be before
-    the last; `history_` holds all rounds. A round costs as much as one of `RankBoost` and O(n)
-    for the margin; pairs are not enumerated. With weighted pairs the sum is weighted by
-    ``w / min(1, least w)``, so that G stays below the margin; the margin itself has no weights.
+    *The model* is that of the round with the largest margin, which may be before the last;
+    `history_` holds all rounds. A round costs as much as one of `RankBoost`, plus O(n) for the
+    margin; pairs are not enumerated. With weighted pairs the sum is weighted by
+    ``w / min(1, min w)``, so that G stays below the margin, which does not depend on weights.
 
     References
     ----------
@@ -168,12 +168,12 @@ class SmoothMarginRanker(BaseRanker):
                 self.weak_rankers, "an interval around the best margin"
             ),
             step=SmoothMarginStep(exact=self.step == "exact"),
-            stop=stop | Narrow(self.tol),
+            stop=stop | NarrowInterval(self.tol),
             nonnegative=self.nonnegative,
         )
 
     def judgments_to_learn(self, judgments: Judgments) -> Judgments:
-        """Return the judgments; raise ValueError for judged ties."""
+        """Return the judgments; raise ValueError for pairs judged as ties."""
         refuse_ties(judgments)
         return judgments
 
@@ -198,7 +198,7 @@ class SmoothMarginRanker(BaseRanker):
             )
 
     def boost(self, task: FitContext) -> Result:
-        """Keep the round of the largest margin, if the pairs were separated."""
+        """Keep the rounds up to the one of the largest margin, if the pairs were separated."""
         result = super().boost(task)
         history = result.history
         if not len(history) or history[-1]["lower"] <= 0:
@@ -207,13 +207,13 @@ class SmoothMarginRanker(BaseRanker):
         return replace(result, ensemble=result.ensemble.first(best), scores=None)
 
     def after_rounds(self, result: Result, task: FitContext) -> None:
-        """Set the margin, and the interval of the best one."""
+        """Set the margin and the interval of the best margin."""
         history = result.history
         low, high = (history[-1]["lower"], history[-1]["upper"]) if len(history) else (0.0, 0.0)
         self.n_estimators_ = self.best_iteration_ = len(self.ensemble_)
         self._searched_ = self._search_settings()
         self.margin_ = _margin(self.ensemble_, task)
-        low = self.margin_ if low > 0 else low  # up to rounding of the rounds
+        low = self.margin_ if low > 0 else low  # without the rounding errors of the rounds
         if result.reason == NOTHING_LEFT and low <= 0:  # proved by the last pair weights
             high = 0.0
         self.margin_interval_ = (low, high)
@@ -247,7 +247,7 @@ class SmoothMarginRanker(BaseRanker):
             )
 
     def check_model(self) -> None:
-        """Take the settings of the search from the parameters."""
+        """Set the settings of the search from the parameters."""
         self._searched_ = self._search_settings()
 
     def _searched_thresholds(self) -> str:
@@ -271,8 +271,8 @@ def _margin(ensemble: Ensemble, task: FitContext) -> float:
 
 
 @dataclass(frozen=True)
-class Narrow(Stop):
-    """Stop when the interval around the best margin is narrow enough."""
+class NarrowInterval(Stop):
+    """Stop when the interval of the best margin is narrow enough."""
 
     tol: float
 
@@ -285,10 +285,10 @@ class Narrow(Stop):
 
 
 class SmoothMarginStep(StepRule):
-    """Step of RS09 eq. (12), with the weights, their norm and the interval of the best margin.
+    """Step of RS09 eq. (12); keeps the weights, their norm and the interval of the best margin.
 
-    With `exact`, and for weak rankers of other values than 0 and 1, the step of eq. (10). An
-    instance serves one fit.
+    With `exact`, and for weak rankers with values other than 0 and 1, it is the step of eq. (10).
+    An instance is used for one fit.
     """
 
     warns_if_smoothed = False
@@ -378,12 +378,9 @@ class SmoothMarginStep(StepRule):
         """Return the step of RS09 eq. (12), and whether theorem 7 guarantees progress."""
         edge_weights = risk.edge_weights(state, values)
         sign = 1.0 if edge_weights.edge > 0 else -1.0
-        right, wrong = (
-            max(edge_weights.correct, edge_weights.wrong),
-            min(edge_weights.correct, edge_weights.wrong),
-        )
+        wrong, right = sorted((edge_weights.correct, edge_weights.wrong))
         tied, edge = edge_weights.tied, right - wrong
-        if wrong == 0 and smooth * tied == 0:  # G increases for ever
+        if wrong == 0 and smooth * tied == 0:  # G has no maximum
             return ExactStep().step(risk, state, found, values), False
         size = smooth_step(right, wrong, tied, smooth)
         promised = smooth < edge < 1 and tied < 2 / 3 * (1 - edge) * (1 - edge * edge)
@@ -403,12 +400,12 @@ class SmoothMarginStep(StepRule):
             grows = 1.0 if sign * here >= 0 else -1.0
             return sign * risk.edge(at, values) - grows * self._smooth_margin(at.log_value, norm)
 
-        most = MAX_STEP_RATIO * self._norm
-        reach = min(1.0 / risk.terms.width(values), most)
+        longest = MAX_STEP_RATIO * self._norm
+        reach = min(1.0 / risk.terms.width(values), longest)
         while slope_at(reach) > 0:
-            if reach >= most:
-                return sign * most
-            reach = min(2 * reach, most)
+            if reach >= longest:
+                return sign * longest
+            reach = min(2 * reach, longest)
         if slope_at(0.0) <= 0:
             return 0.0
         return sign * float(scipy.optimize.brentq(slope_at, 0.0, reach, xtol=1e-12 * reach))
@@ -450,10 +447,9 @@ def _log_scale(layout: QueryLayout, context: Context) -> float:
         return -log_of(min(1.0, float((lightest[1:] * below[:-1]).min())))
     least = float(
         _least_pair_weight(
-            layout.level_start, layout.query_start, layout.weight,
-            layout.loser_weight,
+            layout.level_start, layout.query_start, layout.weight, layout.loser_weight
         )
-    )  # fmt: skip
+    )
     listed = layout.pair_weight * layout.weight[layout.winner]
     listed = listed * layout.loser_weight[layout.loser]
     least = min(1.0, least, float(listed.min(initial=np.inf)))

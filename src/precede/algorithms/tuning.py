@@ -1,9 +1,9 @@
-"""Parameters chosen by successive halving, over folds of queries.
+"""Search for parameters by successive halving, over folds of queries.
 
-Candidates drawn from a space are fitted with one fold held out; the better third is fitted with
-more folds, and the better third of these with all of them. The number of rounds of a candidate is
-that at which the metric, averaged over the folds, is best, so rounds need not be searched. Every
-fit is written to a log, from which an interrupted search resumes.
+Candidates drawn from a space are fitted with one fold held out; the best third is fitted with more
+folds, and the best third of these with all of them. The number of rounds of a candidate is that at
+which the metric, averaged over the folds, is best, so it need not be searched. Every fit is written
+to a log, from which an interrupted search resumes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ SPACE: dict[str, list[object]] = {
 }
 # Rounds of early stopping.
 PATIENCE = 50
-# One of this many candidates is evaluated on more folds.
+# One out of this many candidates is evaluated on more folds.
 HALVING_FACTOR = 3
 
 
@@ -68,11 +68,11 @@ class Trial:
     Attributes
     ----------
     parameters : parameters of the candidate
-    n_folds : number of folds that were held out; candidates with few were given up
-    rounds : number of rounds at which the mean over the folds is best; None if they were given
+    n_folds : number of folds that were held out; few if the candidate was eliminated early
+    rounds : number of rounds at which the mean over the folds is best; None if it is not chosen
     value : that mean
-    difference, std_error : value less that of the best candidate on the same folds, in the
-        direction of the metric (negative is worse), and its standard error, paired by fold
+    difference, std_error : difference to the best candidate on the same folds, negative if worse,
+        and its standard error, paired by fold
     refused : why it could not be fitted; empty if it could
     """
 
@@ -108,17 +108,17 @@ class Tuning(Result):
     @property
     def settings(self) -> Json:
         """Parameters of the best estimator that are not the defaults."""
-        usual = type(self.estimator)().get_params(deep=False)
+        defaults = type(self.estimator)().get_params(deep=False)
         found = self.best_estimator.get_params(deep=False)
-        return {name: each for name, each in found.items() if repr(each) != repr(usual[name])}
+        return {name: each for name, each in found.items() if repr(each) != repr(defaults[name])}
 
     def command(self, data: str = "DATA", output: str = "model.json") -> str:
         """Return the command that fits the best estimator."""
         words = ["precede", "fit", data, "-a", type(self.estimator).__name__, "-o", output]
         rounds = self.best_estimator.n_estimators  # a number, or it would be chosen again
         for name, value in {**self.settings, "n_estimators": rounds}.items():
-            facts = str(value).replace("'", '"') if isinstance(value, dict) else value
-            words += ["-s", f"{name}={facts}"]
+            text = str(value).replace("'", '"') if isinstance(value, dict) else value
+            words += ["-s", f"{name}={text}"]
         return shlex.join(words)
 
     def rows(self) -> list[Json]:
@@ -159,24 +159,24 @@ def tune(
     Parameters
     ----------
     estimator : a ranker with the parameters that are not searched
-        If it has `early_stopping_rounds`, and rounds are not searched, up to its `n_estimators`
-        rounds (1000 if that is "auto") are fitted and their number is chosen.
+        If it has `early_stopping_rounds`, and `n_estimators` is not searched, up to that many
+        rounds (1000 if it is "auto") are fitted and their number is chosen.
     X, y, qid, group : as for `fit`; y may be a `Judgments`
-        Rows that are held out are judged by their grades; those with a label only are not.
+        Held-out rows are evaluated by their grades; rows with only a label are not evaluated.
     space : dict of parameter to values, optional
-        The default is `SPACE`, as far as the estimator has these parameters.
+        The default is `SPACE`, restricted to the parameters of the estimator.
     trials : int or None
-        Number of candidates: the estimator as it is, and random ones. None compares every
-        combination of the values in `space` on all folds, without halving.
+        Number of candidates: the given estimator, and random ones. None compares every combination
+        of the values in `space` on all folds, without halving.
     cv : int
-        Number of folds. Candidates are compared on 1 of them, the better third on a third of
-        them, and the better third of these on all.
+        Number of folds. Candidates are compared on one of them, the best third on a third of them,
+        and the best third of these on all.
     metric : str, optional
         As in `precede.metrics`; "ndcg@10" for queries, else "pairwise_accuracy", by default.
     random_state : for candidates and folds, and for the estimator if its random_state is None
     log : path, optional
-        JSON lines, one for each fit, replaced atomically. A search does not repeat
-        fits that are in its log.
+        JSON lines, one for each fit, replaced atomically. A search does not repeat the fits in its
+        log.
     verbose : 1 shows a progress bar
 
     Notes
@@ -196,7 +196,7 @@ def tune(
     if trials is not None:
         check_integer("trials", trials, least=1)
     check_integer("cv", cv, least=2)
-    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+    from precede import metrics  # noqa: PLC0415  (only if needed)
 
     generator = check_random_state(random_state)
     drawn = generator.randint(2**31 - 1)
@@ -207,18 +207,20 @@ def tune(
     if judgments.grade is None:
         raise ValueError("tuning needs grades, but there are only listed pairs")
     metric = metric or ("ndcg@10" if judgments.qid is not None else "pairwise_accuracy")
-    parsed, searched = metrics.metric(metric), _space(estimator, space)
+    parsed, searched = metrics.metric(metric), _search_space(estimator, space)
     parts, path = folds(judgments, cv, drawn), None if log is None else Path(log)
     study = _Study(estimator, X, judgments, parts, parsed, path)
-    candidates = list(map(study.candidate, _drawn(estimator, searched, trials, generator)))
+    drawn_parameters = _draw_candidates(estimator, searched, trials, generator)
+    candidates = list(map(study.candidate, drawn_parameters))
     rungs = [cv] if trials is None else sorted({1, math.ceil(cv / HALVING_FACTOR), cv})
-    left, steps = candidates, _count(len(candidates), rungs)
-    with ProgressBar("tune", rounds=steps, verbose=verbose) as bar:
-        for depth, rung in enumerate(rungs):
-            for candidate in left:
-                study.hold_out(candidate, rung, bar.advance)
-            if depth < len(rungs) - 1:
-                left = study.best(left, rung)[: max(1, math.ceil(len(left) / HALVING_FACTOR))]
+    remaining = candidates
+    with ProgressBar("tune", rounds=_count_fits(len(candidates), rungs), verbose=verbose) as bar:
+        for n_folds in rungs:
+            for candidate in remaining:
+                study.hold_out(candidate, n_folds, bar.advance)
+            if n_folds < cv:
+                kept = math.ceil(len(remaining) / HALVING_FACTOR)
+                remaining = study.ranked(remaining, n_folds)[:kept]
     return Tuning(estimator, str(parsed), study.table(candidates))
 
 
@@ -255,7 +257,7 @@ class _Candidate:
 
 
 class _Study:
-    """Fits of candidates on folds, and the log of them."""
+    """Fits of candidates on folds, with their log."""
 
     def __init__(
         self, estimator: BaseRanker, X: MatrixLike, judgments: Judgments,
@@ -273,9 +275,9 @@ class _Study:
             self._read(log)
 
     def candidate(self, parameters: Json) -> _Candidate:
-        """Return the candidate of some parameters, with its fits in the log."""
+        """Return the candidate with these parameters, with its fits in the log."""
         found = self._known.setdefault(_key(parameters), _Candidate(parameters))
-        found.parameters = parameters  # in the log they are as JSON holds them
+        found.parameters = parameters  # those in the log have JSON types
         return found
 
     def _read(self, log: Path) -> None:
@@ -317,7 +319,7 @@ class _Study:
 
         model = clone(self._estimator).set_params(**parameters)
         assert self._judgments.grade is not None
-        held = held[~np.isnan(self._judgments.grade[held])]  # rows with a label only have no grade
+        held = held[~np.isnan(self._judgments.grade[held])]  # some rows have only a label
         inside, outside = self._judgments[learn], self._judgments[held]
         training_rows, held_rows = (take_rows(self._X, rows) for rows in (learn, held))
         if not _chooses_rounds(model, parameters):
@@ -340,8 +342,8 @@ class _Study:
             return -math.inf
         return float((self._sign * candidate.mean(folds)).max())
 
-    def best(self, candidates: Sequence[_Candidate], folds: int) -> list[_Candidate]:
-        """Return the candidates ordered by their mean on the first folds; stable for ties."""
+    def ranked(self, candidates: Sequence[_Candidate], folds: int) -> list[_Candidate]:
+        """Return the candidates by decreasing mean on the first folds; stable for ties."""
         return sorted(candidates, key=lambda each: -self.value(each, folds))
 
     def table(self, candidates: Sequence[_Candidate]) -> tuple[Trial, ...]:
@@ -376,9 +378,10 @@ def _chooses_rounds(estimator: BaseRanker, candidate: Mapping[str, object]) -> b
     return "early_stopping_rounds" in known and "n_estimators" not in candidate
 
 
-def _space(
+def _search_space(
     estimator: BaseRanker, given: Mapping[str, Sequence[object]] | None
 ) -> dict[str, list[object]]:
+    """Return the validated space, or the default one."""
     known = estimator.get_params(deep=False)
     if given is None:
         found = {name: values for name, values in SPACE.items() if name in known}
@@ -397,13 +400,16 @@ def _space(
     return {name: list(values) for name, values in given.items()}
 
 
-def _drawn(
+def _draw_candidates(
     estimator: BaseRanker,
     space: dict[str, list[object]],
     trials: int | None,
     generator: np.random.RandomState,
 ) -> list[Json]:
-    """Return the estimator's values and random others; the whole space if small or asked for."""
+    """Return the estimator's values and random ones; the whole space if `trials` is None.
+
+    The whole space is also returned if it has at most `trials` combinations.
+    """
     own = {name: estimator.get_params(deep=False)[name] for name in space}
     total = math.prod(len(values) for values in space.values())
     found = {} if trials is None else {_key(own): own}
@@ -428,12 +434,12 @@ def _is_compatible(candidate: Mapping[str, object]) -> bool:
     return not lists or candidate.get("rank_weight") is None
 
 
-def _count(candidates: int, rungs: Sequence[int]) -> int:
+def _count_fits(candidates: int, rungs: Sequence[int]) -> int:
     """Return the number of fits of a search."""
     fits, before = 0, 0
-    for rung in rungs:
-        fits += candidates * (rung - before)
-        candidates, before = math.ceil(candidates / HALVING_FACTOR), rung
+    for n_folds in rungs:
+        fits += candidates * (n_folds - before)
+        candidates, before = math.ceil(candidates / HALVING_FACTOR), n_folds
     return fits
 
 

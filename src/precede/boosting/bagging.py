@@ -64,7 +64,7 @@ class Bagged(Trainer):
         return Round(*self._mean_columns())
 
     def _mean_columns(self) -> tuple[RoundValues, RoundValues]:
-        """Return the two fields of a `Round` with columns, averaged over the last rounds."""
+        """Return both kinds of columns of a `Round`, averaged over the last rounds of the bags."""
         rounds = [each for each in self._last_rounds if each is not None]
         columns = _means([each.columns for each in rounds])
         columns |= {"log_risk": float(np.log(columns["risk"])) if columns["risk"] > 0 else -np.inf}
@@ -72,7 +72,7 @@ class Bagged(Trainer):
         return columns, _means([each.extra_columns for each in rounds])
 
     def interrupt(self, history: History) -> str:
-        """Return to the last round that every bag has finished."""
+        """Return to the last round that all bags finished."""
         for bag in self._bags:
             bag.interrupt(history)
         self.ensemble = self.ensemble.first(len(history) * len(self._bags))

@@ -36,8 +36,9 @@ MAY_DIFFER = {
 class ProgressBar:
     """Progress bar on stderr with rounds, risk, evaluation metrics and the remaining time.
 
-    A context manager around the loop and one of its callbacks. `rounds` is the total number of
-    rounds, of which `done` are from an earlier fit. With ``verbose=0`` nothing is shown.
+    It is both a context manager around the loop and one of the loop's callbacks. `rounds` is the
+    total number of rounds, of which `done` are from an earlier fit. With ``verbose=0`` nothing is
+    shown.
 
     >>> with ProgressBar("RankBoost", rounds=10, verbose=0) as bar:
     ...     bar.callbacks([])
@@ -62,7 +63,7 @@ class ProgressBar:
             self._bar.stop()
 
     def _open(self) -> None:
-        from rich import progress  # noqa: PLC0415  (only if shown)
+        from rich import progress  # noqa: PLC0415  (slow import)
         from rich.console import Console  # noqa: PLC0415
 
         self._bar = progress.Progress(
@@ -86,11 +87,11 @@ class ProgressBar:
         if self._bar is None:
             return
         last = progress.history[-1]
-        shown = [f"{name} {last[name]:.4g}" for name in ("risk", "gap") if name in last]
+        parts = [f"{name} {last[name]:.4g}" for name in ("risk", "gap") if name in last]
         if "lower" in last:
-            shown.append(f"best margin in [{last['lower']:.4f}, {last['upper']:.4f}]")
-        shown += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
-        text = "".join(filter(str.isprintable, "  ".join(shown)))  # names may hold escape codes
+            parts.append(f"best margin in [{last['lower']:.4f}, {last['upper']:.4f}]")
+        parts += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
+        text = "".join(filter(str.isprintable, "  ".join(parts)))  # names may hold escape codes
         self._bar.update(self._bar.task_ids[0], completed=progress.round, shown=text)
 
 
@@ -157,8 +158,7 @@ class Checkpoint:
         if fields.get("estimator") != estimator:
             raise ValueError(
                 f"{self.path} is a checkpoint of {shown(fields.get('estimator'))}, not of "
-                f"{estimator}; "
-                "remove it or give another path"
+                f"{estimator}; remove it or give another path"
             )
         saved = fields.get("parameters")
         saved = saved if isinstance(saved, dict) else {}

@@ -83,7 +83,8 @@ class CoordinateDescent(Trainer):
         self.plan, self.training, self.monitors = plan, training, monitors
         self.stop, self.context = plan.stop, training.context
         self.risk = plan.risk.bind(training.layout, training.context)
-        self.backend = self.risk.backend if plan.step.on_any_backend else CPU  # of the scores
+        # The backend of the scores.
+        self.backend = self.risk.backend if plan.step.on_any_backend else CPU
         self.search: Search = plan.weak_rankers.start(training.table, training.context)
         self._check_device()
         self.ensemble = Ensemble([], [], training.table.n_features)
@@ -96,7 +97,7 @@ class CoordinateDescent(Trainer):
         self._longest_step = self._largest_edge = 0.0
         self._offset = 0.0
         self._allowed_features: Flags | None = None
-        self._round_unfinished = False  # the scores may contain a part of a round
+        self._round_unfinished = False  # whether the scores may contain part of a round
         plan.step.start(self.search, earlier, History(history or ()))
         for weak_ranker, weight in self._replayed(earlier):
             plan.step.replay(self.risk, self.scores, weak_ranker, weight)
@@ -131,13 +132,13 @@ class CoordinateDescent(Trainer):
         self._append(found.weak_ranker, weight, values)
         if begun is None:
             self.state = self.risk.state(self.scores)
-        else:  # the next round begins with other weights
+        else:  # the next round begins with other rank weights and computes the pull
             self.state = State(self.scores, self.risk.log_value(self.scores), np.nan, np.zeros(0))
         self._round_unfinished = False
         return self._record(found, weight, step)
 
     def result(self, history: History, reason: str) -> Result:
-        """Return the result, with the state that `boost_round` left out and the scores."""
+        """Return the result; compute the state if the last round has left it out."""
         if self.state.pull.size < self.scores.size or np.isnan(self.state.log_value):
             self.state = self.risk.state(self.scores)
         scores = self.backend.get(self.scores)
@@ -154,12 +155,11 @@ class CoordinateDescent(Trainer):
         return super().interrupt(history)
 
     def _replayed(self, ensemble: Ensemble) -> Iterator[tuple[WeakRanker, float]]:
-        """Iterate over the rounds of an earlier fit; fix the weights of the last one again."""
-        rounds = list(zip(ensemble.weak_rankers, ensemble.weights, strict=True))
-        for number, taken in enumerate(rounds, 1):
-            if number == len(rounds):
+        """Iterate over the rounds of an earlier fit; set the rank weights of the last round."""
+        for number, part in enumerate(ensemble.parts(), 1):
+            if number == len(ensemble):
                 self.risk.begin_round(self.scores, value=False)
-            yield taken
+            yield part
 
     def _initial_scores(self) -> Floats:
         """Return the scores before the first round, on the backend of the trainer."""
@@ -194,7 +194,7 @@ class CoordinateDescent(Trainer):
         step = self.plan.step.step(self.risk, self.state, found, values)
         if not step.perfect or step.unshrunk:
             return step
-        # This is the last round; a shrunk step could be outweighed by the intercept of two classes.
+        # This is the last round: a shrunk step could be outweighed by the intercept of two classes.
         size = last_step(self.risk, self.state, values, step.size)
         return Step(size, perfect=True, unshrunk=True)
 
@@ -254,10 +254,8 @@ class CoordinateDescent(Trainer):
         if shape is None or not (shape.has_kink and self.plan.step.is_line_minimum):
             return False
         size, edge = abs(step.size), abs(found.edge)
-        self._longest_step, self._largest_edge = (
-            max(self._longest_step, size),
-            max(self._largest_edge, edge),
-        )
+        self._longest_step = max(self._longest_step, size)
+        self._largest_edge = max(self._largest_edge, edge)
         stalls = size <= SHORT_STEP * self._longest_step and edge >= LARGE_EDGE * self._largest_edge
         if stalls and not self._warned_of_stall:
             self._warned_of_stall = True
@@ -298,8 +296,8 @@ def run(
 ) -> Result:
     """Boost by coordinate descent until the plan's stopping rule ends it; see `run_rounds`.
 
-    `ensemble` and `history` are continued if given. With ``resumed=True`` they must come from the
-    same data: the risk is compared to the bit.
+    `ensemble` and `history` are continued if given. With ``resumed=True`` raise ValueError unless
+    they come from the same data: the risk must agree to the bit.
     """
     trainer = CoordinateDescent(plan, training, ensemble, history, monitors)
     if resumed:

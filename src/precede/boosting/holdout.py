@@ -1,8 +1,8 @@
-"""Held-out rows: folds and bootstrap samples of queries, and what the values on them say.
+"""Held-out rows: folds and bootstrap samples of queries, and statistics of held-out values.
 
-Everything that is chosen on held-out rows is chosen with this module: ``"auto"`` and ``"cv"``, the
-pairs of a `GlassBoxRanker`, and the candidates of `precede.tune`. Folds and samples keep queries
-and compared rows together; standard errors are paired by held-out unit.
+All selection on held-out rows uses this module: ``"auto"`` and ``"cv"``, the pairs of a
+`GlassBoxRanker`, and the candidates of `precede.tune`. Folds and samples keep queries and compared
+rows together; standard errors are paired by held-out unit.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from precede.judgments import Judgments
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker, FitContext
 
-# A learning curve ends without improvement in the last third of the rounds, at least PATIENCE.
+# A learning curve ends if it has not improved in the last third of the rounds, PATIENCE at least.
 PATIENCE = 50
 # Connected groups are units only if there are at least this many.
 MIN_GROUPS = 5
@@ -45,7 +45,7 @@ class Units:
     """Units that are held out or drawn as a whole.
 
     They are queries; groups of queries or rows that are connected by explicit pairs; single
-    explicit pairs and ties (votes) if they connect nearly all rows and there are no grades; or the
+    explicit pairs and ties (votes), if they connect nearly all rows and there are no grades; or the
     rows of a single list.
 
     Attributes
@@ -205,16 +205,16 @@ def _vote_keys(judgments: Judgments, keys: Keys) -> Keys:
 def _repeat_votes(judgments: Judgments, times: Array) -> Judgments:
     """Multiply the weights of explicit pairs, then ties, by `times`; drop zeros."""
     pairs, ties = _votes(judgments)
-    one, other = np.split(times.astype(np.float64), [len(pairs.rows)])
+    pair_times, tie_times = np.split(times.astype(np.float64), [len(pairs.rows)])
     made = judgments
     if judgments.pairs is not None:
-        kept = one > 0
+        kept = pair_times > 0
         margin = None if judgments.pair_margin is None else pairs.margin[kept]
-        weight = (pairs.weight * one)[kept]
+        weight = (pairs.weight * pair_times)[kept]
         made = made._with(pairs=pairs.rows[kept], pair_weight=weight, pair_margin=margin)
     if judgments.ties is not None:
-        kept = other > 0
-        made = made._with(ties=ties.rows[kept], tie_weight=(ties.weight * other)[kept])
+        kept = tie_times > 0
+        made = made._with(ties=ties.rows[kept], tie_weight=(ties.weight * tie_times)[kept])
     return made
 
 
@@ -335,7 +335,7 @@ class Resampler:
     def _number_units(self) -> _Numbering:
         """Find and rank the units on first use, on all machines at the same point of the fit.
 
-        No `cached_property`, because the machines wait for each other and must not hold a lock.
+        This is not a `cached_property`, which may hold a lock while machines wait for each other.
         """
         if self._numbering is None:
             training = self.training
@@ -379,9 +379,8 @@ class Resampler:
 
         Splits without a pair are left out.
         """
-        fold = self.units.folds(
-            n_folds
-        )  # of this machine: 'auto' and 'cv' are refused on a cluster
+        # These are all units: 'auto' and 'cv' are refused on a cluster.
+        fold = self.units.folds(n_folds)
         found = [
             (self.repeat_units(fold != k), self.repeat_units(fold == k)) for k in range(n_splits)
         ]
@@ -461,7 +460,7 @@ class Resampler:
         )  # fmt: skip
 
 
-# -- what held-out values say ------------------------------------------------------------------
+# -- statistics of held-out values -------------------------------------------------------------
 
 
 def weighted_mean(values: Floats, weight: Floats) -> float:
@@ -476,8 +475,7 @@ def weighted_mean(values: Floats, weight: Floats) -> float:
 def mean_and_error(values: Floats, weight: Floats | None = None) -> tuple[float, float]:
     """Return the weighted mean of held-out values and its standard error; 0 for one value.
 
-    With differences of two candidates on the same units the error is paired: what the units have
-    in common cancels.
+    For differences of two candidates on the same units this is the paired standard error.
 
     >>> mean_and_error(np.array([1.0, 3.0]))
     (2.0, 1.0)
@@ -493,7 +491,7 @@ def mean_and_error(values: Floats, weight: Floats | None = None) -> tuple[float,
 def is_within_error(behind: float, error: float) -> bool:
     """Whether a difference is at most an error, up to rounding.
 
-    Rounding matters because both are equal if a single unit differs.
+    Rounding matters because the two are equal if only one unit differs.
 
     >>> is_within_error(0.1 + 0.2, 0.3)
     True

@@ -203,11 +203,11 @@ class Result:
 
 
 class Trainer:
-    """Base class of algorithms, which boost one round at a time.
+    """Base class of algorithms, which boost one round at a time; used for one fit.
 
     `precede.boosting.loop.run_rounds` does the rest: stopping rules, callbacks, evaluation sets,
     history, time, Ctrl-C. Subclasses define `boost_round` and, if needed, `interrupt` and
-    `result`. An instance is used for one fit.
+    `result`.
 
     Attributes
     ----------
@@ -225,8 +225,7 @@ class Trainer:
 
     Examples
     --------
-    >>> from precede.boosting.loop import Rounds
-    >>> from precede.boosting.loop import run_rounds
+    >>> from precede.boosting.loop import Rounds, run_rounds
     >>> class Halving(Trainer):
     ...     '''The risk halves in every round, until it is small.'''
     ...     def __init__(self):

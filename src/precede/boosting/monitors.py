@@ -91,46 +91,40 @@ def pairs_in_order(judgments: Judgments, scores: ArrayLike) -> float:
         raise ValueError(
             f"judgments is a {type(judgments).__name__}; give Judgments(y, qid) for grades y"
         )
-    at = check_column(scores, "scores", len(judgments))
+    scores = check_column(scores, "scores", len(judgments))
     layout = judgments._without_ties().to_layout()
     if layout.total <= 0:
         raise ValueError("there is no pair to put in order: every query has a single grade")
-    return share_in_order(layout, at[layout.order])
+    return share_in_order(layout, scores[layout.order])
 
 
-def share_in_order(layout: QueryLayout, at: Floats, context: Context | None = None) -> float:
+def share_in_order(layout: QueryLayout, scores: Floats, context: Context | None = None) -> float:
     """Return `pairs_in_order` for rows in the order of a layout, with its query weights.
 
-    With `context`, over the rows of all workers, each of which holds whole queries.
+    With `context` it is the share over the rows of all workers, each of which has whole queries.
 
     >>> import numpy as np
     >>> from precede import Judgments
     >>> share_in_order(Judgments([0, 1, 0]).to_layout(), np.array([0.1, 0.5, 0.5]))
     0.75
     """
-    in_order, reversed_ = _weigh_pairs(layout, at, context)
-    share = 0.5 + 0.5 * (in_order - reversed_) / layout.total
-    return float(min(max(share, 0.0), 1.0))  # rounding
-
-
-def _weigh_pairs(layout: QueryLayout, at: Floats, context: Context | None) -> tuple[float, float]:
-    """Return the weights of the correctly ordered and of the reversed pairs."""
     from precede.metrics import weigh_pairs  # noqa: PLC0415  (not needed to fit)
 
     starts = layout.level_start[layout.query_start]
     level = np.repeat(np.arange(layout.level_start.size - 1), np.diff(layout.level_start))
     first = np.repeat(layout.query_start[:-1], np.diff(starts))
     graded = slice(0, layout.n_graded)
-    sums = weigh_pairs(at[graded], starts, level - first, layout.weight[graded])
+    sums = weigh_pairs(scores[graded], starts, level - first, layout.weight[graded])
     of_query = layout.loser_weight[starts[:-1]] / layout.weight[starts[:-1]]
     winner, loser = layout.winner, layout.loser
     weight = layout.pair_weight * layout.weight[winner] * layout.loser_weight[loser]
-    apart = at[winner] - at[loser]
+    margin = scores[winner] - scores[loser]
     in_order, reversed_ = (
         exact_sum(np.append(each * of_query, weight[listed]), context)
-        for each, listed in zip(sums, (apart > 0, apart < 0), strict=True)
+        for each, listed in zip(sums, (margin > 0, margin < 0), strict=True)
     )
-    return in_order, reversed_
+    share = 0.5 + 0.5 * (in_order - reversed_) / layout.total
+    return float(min(max(share, 0.0), 1.0))  # rounding
 
 
 def monitored_metrics(eval_metric: object, judgments: Judgments) -> dict[str, MonitoredMetric]:
@@ -142,13 +136,13 @@ def check_metric_names(eval_metric: object) -> None:
     """Raise ValueError for an unknown metric name, even without an evaluation set."""
     for name in _listed(eval_metric):
         if isinstance(name, str) and name != "pairs_in_order":
-            from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+            from precede import metrics  # noqa: PLC0415  (only if needed)
 
             metrics.metric(name)
 
 
 def is_function_of_scores(metric: object) -> TypeGuard[Callable[..., tuple[str, float, bool]]]:
-    """Whether a metric is a function ``metric(y, scores, qid)`` of the user."""
+    """Whether a metric is a user-defined function ``metric(y, scores, qid)``."""
     return callable(metric) and not hasattr(metric, "greater_is_better")
 
 
@@ -184,7 +178,7 @@ def _custom_metric(
 
 def _named_metric(metric: object, judgments: Judgments) -> tuple[str, MonitoredMetric]:
     """Prepare a metric of `precede.metrics`."""
-    from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+    from precede import metrics  # noqa: PLC0415  (only if needed)
 
     parsed = metrics.metric(cast("str | metrics.Metric", metric))
     listed = judgments.pairs is not None and len(judgments.pairs) > 0

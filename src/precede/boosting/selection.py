@@ -172,8 +172,8 @@ def _has_types(fields: Json, types: Mapping[str, tuple[type, ...]]) -> bool:
 class HeldOutMetric:
     """Metric of each held-out unit, from which means and standard errors are computed.
 
-    The units are queries; for a single list, explicit pairs and user-defined functions they are
-    `n_chunks` chunks of `units`.
+    These units are queries; for a single list, explicit pairs and user-defined functions they are
+    `n_chunks` chunks of the given `units`.
     """
 
     def __init__(self, eval_metric: object, units: Units, n_chunks: int):
@@ -188,7 +188,7 @@ class HeldOutMetric:
             self._prepare_chunks(metric, units, n_chunks)
 
     def _prepare_queries(self, metric: object, judgments: Judgments) -> None:
-        from precede import metrics  # noqa: PLC0415  (compiled only if asked for)
+        from precede import metrics  # noqa: PLC0415  (only if needed)
 
         pairs = metric is None or metric == "pairs_in_order"
         rows = ~np.isnan(judgments.grade)  # type: ignore[arg-type]
@@ -242,7 +242,7 @@ class HeldOutSplit:
 
 
 def held_out_splits(resampler: Resampler) -> list[HeldOutSplit]:
-    """Return as many splits as needed to hold out enough queries or rows."""
+    """Return as many splits as it takes to hold out enough queries or rows."""
     count = min(N_FOLDS, resampler.n_units)
     if count < 2:
         raise TooFewError(
@@ -309,7 +309,7 @@ def held_out_curve(
 
 
 def _improves(trainer: Trainer) -> bool:
-    """Boost one round; return whether another one may follow."""
+    """Boost one round; return whether another may follow."""
     done = trainer.boost_round()
     return not isinstance(done, str) and not done.stop_reason
 

@@ -41,7 +41,7 @@ class Step:
     """Step along a weak ranker."""
 
     size: float
-    smoothed: bool = False  # finite in place of an infinite step
+    smoothed: bool = False  # replaces an infinite step
     perfect: bool = False  # the weak ranker alone orders every pair correctly
     unshrunk: bool = False  # not multiplied by the learning rate
 
@@ -57,7 +57,7 @@ class StepRule:
     is_line_minimum: ClassVar[bool] = False
     # Whether `step` accepts scores and values on the backend of the risk, not only on the CPU.
     on_any_backend: ClassVar[bool] = False
-    # Whether the step is `bound_step` of the edge, which select="decrease" then uses as well.
+    # Whether the step is `bound_step` of the edge; select="decrease" then assumes this step.
     from_edge: ClassVar[bool] = False
 
     def start(self, search: Search, ensemble: Ensemble, history: History) -> None:
@@ -127,8 +127,8 @@ def _finite_step(risk: BoundRisk, size: float, values: Array) -> Step:
 class NormalizedStep(StepRule):
     """Steps of constant length in the norm of the quadratic model.
 
-    ``s_k = length / ||g_k||`` with ``||g||² = sum_i W_i g(x_i)² / n``, unless it
-    raises the risk; then the step is 0 (Zheng et al. 2007, appendix: the length is their s²).
+    ``s_k = length / ||g_k||`` with ``||g||² = sum_i W_i g(x_i)² / n``, unless it raises the risk;
+    then the step is 0 (Zheng et al. 2007, appendix: the length is their s²).
     Theorem 1 bounds the risk of such a fit, see `precede.bounds.convergence_bound`; the history
     records the lengths as ``"normalized_step"``. One evaluation of the risk.
 
@@ -183,9 +183,9 @@ class SecantStep(StepRule):
     bracket if that fails, until the slope is at most 1e-9 of the slope at 0. If the risk is flat
     around its minimum, the first minimizer found is returned.
 
-    There is no minimum if the weak ranker reverses no pair and the loss decreases for ever; the
-    step is then `smoothed_step`, as in `ExactStep`, and marked as "smoothed" in the
-    history. The step never raises the risk.
+    There is no minimum if the weak ranker reverses no pair and the loss has no minimum either; the
+    step is then `smoothed_step`, as in `ExactStep`, and marked as "smoothed" in the history. The
+    step never raises the risk.
     """
 
     # A tree that reverses no pair does not indicate that a feature leaks the target.

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.utils import RegressorTags, Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from precede import explain as explanations  # modules of both are loaded when used
+from precede import explain as explanations  # submodules of both are imported on first use
 from precede import plots
 from precede.boosting.callbacks import CallbackBridge, Checkpoint, ProgressBar
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
@@ -53,7 +53,7 @@ from precede.engine.query_layout import TrainingData
 from precede.engine.table import MAX_BINS
 from precede.estimator.inputs import (
     EvaluationSets,
-    check_offset,
+    check_init_score,
     evaluation_monitors,
     initial_scores,
     read_table,
@@ -105,7 +105,7 @@ class FitContext:
     """Data of one fit, as given and as prepared, with evaluation sets and callbacks.
 
     `classes` are the two classes of a single list, otherwise None. With a `DiskTable`, `judgments`
-    are in the order of its layout. `callback_bridge` serves scikit-learn's callbacks.
+    are in the order of its layout. `callback_bridge` calls scikit-learn's callbacks.
     """
 
     X: MatrixLike
@@ -118,15 +118,18 @@ class FitContext:
 
     @contextmanager
     def callbacks(self, estimator: BaseRanker, done: int = 0) -> Iterator[list[Callback]]:
-        """Yield callbacks of a loop that continues from `done` rounds; close bar and checkpoint."""
-        saved = [] if self.checkpoint is None else [self.checkpoint]
+        """Yield the callbacks of a loop that continues from `done` rounds.
+
+        At the end close the progress bar and write the checkpoint.
+        """
+        checkpoints = [] if self.checkpoint is None else [self.checkpoint]
         bridged = [] if self.callback_bridge is None else self.callback_bridge.rounds(self)
         name, rounds = type(estimator).__name__, estimator._max_rounds
         try:
             with ProgressBar(name, rounds=rounds, done=done, verbose=estimator.verbose) as bar:
-                yield [*bar.callbacks(estimator.callbacks), *saved, *bridged]
+                yield [*bar.callbacks(estimator.callbacks), *checkpoints, *bridged]
         finally:
-            for checkpoint in saved:
+            for checkpoint in checkpoints:
                 checkpoint.finish()
 
 
@@ -158,10 +161,10 @@ def _has_link(estimator: BaseRanker) -> bool:
 class BaseRanker(CallbackSupportMixin, BaseEstimator):
     """Base class of all algorithms, including user-defined ones.
 
-    A subclass declares its parameters as those of a dataclass, by annotated attributes with
-    defaults, uses the names of scikit-learn and LightGBM, and defines `plan`. (It may also assign
-    them in an `__init__` of its own.) The methods under "hooks", and the class attributes above
-    them, are all that subclasses define; docs/extend.md lists them.
+    A subclass defines `plan` and declares its parameters like the fields of a dataclass, as
+    annotated attributes with defaults, under the names of scikit-learn and LightGBM. (It may
+    define an `__init__` instead.) The methods under "hooks" and the class attributes above them are
+    all that subclasses override; docs/extend.md lists them.
 
     Attributes
     ----------
@@ -264,7 +267,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     if not TYPE_CHECKING:  # otherwise mypy would accept every attribute
 
         def __getattr__(self, name: str) -> object:
-            """Explain the counterpart of an attribute of another library."""
+            """Name the counterpart of an attribute of another library in the error."""
             if name not in OTHER_ATTRIBUTES:
                 return super().__getattribute__(name)  # raises AttributeError
             raise AttributeError(
@@ -314,8 +317,8 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def weak_rankers_to_search(self) -> Family:
         """Return the family `weak_rankers`, restricted by `monotone_constraints`."""
-        chosen, given = self._given_family(), self._monotone_constraints()
-        return chosen if given is None else chosen.with_monotone_constraints(given)
+        family, constraints = self._given_family(), self._monotone_constraints()
+        return family if constraints is None else family.with_monotone_constraints(constraints)
 
     def feature_draw(self) -> Callable[[], Flags | None]:
         """Return a function that draws the features of a round; None means all."""
@@ -335,12 +338,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def categorical_columns(self, known: Sequence[int] = ()) -> list[int]:
         """Return the categorical columns, by default those of the family of weak rankers.
 
-        `known` are those of a `DiskTable`, used if the family takes categories but names none.
+        `known` are those of a `DiskTable`, used if the family takes categories but lists none.
         """
-        chosen = self._given_family()
-        if chosen.takes_categories and chosen.categorical_features is None:
+        family = self._given_family()
+        if family.takes_categories and family.categorical_features is None:
             return list(known)
-        return column_numbers(chosen.categorical_features, None, self.n_features_in_)
+        return column_numbers(family.categorical_features, None, self.n_features_in_)
 
     def judgments_to_learn(self, judgments: Judgments) -> Judgments:
         """Return the judgments to learn from; by default the given ones."""
@@ -352,12 +355,12 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def trainer(
         self, task: FitContext, stop: Stop, ensemble: Ensemble | None, history: History
     ) -> Trainer:
-        """Return the trainer, by default coordinate descent on `plan`, bagged if asked for.
+        """Return the trainer, by default coordinate descent on `plan`, with bagging if set.
 
         `ensemble` and `history` are the rounds of an earlier fit to continue from.
         """
         if self._n_bags > 1:
-            from precede.boosting.bagging import bagged_trainer  # noqa: PLC0415  (not in every fit)
+            from precede.boosting.bagging import bagged_trainer  # noqa: PLC0415  (rarely needed)
 
             return bagged_trainer(self, task, stop)
         plan = self.plan(stop)
@@ -382,11 +385,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
     def after_rounds(self, result: Result, task: FitContext) -> None:
         """Set fitted attributes of a subclass; those of this class are set already.
 
-        ``result.state`` is None if this is called for a callback of scikit-learn, in a fit.
+        ``result.state`` is None if this is called during a fit, for a callback of scikit-learn.
         """
 
     def warn_of_result(self, result: Result, task: FitContext) -> None:
-        """Warn of a model that is not what was asked for: by default of one without rounds."""
+        """Warn of a model that falls short of the parameters: by default of one without rounds."""
         if len(result.ensemble) or len(result.history) or result.reason == INTERRUPTED:
             return
         weighing = getattr(self, "rank_weight", None)
@@ -402,9 +405,9 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
 
     def risk(self) -> Risk:
         """Return the risk that is minimized: by default that of `plan`."""
-        planned = copy.copy(self._with_selection())
-        planned.random_state = 0  # do not advance the user's generator
-        return planned.plan(Rounds(1)).risk
+        estimator = copy.copy(self._with_selection())
+        estimator.random_state = 0  # do not advance the user's generator
+        return estimator.plan(Rounds(1)).risk
 
     def link(self) -> Link | None:
         """Return the link from scores to probabilities: by default that of the risk."""
@@ -483,7 +486,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         target = dict(
             qid=qid, group=group, pairs=pairs, pair_weight=pair_weight, sample_weight=sample_weight
         )
-        check_offset(self, X, init_score)
+        check_init_score(self, X, init_score)
         if isinstance(X, DiskTable):
             judgments, classes = read_table(self, X, reset=not self._continues, y=y, **target)
         else:
@@ -506,11 +509,11 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         return self
 
     def fit_rows(self, task: FitContext) -> None:
-        """Fit rows that are prepared: choose what is "auto", boost, set the fitted attributes."""
+        """Fit prepared rows: choose "auto" parameters, boost, and set the fitted attributes."""
         self.before_rounds(task)
         self.selection_ = None
         if find_auto_parameters(self):
-            from precede.boosting.selection import select  # noqa: PLC0415  (not in every fit)
+            from precede.boosting.selection import select  # noqa: PLC0415  (rarely needed)
 
             self.selection_ = select(self, task)
         result = self.boost(task)
@@ -544,19 +547,19 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         return validate_rows(self, X, reset=reset, to_fit=to_fit)
 
     def _given_family(self) -> Family:
-        """Return the family `weak_rankers`, by itself or by name."""
+        """Return the family `weak_rankers`, which may be given by name."""
         return family(self.weak_rankers)
 
     def _takes_categories(self) -> bool:
-        """Whether the weak rankers take categories of data frames."""
+        """Whether the weak rankers support categorical columns of data frames."""
         return False
 
     def _encoded(self, X: MatrixLike, *, reset: bool) -> MatrixLike:  # noqa: ARG002
-        """Replace categories by numbers; for algorithms that take categories."""
+        """Replace categories of a data frame by numbers, in algorithms that support them."""
         return X
 
     def _columns(self, given: Sequence[int | str], parameter: str) -> list[int]:
-        """Return the numbers of columns that a parameter gives by number or by name."""
+        """Return the column numbers of a parameter with columns by number or by name."""
         return columns_in_order(list(given), self._feature_names, self.n_features_in_, parameter)
 
     def _monotone_constraints(self) -> Sequence[int] | dict[int, int] | None:
@@ -573,7 +576,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         return dict(zip(columns, given.values(), strict=True))
 
     def _with_selection(self) -> Self:
-        """Return the estimator with chosen numbers instead of "auto"; itself if it has none."""
+        """Return the estimator with the selected numbers in place of "auto", if any."""
         if self.selection_ is None or not (names := find_auto_parameters(self)):
             return self
         chosen = copy.copy(self)
@@ -588,7 +591,7 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _unseeded_share(self) -> str | None:
-        """Return a parameter whose random draw differs from fit to fit, or None."""
+        """Return the first parameter whose random draw differs from fit to fit, or None."""
         if isinstance(self.random_state, int | np.integer):
             return None
         return next((name for name in self.drawn_shares if getattr(self, name) < 1), None)

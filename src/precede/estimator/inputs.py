@@ -32,8 +32,8 @@ EVALUATION_COLUMNS = ("eval_qid", "eval_group", "eval_sample_weight", "eval_init
 # With fewer rows a column may equal the grades by chance.
 MIN_ROWS_TO_COMPARE = 64
 
-# Advice about text columns, for algorithms that take categories.
-_CATEGORIES = (
+# Advice about text columns, for algorithms that support categories.
+_CATEGORY_ADVICE = (
     "give them a categorical type, such as X.astype({name: 'category'}) of pandas, or list them in "
     "categorical_features; leave out texts that are no categories"
 )
@@ -44,14 +44,14 @@ def validate_rows(
 ) -> MatrixLike:
     """Return X as a finite or missing float array or sparse matrix; see `validate_data`.
 
-    With ``reset=True`` the estimator takes over the number, the names and the categories of the
-    columns; otherwise they are compared.
+    With ``reset=True`` the number, the names and the categories of the columns are stored on the
+    estimator; otherwise they are compared with those stored.
     """
     if to_fit and estimator.device == "cuda" and on_gpu(X):
         return _validate_on_device(estimator, X, reset=reset)
-    _refuse_others(X)
+    _refuse_unreadable(X)
     X = estimator._encoded(copied_to_host(X), reset=reset)
-    refuse_text(X, *([_CATEGORIES] if estimator._takes_categories() else []))
+    refuse_text(X, *([_CATEGORY_ADVICE] if estimator._takes_categories() else []))
     return validate_data(
         estimator,
         X,
@@ -148,7 +148,7 @@ def training_rows(
     init_score: Floats | None,
     context: Context,
 ) -> TrainingData:
-    """Return the training data, with the table of the rows binned or read from disk."""
+    """Return the training data, whose table is binned or read from disk."""
     on_disk = isinstance(X, DiskTable)
     categorical = estimator.categorical_columns(X.categorical_features if on_disk else ())
     if on_disk:
@@ -216,7 +216,7 @@ def evaluation_monitors(
     return monitors
 
 
-def check_offset(estimator: BaseRanker, X: MatrixLike, init_score: VectorLike) -> None:
+def check_init_score(estimator: BaseRanker, X: MatrixLike, init_score: VectorLike) -> None:
     """Raise ValueError if init_score would be ignored."""
     if init_score is None:
         return
@@ -226,7 +226,7 @@ def check_offset(estimator: BaseRanker, X: MatrixLike, init_score: VectorLike) -
         raise ValueError("init_score with a DiskTable is not supported; fit from memory")
 
 
-def _refuse_others(X: MatrixLike) -> None:
+def _refuse_unreadable(X: MatrixLike) -> None:
     """Raise ValueError for lazy frames and for data sets of other libraries."""
     library, kind = type(X).__module__.split(".")[0], type(X).__name__
     if library in ("catboost", "lightgbm", "xgboost"):
@@ -309,9 +309,9 @@ def _warn_of_unused_groups(judgments: Judgments, y: VectorLike) -> None:
     """Warn if cross-validation was given groups, and the fit inside it grades without queries.
 
     Two grades do not warn: classes of grouped rows, such as those of patients, may be one list.
-    `Judgments` state what is compared and do not warn either. The groups are searched for in the
-    call stack, so there is no warning in worker processes and threads (n_jobs of scikit-learn), or
-    if scikit-learn renames its variables.
+    `Judgments` state what is compared and do not warn either. The groups are looked up in the call
+    stack, so there is no warning in worker processes and threads (n_jobs of scikit-learn), or if
+    scikit-learn renames its variables.
     """
     if isinstance(y, Judgments) or not one_graded_list(judgments):
         return
@@ -355,7 +355,7 @@ def _evaluation_sets(eval_set: EvaluationSets) -> list[tuple[MatrixLike, VectorL
 
 
 def _one_for_each(values: VectorLike, count: int, name: str) -> list[VectorLike]:
-    """Return a list with one entry per evaluation set."""
+    """Return a list with the array of each evaluation set, or None for each."""
     if values is None:
         return [None] * count
     listed = list(values) if isinstance(values, list | tuple) else [values]

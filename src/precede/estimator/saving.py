@@ -27,14 +27,7 @@ from precede.losses import (
     SmoothedHinge,
     SquaredHinge,
 )
-from precede.model import (
-    FORMAT,
-    Ensemble,
-    number,
-    plain,
-    read_model,
-    spelled,
-)
+from precede.model import FORMAT, Ensemble, number, plain, read_model, spelled
 from precede.weak_rankers.base import family_name
 from precede.weak_rankers.stumps import Stumps
 
@@ -238,12 +231,12 @@ def load(path: str | os.PathLike[str]) -> BaseRanker:
 
 def _fill_estimator(estimator: BaseRanker, fields: dict[str, Any]) -> None:
     """Set the parameters and the fitted attributes from the fields of a file."""
-    accepted = estimator.get_params(deep=False)
+    known = estimator.get_params(deep=False)
     parameters = required_field(fields, "parameters", dict)
     for key, value in parameters.items():
         if not _is_plain(value):
             raise ValueError(f"the parameter {shown(key)} is {shown(value)}")
-    read = {key: _decode_parameter(value) for key, value in parameters.items() if key in accepted}
+    read = {key: _decode_parameter(value) for key, value in parameters.items() if key in known}
     estimator.set_params(**read)
     count_jobs(estimator.n_jobs)
     check_integer("bags", estimator._n_bags, least=1)
@@ -332,8 +325,8 @@ def _full_name(value: Any) -> str:
 @cache
 def _serializable_classes() -> dict[str, type]:
     """Return the classes that are saved by their arguments; loading creates no others."""
-    from precede.risks.lambdarank import RankWeight  # noqa: PLC0415  (ditto)
-    from precede.weak_rankers.tree_grower import Trees  # noqa: PLC0415  (slow)
+    from precede.risks.lambdarank import RankWeight  # noqa: PLC0415  (slow import)
+    from precede.weak_rankers.tree_grower import Trees  # noqa: PLC0415  (slow import)
 
     classes = (
         RankWeight, Exponential, Logistic, Hinge, SquaredHinge, SmoothedHinge, Linear, Power, Exp,
@@ -345,8 +338,8 @@ def _serializable_classes() -> dict[str, type]:
 def _encode_parameter(value: Any) -> Any:
     """Return a parameter in JSON types, if possible; `_decode_parameter` is the inverse.
 
-    A family of weak rankers becomes its name if it has default arguments; objects of known classes
-    become their arguments; a dict with other keys than text becomes a list.
+    A family of weak rankers with default arguments becomes its name, an object of a known class its
+    arguments, and a dict with keys other than text a list.
 
     >>> _encode_parameter({0: 1})
     {'$items': [[0, 1]]}

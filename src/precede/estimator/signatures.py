@@ -102,15 +102,16 @@ def unknown_parameter(estimator: str, name: str, known: Iterable[str]) -> str:
     "RankBoost has no parameter 'x'; it has learning_rate, step"
     """
     known = list(known)
-    here = [own for own in known if name in OTHER_NAMES.get(own, "").split()]
+    equivalent = [own for own in known if name in OTHER_NAMES.get(own, "").split()]
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     remedy = f"it has {', '.join(known)}"
     if name in WITHOUT_COUNTERPART:
         instead = WITHOUT_COUNTERPART[name]
-        has = any(own in instead for own in known if own in ("rank_weight", "subsample"))
-        remedy = f"leave it out: {instead}" if has else "leave it out"
-    elif here:
-        remedy = f"it is called {here[0]} here"
+        # The estimator may lack the parameter that the advice mentions.
+        applies = any(own in instead for own in known if own in ("rank_weight", "subsample"))
+        remedy = f"leave it out: {instead}" if applies else "leave it out"
+    elif equivalent:
+        remedy = f"it is called {equivalent[0]} here"
     elif close:
         remedy = f"did you mean {close[0]}?"
     return f"{estimator} has no parameter {name!r}; {remedy}"
@@ -149,7 +150,7 @@ def declare_parameters(cls: type, root: type) -> None:
 
 
 def _declared_parameters(cls: type, root: type) -> dict[str, Parameter]:
-    """Return the parameters that a class and its bases declare: first those of the class."""
+    """Return the parameters that a class and its bases declare, those of the class first."""
     found: dict[str, Parameter] = {}
     for base in reversed(cls.__mro__[: cls.__mro__.index(root)]):
         kinds = get_annotations(base) if issubclass(base, root) else {}

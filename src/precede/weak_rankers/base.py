@@ -25,7 +25,7 @@ from precede.engine.pull import Factors, Pull
 from precede.engine.table import Table
 from precede.judgments import columns_in_order
 
-# The direction of each feature as a list of -1, 0 and 1, or -1 or 1 by column.
+# A list with -1, 0 or 1 for every feature, or a dict of columns to -1 or 1.
 MonotoneConstraints = Sequence[int] | Mapping[int, int] | None
 
 
@@ -35,20 +35,20 @@ _WEAK_RANKER_CLASSES: dict[str, type[WeakRanker]] = {}
 _FAMILY_CLASSES: dict[str, type[Family]] = {}
 # Built-in families and their modules, which are imported on first use by name.
 _MODULE_OF_FAMILY = {
-    "stumps": "stumps", "features": "columns", "columns": "columns", "constants": "columns",
+    "stumps": "stumps", "features": "columns", "columns": "columns", "constant": "columns",
     "trees": "tree_grower",
 }  # fmt: skip
 
 
-Named = TypeVar("Named", "WeakRanker", "Family")
+Registered = TypeVar("Registered", "WeakRanker", "Family")
 
 
 class WeakRanker:
     """Base class of weak rankers; subclasses are frozen dataclasses of plain numbers.
 
     A subclass has a `name` (its tag in saved models) and a `__call__` that maps raw rows to
-    one number each. Defining the class registers its name: models that use it can be loaded once
-    the defining module has been imported.
+    one number each. Defining the class registers its name: saved models that use it can be loaded
+    once its module has been imported.
 
     A weak ranker that reads one feature has a field `feature`; others define `importances` and
     `check_features`. One that equals a stump, a tree, a term or a linear function of one feature
@@ -124,10 +124,10 @@ def declared_field_types(kind: object) -> dict[str, str] | None:
     return {each.name: getattr(each.type, "__name__", str(each.type)) for each in fields}
 
 
-def _register(registry: dict[str, type[Named]], cls: type[Named]) -> None:
+def _register(registry: dict[str, type[Registered]], cls: type[Registered]) -> None:
     """Register a class under its name; raise ValueError if another class has this name.
 
-    A class that is defined again, as in a notebook, replaces its former definition.
+    A class that is defined again, as in a notebook, replaces its earlier definition.
     """
     other = registry.get(cls.name)
     if other is not None and other.__qualname__ != cls.__qualname__:
@@ -248,7 +248,7 @@ class Family:
         Whether its weak rankers are fitted to a quadratic model of the risk, so that their
         natural step is 1.
     takes_categories : bool
-        Whether it supports categorical columns, its field `categorical_features`.
+        Whether it supports categorical columns, listed in its field `categorical_features`.
 
     Examples
     --------
@@ -403,14 +403,14 @@ class _UnionSearch(Search):
 
     def best(self, pull: Floats, allowed: Flags | None = None) -> SearchResult | None:
         results = [search.best(pull, allowed) for search in self._searches]
-        return _first_tied_best(results, lambda each: abs(each.edge), TIE)
+        return first_tied_result(results, lambda each: abs(each.edge), TIE)
 
     def best_decrease(self, factors: Factors, allowed: Flags | None = None) -> SearchResult | None:
         results = [search.best_decrease(factors, allowed) for search in self._searches]
-        return _first_tied_best(results, lambda each: each.decrease, TIE_OF_DECREASES)
+        return first_tied_result(results, lambda each: each.decrease, TIE_OF_DECREASES)
 
 
-def _first_tied_best(
+def first_tied_result(
     results: Iterable[SearchResult | None],
     criterion: Callable[[SearchResult], float],
     tolerance: float,

@@ -21,15 +21,15 @@ from precede.engine.query_layout import QueryLayout
 from precede.engine.table import Table
 from precede.weak_rankers.base import Family, WeakRanker
 from precede.weak_rankers.columns import Column, Columns, refuse_missing
-from precede.weak_rankers.stumps import Stump, Stumps
+from precede.weak_rankers.stumps import Stump, Stumps, stump_from_code
 
 # Linear independence is tested in the field of integers modulo this prime: no tolerance is needed.
 PRIME = (1 << 31) - 1
 # A random sketch of m vectors has m + m / 8 + EXTRA_COORDINATES coordinates, which makes it very
 # unlikely that the residual of an independent vector is zero in all of them.
 EXTRA_COORDINATES = 64
-# On a GPU: most coordinates of a sketch that a thread block sums in shared memory, and most thread
-# blocks.
+# On a GPU: maximum number of coordinates of a sketch that a thread block sums in shared memory, and
+# maximum number of thread blocks.
 MAX_SHARED_WIDTH, MAX_BLOCKS = 6144, 528
 
 
@@ -38,7 +38,7 @@ class Candidates:
 
     Missing values count as lower than all others (C19 section 5). Candidates that order no pair are
     dropped. Of candidates that are equal or opposite over pairs, the first is kept: lowest feature,
-    then lowest threshold. On a GPU, pulls and values are there.
+    then lowest threshold. With a GPU, pulls and values are arrays on the device.
 
     Attributes
     ----------
@@ -80,19 +80,15 @@ class Candidates:
         feature, first = int(self.feature[number]), int(self.first[number])
         if self._uses_columns:
             return Column(feature)
-        threshold = self._table.bins.cuts[feature][first - 1] if first > 0 else -np.inf
-        return Stump(feature, float(threshold))
+        return stump_from_code(self._table.bins, feature, first)
 
     def number(self, weak_ranker: WeakRanker) -> int:
         """Return the number of the candidate that equals a weak ranker; -1 if there is none."""
-        feature, first = -1 if weak_ranker.only_feature is None else weak_ranker.only_feature, 1
+        feature, first = weak_ranker.only_feature, 1
         if isinstance(weak_ranker, Stump) and not self._uses_columns:
-            cuts = self._table.bins.cuts[feature]
-            first = int(np.searchsorted(cuts, weak_ranker.threshold, side="right"))
-        found = np.flatnonzero((self.feature == feature) & (self.first == first))
-        return (
-            int(found[0]) if found.size and self.weak_ranker(int(found[0])) == weak_ranker else -1
-        )
+            first = weak_ranker.first_code(self._table)
+        equal_codes = np.flatnonzero((self.feature == feature) & (self.first == first)).tolist()
+        return next((j for j in equal_codes if self.weak_ranker(j) == weak_ranker), -1)
 
     def values(self, number: int) -> BackendArray:
         """Return the value of a candidate for each row."""
@@ -111,14 +107,14 @@ class Candidates:
 
     def _all_thresholds(self) -> tuple[Integers, Integers]:
         """Return feature and first code of every threshold, including missing against present."""
-        table = self._table
-        feature, first = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for f, bins in enumerate(table.bins.n_bins):
-            lowest = 0 if table.bins.has_missing[f] else 1
-            codes = np.arange(lowest, bins)
-            feature.append(np.full(codes.size, f))
-            first.append(codes)
-        return np.concatenate(feature), np.concatenate(first)
+        bins = self._table.bins
+        thresholds = [
+            (feature, first)
+            for feature, n_bins in enumerate(bins.n_bins)
+            for first in range(0 if bins.has_missing[feature] else 1, n_bins)
+        ]
+        feature, first = np.array(thresholds, np.int64).reshape(-1, 2).T
+        return feature, first
 
     def _sums(self, integers: Integers) -> Integers:
         """Return the sum of integers, modulo 2^64, over the rows where each candidate is 1."""
@@ -163,8 +159,8 @@ class LinearSpan:
     A weak ranker is represented by its values on items minus the value of the first item of the
     connected component: this vector is zero if and only if the weak ranker ties every pair.
     Gaussian elimination runs in the field of integers modulo 2^31 - 1, so no tolerance is needed.
-    If there are more items than vectors, it runs on a sparse random sketch (every item adds to
-    eight coordinates).
+    If there are many more items than vectors, it runs on a sparse random sketch, in which every
+    item contributes to eight coordinates.
 
     Parameters
     ----------
@@ -172,7 +168,7 @@ class LinearSpan:
     max_vectors : int
         Maximum number of vectors.
     backend : Backend
-        Where the values of weak rankers are.
+        Backend of the values passed to `vector`.
 
     Notes
     -----
@@ -185,7 +181,7 @@ class LinearSpan:
         component = layout.components()
         first = np.unique(component, return_index=True)[1]
         self._reference = first[component]
-        self._stored_reference = backend.put(self._reference)
+        self._backend_reference = backend.put(self._reference)
         self.width = self.width_needed(component.size, max_vectors)
         self._sketched = self.width < component.size
         self._rows = np.zeros((min(16, max_vectors), self.width), np.uint32)
@@ -221,7 +217,7 @@ class LinearSpan:
         in_shared = self.width <= MAX_SHARED_WIDTH
         self._backend.launch(
             "sketch", min(-(-values.size // 256), MAX_BLOCKS), 256, np.int64(values.size), values,
-            self._stored_reference, self.width, int(in_shared), coordinates,
+            self._backend_reference, self.width, int(in_shared), coordinates,
             shared=8 * self.width if in_shared else 0,
         )  # fmt: skip
         residues: Integers = self._backend.get(coordinates) % PRIME
@@ -274,7 +270,7 @@ def _sketch(values: Bytes, reference: Integers, sketched: bool, coordinates: Int
             bucket = np.int64((hashed >> np.uint64(32)) % width)
             factor = np.int64(hashed & np.uint64(0x7FFFFFFF))
             coordinates[bucket] += value * factor
-    for k in range(coordinates.size):  # 2^32 terms of 31 bits fit in 63 bits
+    for k in range(coordinates.size):  # sums of 2^32 terms of 31 bits fit in 63 bits
         coordinates[k] %= PRIME
 
 

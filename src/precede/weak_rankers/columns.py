@@ -26,7 +26,7 @@ from precede.weak_rankers.base import (
     Search,
     SearchResult,
     WeakRanker,
-    _first_tied_best,
+    first_tied_result,
 )
 
 
@@ -197,16 +197,16 @@ class _ColumnSearch(Search):
         is_binary = ~all_reduce_max(
             lambda: ((self._values != 0) & (self._values != 1)).any(axis=1), self._context
         )
-        for feature, weak_ranker, values, binary in zip(
+        for feature, weak_ranker, values, use_uint8 in zip(
             self._features, self._weak_rankers, self._values, is_binary, strict=True
         ):
             if allowed is not None and not allowed[feature]:
                 continue
-            on_table = values.astype(np.uint8) if binary else values
+            on_table = values.astype(np.uint8) if use_uint8 else values
             result = SearchResult(weak_ranker, *factors.decrease(on_table))
             if result.edge > 0 or not self._positive_only:
                 results.append(result)
-        return _first_tied_best(results, lambda each: each.decrease, TIE_OF_DECREASES)
+        return first_tied_result(results, lambda each: each.decrease, TIE_OF_DECREASES)
 
 
 class Features(Family):
@@ -241,14 +241,14 @@ class Columns(Family):
     def start(self, table: Table, context: Context | None = None) -> Search:
         """Return a search over the columns, which are read once."""
         refuse_missing(table)
-        usable = np.flatnonzero(table.bins.high > table.bins.low)  # a constant orders nothing
+        usable = np.flatnonzero(table.bins.high > table.bins.low)  # constants order no pair
         weak_rankers = [Column(int(f)) for f in usable]
         values = [table.column(int(f)) for f in usable]
         return _ColumnSearch(weak_rankers, values, usable, context or Context(1))
 
 
 class Constants(Family):
-    """The constant weak ranker: orders no pair, but shifts the scores of a classifier."""
+    """The constant weak ranker, which orders no pair but shifts the scores of a classifier."""
 
     name = "constant"
     exhaustive = True

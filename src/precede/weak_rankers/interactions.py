@@ -99,7 +99,8 @@ class Grid:
             kept, lookup[j] = merge(counts[j], edges, max_bins)
             cuts.append(tuple(kept.tolist()))
         sizes = np.array([
-            len(cut) + (1 if named else 2) for cut, named in zip(cuts, categorical, strict=True)
+            len(cut) + (1 if is_categorical else 2)
+            for cut, is_categorical in zip(cuts, categorical, strict=True)
         ]).astype(np.int64)  # fmt: skip
         no_codes = np.empty((features.size, 0), np.uint8)
         return cls(features, tuple(cuts), categorical, lookup, sizes, no_codes).for_table(table)
@@ -115,11 +116,11 @@ class Grid:
 
 def _merge_neighbors(counts: Integers, cuts: Floats, max_bins: int) -> tuple[Floats, Bytes]:
     """Return the kept cuts and the bin of each code; bins are quantiles of the counts."""
-    known = [int(count) for count in counts[: cuts.size + 1]]
+    bin_counts = counts[: cuts.size + 1].tolist()
     merged = np.arange(cuts.size + 1)
     if cuts.size + 1 > max_bins:
-        total, before, quantile = max(sum(known), 1), 0, []
-        for count in known:  # the quantile of the middle of each bin
+        total, before, quantile = max(sum(bin_counts), 1), 0, []
+        for count in bin_counts:  # the quantile of the middle of each bin
             quantile.append(min((2 * before + count) * max_bins // (2 * total), max_bins - 1))
             before += count
         merged = np.unique(quantile, return_inverse=True)[1]
@@ -155,7 +156,7 @@ def interaction_strengths(
     """Return the interaction strength of each pair of features, see the module docstring.
 
     `reg_lambda` and the minimum weight `min_weight` of a quadrant are in units of the mean weight
-    of a row. One addition serves three pairs: O(rows · features² / 6).
+    of a row. One addition serves three pairs, so this takes O(rows · features² / 6).
 
     >>> x = np.array([[0.0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1]] * 25)
     >>> pull = np.where(x[:, 0] == x[:, 1], 0.01, -0.01)
@@ -446,7 +447,7 @@ def _scan_cuts(
 ) -> tuple[float, int]:  # fmt: skip
     """Return score and position of the best cut in an order of bins.
 
-    The left side begins with the sums `start`. Returns `best` and -1 if no cut exceeds `best`.
+    The left side begins with the sums `start`. Return `best` and -1 if no cut exceeds `best`.
     """
     position = -1
     pull, weight, count = start
@@ -472,8 +473,8 @@ def _best_cut(
 ) -> tuple[float, int, bool]:  # fmt: skip
     """Return the score of the best cut of some bins, or of the uncut bins if that is better.
 
-    Also returns the last position on the left side in `order`, which is filled (-1 for no cut), and
-    whether missing values are on the left side.
+    Also return the position in `order` of the last bin on the left side (-1 for no cut), and
+    whether missing values are on the left side. `order` is overwritten.
     """
     penalty, smooth, min_weight = rules
     pull, weight, count = 0.0, 0.0, 0.0
@@ -535,7 +536,7 @@ def _sum_sides(
 
 @njit(**INNER)
 def _move_row(row: Floats, reset: bool, total: Floats, first: Floats, second: Floats) -> float:
-    """Add a row of cells to the first side, reset before if asked; return its row count."""
+    """Add a row of cells to the first side, emptied before if `reset`; return its row count."""
     for k in range(3):
         for j in range(total.shape[1]):
             first[k, j] = row[k, j] if reset else first[k, j] + row[k, j]
@@ -550,7 +551,7 @@ def _best_first_cut(
 ) -> float:  # fmt: skip
     """Return the best score of a cut of the rows, followed by a cut of the columns on each side.
 
-    If it exceeds `best`, writes the rows on the first side to `is_first`.
+    If it exceeds `best`, write the rows on the first side to `is_first`.
     """
     order = np.empty(columns, np.int64)
     first, second, total = np.zeros((3, columns)), np.zeros((3, columns)), np.zeros((3, columns))
@@ -606,11 +607,12 @@ def _write_leaves(
 @njit(cache=True, nogil=True)
 def _best_terms(
     low: int, high: int, pairs: Integers, sums: Integers, counts: Integers, sizes: Integers,
-    named: Flags, rules: tuple[float, float, float], min_count: int, gain: Floats, leaf: Integers,
+    categorical: Flags, rules: tuple[float, float, float], min_count: int, gain: Floats,
+    leaf: Integers,
 ) -> None:  # fmt: skip
     """Find the best function of four cells of each of the pairs low..high.
 
-    Writes its gain and the leaf number of each cell; `named` says which features are categorical.
+    Write its gain and the leaf number of each cell.
     """
     for p in range(low, high):
         a, b = pairs[p, 0], pairs[p, 1]
@@ -630,19 +632,20 @@ def _best_terms(
         uncut = _leaf_score(pull, weight, rules[0])
         first_a, first_b = np.zeros(rows, np.bool_), np.zeros(columns, np.bool_)
         by_a = _best_first_cut(
-            cells, rows, columns, named[a], named[b], rules, min_count, uncut, first_a
+            cells, rows, columns, categorical[a], categorical[b], rules, min_count, uncut, first_a
         )  # fmt: skip
         best = _best_first_cut(
-            transposed, columns, rows, named[b], named[a], rules, min_count, by_a, first_b
+            transposed, columns, rows, categorical[b], categorical[a], rules, min_count, by_a,
+            first_b,
         )  # fmt: skip
         if not best - uncut > ROUNDING * best:
             continue
         gain[p] = best - uncut
         if best > by_a:
             _write_leaves(
-                transposed, first_b, columns, rows, named[a], rules, min_count, True, leaf[p]
+                transposed, first_b, columns, rows, categorical[a], rules, min_count, True, leaf[p]
             )  # fmt: skip
         else:
             _write_leaves(
-                cells, first_a, rows, columns, named[b], rules, min_count, False, leaf[p]
+                cells, first_a, rows, columns, categorical[b], rules, min_count, False, leaf[p]
             )  # fmt: skip

@@ -1,9 +1,9 @@
 """Weak rankers fitted by weighted least squares, and scikit-learn regressors as weak rankers.
 
 Each round fits ``pull / weight`` with weights `weight`, the diagonal of a quadratic model of the
-risk, which yields the best step under this model (Zheng et al. 2007, algorithm 1). This module has
-the base class of such searches and the family of any scikit-learn regressor, used as a black box;
-trees are in `precede.weak_rankers.tree_grower`.
+risk, so that the natural step is 1 (Zheng et al. 2007, algorithm 1). This module has the base class
+of such searches and the family of scikit-learn regressors, used as black boxes; trees are in
+`precede.weak_rankers.tree_grower`.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class Regressors(Family):
 
     A clone of the regressor is fitted to all rows in every round. A `DecisionTreeRegressor`
     becomes a `Tree`, any other regressor a `FittedRegressor`, which cannot be saved as JSON.
-    scikit-learn's trees convert features to float32, so closer values are not distinguished.
+    scikit-learn's trees round features to float32, so values that are closer are not
+    distinguished.
 
     Examples
     --------
@@ -142,7 +143,7 @@ class Regressors(Family):
 def learner(
     weak_rankers: str | Family | Regressor, *, hessian: str = "newton", targets: str = "sum"
 ) -> Family:
-    """Return the family of a name or of a scikit-learn regressor; return a `Family` unchanged.
+    """Return the family of a name or a scikit-learn regressor; return a `Family` unchanged.
 
     >>> from sklearn.linear_model import LinearRegression
     >>> learner("stumps"), learner(LinearRegression())

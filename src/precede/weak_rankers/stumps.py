@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import ClassVar
 
@@ -45,7 +45,7 @@ from precede.weak_rankers.columns import Constants
 
 # Number of features whose histograms are sent in one message if the rows are distributed.
 FEATURES_PER_MESSAGE = 64
-# Bounds on edges saturate at this value, which avoids integer overflow.
+# Bounds on edges saturate at this value to avoid integer overflow.
 MAX_BOUND = 1 << 62
 
 
@@ -194,7 +194,7 @@ class Stumps(Family):
 class StumpSearch(Search):
     """Lazy exact search over all stumps of a table.
 
-    On a GPU no feature is skipped: summing all of them is faster than finding out which ones could
+    On a GPU no feature is skipped: summing all of them is faster than determining which ones could
     win. If the pulls are on the CPU, the values of the stump are returned on the CPU.
 
     Attributes
@@ -219,7 +219,7 @@ class StumpSearch(Search):
         self._missing = table.bins.has_missing & ~np.isnan(table.bins.low)
         self._integers = np.zeros(table.n_used_rows, np.int64)
         # The best stump of each feature when it was last evaluated (signed edge, first code above
-        # the threshold, side of missing values), and how much its edges may have changed since.
+        # the threshold, side of missing values), and how much the edges may have changed since.
         self._best = np.zeros((features, 3), np.int64)
         self._slack = np.full(features, MAX_BOUND)
         self._last_best_edge = 0
@@ -420,9 +420,7 @@ class StumpSearch(Search):
         return sums
 
     def _stump(self, feature: int, first_code: int, missing: int) -> Stump:
-        """Return the stump that is 1 for codes from `first_code` up."""
-        thresholds = [-np.inf, *self._table.bins.cuts[feature], np.inf]
-        return Stump(feature, float(thresholds[first_code]), missing)
+        return stump_from_code(self._table.bins, feature, first_code, missing)
 
 
 class _AllThresholdsSearch(StumpSearch):
@@ -457,7 +455,13 @@ class _AllThresholdsSearch(StumpSearch):
 
     def _stump(self, feature: int, first_code: int, missing: int) -> Stump:
         found = super()._stump(feature, first_code, missing)
-        return Stump(int(self._feature_of_column[feature]), found.threshold, missing)
+        return replace(found, feature=int(self._feature_of_column[feature]))
+
+
+def stump_from_code(bins: Bins, feature: int, first_code: int, missing: int = 0) -> Stump:
+    """Return the stump that is 1 for codes from `first_code` up; see `Stump.first_code`."""
+    thresholds = [-np.inf, *bins.cuts[feature], np.inf]
+    return Stump(feature, float(thresholds[first_code]), missing)
 
 
 def _edge_bounds(drift: int, best: Integers, slack: Integers) -> Integers:
@@ -712,7 +716,7 @@ def _pair_masses_of_query(
         last_concordant, last_discordant = new_concordant, new_discordant
 
 
-# -- Stumps with values 1 above a threshold and -1 below, for classification ---------------------
+# -- signed stumps, for classification -----------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -754,9 +758,10 @@ def _to_signs(values: Bytes) -> NDArray[np.int8]:
 class SignedStumps(Family):
     """All stumps with values 1 and -1, in both directions, missing values on either side.
 
-    For a pair risk a signed stump is equivalent to twice its stump; for a pointwise risk it is
-    not. The edges of all thresholds of a feature are partial sums of one histogram. "Is missing"
-    is the opposite of "is present" and is not searched. O(n) per feature and round.
+    For a pair risk a signed stump is equivalent to twice its stump; for a pointwise risk it is not,
+    because it also differs by a constant. The edges of all thresholds of a feature are partial sums
+    of one histogram. "Is missing" is the opposite of "is present" and is not searched. O(n) per
+    feature and round.
     """
 
     name = "votes"
@@ -789,8 +794,9 @@ class _SignedStumpSearch(Search):
             return None
         feature = int(np.argmax(edge >= least_tied(best_edge)))
         signed_edge, first, missing = (int(value) for value in best[feature])
-        threshold = table.bins.cuts[feature][first - 1] if first > 0 else -np.inf
-        return SearchResult(SignedStump(feature, float(threshold), missing), signed_edge / SCALE)
+        stump = stump_from_code(table.bins, feature, first, missing)
+        signed_stump = SignedStump(feature, stump.threshold, missing)
+        return SearchResult(signed_stump, signed_edge / SCALE)
 
 
 def signed_stumps(family: Family, *, constant: bool) -> Family:

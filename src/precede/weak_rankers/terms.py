@@ -161,7 +161,13 @@ class Term(WeakRanker):
 
     def bins(self, axis: int, x: Array) -> Integers:
         """Return the bin of each value of feature number `axis`."""
-        return _bins(np.asarray(x, np.float64), np.array(self.cuts[axis]), self.categorical[axis])
+        x, cuts = np.asarray(x, np.float64), np.array(self.cuts[axis])
+        if self.categorical[axis]:
+            x = np.floor(x)  # as trees do
+            position = np.minimum(np.searchsorted(cuts, x), max(cuts.size - 1, 0))
+            found = cuts[position] == x if cuts.size else np.zeros(x.shape, bool)
+            return np.where(found, position, cuts.size)
+        return np.where(np.isnan(x), cuts.size + 1, np.searchsorted(cuts, x, side="left"))
 
     def cells(self, X: MatrixLike) -> tuple[Integers, ...]:
         """Return the bin of each row along each axis of `table`."""
@@ -186,8 +192,8 @@ class Term(WeakRanker):
         return self.table[tuple(cells)]
 
     def __str__(self) -> str:
-        which = " and ".join(map(str, self.features))
-        return f"Term({' x '.join(map(str, self.shape))} cells of features {which})"
+        features = " and ".join(map(str, self.features))
+        return f"Term({' x '.join(map(str, self.shape))} cells of features {features})"
 
 
 def bins_of_codes(
@@ -195,31 +201,22 @@ def bins_of_codes(
 ) -> Integers | None:
     """Return the bin of a term for each of the 256 codes of a table.
 
-    Returns None if a cut of the term lies inside a bin of the table.
+    Return None if the codes do not determine the bin, as when a cut lies inside a bin of the table.
 
     >>> bins = Bins((np.array([1.0, 2.0, 3.0]),), np.zeros(1), np.ones(1), np.zeros(1, bool))
     >>> bins_of_codes((2.0,), False, bins, 0)[[0, 1, 2, 3, 255]]
     array([0, 0, 1, 1, 2])
     """
-    term_cuts = np.array(cuts, np.float64)
-    if categorical:
-        if feature not in bins.categories:
-            return None
-        lookup = np.full(256, term_cuts.size, np.int64)
-        binned = bins.categories[feature]
-        if not np.isin(term_cuts, binned).all():
-            return None
-        position = np.searchsorted(term_cuts, binned)
-        in_term = np.isin(binned, term_cuts)
-        lookup[: binned.size][in_term] = position[in_term]
-        return lookup
-    table_cuts = bins.cuts[feature]
-    if feature in bins.categories or not np.isin(term_cuts, table_cuts).all():
+    if categorical != (feature in bins.categories):
         return None
+    term_cuts = np.array(cuts, np.float64)
+    table_cuts = bins.categories[feature] if categorical else bins.cuts[feature]
+    if not np.isin(term_cuts, table_cuts).all():
+        return None
+    bin_of_code = _bin_map(term_cuts, categorical, table_cuts)
     lookup = np.full(256, term_cuts.size, np.int64)
-    lookup[1 : table_cuts.size + 1] = np.searchsorted(term_cuts, table_cuts, side="right")
-    lookup[0] = 0
-    lookup[MISSING] = term_cuts.size + 1
+    lookup[: bin_of_code.size - 1] = bin_of_code[:-1]
+    lookup[MISSING] = bin_of_code[-1]
     return lookup
 
 
@@ -240,15 +237,6 @@ def refined_table(term: Term, cuts: tuple[tuple[float, ...], ...]) -> Floats:
     return term.table[np.ix_(*maps)]
 
 
-def _bins(x: Floats, cuts: Floats, categorical: bool) -> Integers:
-    if categorical:
-        x = np.floor(x)  # as trees read categories
-        position = np.minimum(np.searchsorted(cuts, x), max(cuts.size - 1, 0))
-        found = cuts[position] == x if cuts.size else np.zeros(x.shape, bool)
-        return np.where(found, position, cuts.size)
-    return np.where(np.isnan(x), cuts.size + 1, np.searchsorted(cuts, x, side="left"))
-
-
 def _check_cuts(cuts: tuple[float, ...], categorical: bool) -> None:
     if any(one >= other for one, other in pairwise(cuts)):
         raise ValueError("the cuts of a term must rise")
@@ -264,8 +252,8 @@ def _check_cuts(cuts: tuple[float, ...], categorical: bool) -> None:
 class TermTables:
     """Weighted terms, laid out for scoring many rows.
 
-    The interval of each feature's value in the merged cuts of all terms is found once; each term
-    then takes one lookup::
+    The interval of each value between the merged cuts of all terms is found once; each term then
+    takes one lookup::
 
         value -> interval of the merged grid -> bin of the term (via `_map`) -> cell value
 
@@ -280,13 +268,15 @@ class TermTables:
     """
 
     def __init__(self, terms: Sequence[Term], weights: Sequence[float]):
-        axes = [(f, c, n) for t in terms for f, c, n in zip(t.features, t.cuts, t.categorical,
-                                                            strict=True)]  # fmt: skip
-        self.features = sorted({feature for feature, _, _ in axes})
+        self.features = sorted({feature for term in terms for feature in term.features})
         # A feature that is numeric in one term and categorical in another takes two columns.
-        keys = sorted({(feature, categorical) for feature, _, categorical in axes})
-        grids = {key: np.unique(np.array([cut for f, cuts, n in axes if (f, n) == key
-                                          for cut in cuts])) for key in keys}  # fmt: skip
+        cuts_of: dict[tuple[int, bool], set[float]] = {}
+        for term in terms:
+            axes = zip(term.features, term.categorical, term.cuts, strict=True)
+            for feature, categorical, cuts in axes:
+                cuts_of.setdefault((feature, categorical), set()).update(cuts)
+        keys = sorted(cuts_of)
+        grids = {key: np.array(sorted(cuts_of[key])) for key in keys}
         column = {key: j for j, key in enumerate(keys)}
         self._feature = np.array([feature for feature, _ in keys], np.int64)
         self._categorical = np.array([categorical for _, categorical in keys], np.bool_)
@@ -339,7 +329,7 @@ def _bin(x: float, categorical: bool, grid: Floats, begin: int, count: int) -> i
     if np.isnan(x):
         return count if categorical else count + 1
     if categorical:
-        x = np.floor(x)  # as trees read categories
+        x = np.floor(x)  # as trees do
     below, remaining = 0, count
     while remaining > 0:  # branch-free binary search for the number of cuts below x
         half = (remaining + 1) // 2
@@ -414,7 +404,7 @@ def tabulate(
     context: Context,
     item_weight: Floats | None = None,
 ) -> AdditiveModel:
-    """Sum weighted trees of one feature, terms and constants. O(cells) per weak ranker.
+    """Sum weighted trees of one feature, terms and constants in O(cells) per weak ranker.
 
     `item_weight` is the weight of each row of the table, for the importance of the terms.
 

@@ -53,7 +53,7 @@ DISK_CHUNK_ROWS = 1 << 20
 MAX_FEATURES = 1 << 26
 MAX_ROWS = 2**53
 # On a GPU: bytes of shared memory for the rows of a thread block (so that two fit on a
-# multiprocessor), and most and fewest rows of a thread block.
+# multiprocessor), and maximum and minimum number of rows of a thread block.
 GPU_SHARED_BYTES, MAX_BLOCK_ROWS, MIN_BLOCK_ROWS = 100 * 1024, 256, 32
 # A node on a GPU, as in `kernels.cu`: the threshold of a split or the weighted value of a leaf
 # (feature -1), the split's feature and children, and whether missing values go right.
@@ -78,8 +78,8 @@ class Tree(WeakRanker):
     split_feature, threshold, missing_left, left, right : one entry per split
     value, count : value and number of training rows of each leaf
     gain : gain of each split
-    categories : empty, or for each split the categories that go left (an empty set: split by
-        threshold). Values in no set, missing and negative values go right.
+    categories : empty, or for each split the categories that go left (an empty set means a split
+        by threshold). Values in no set, missing and negative values go right.
 
     Examples
     --------
@@ -188,8 +188,8 @@ class Tree(WeakRanker):
         """Return the value of each row of a table.
 
         Reads the codes if all thresholds are cuts of the table and all categories have bins.
-        Otherwise reads the raw rows without copying them; raises ValueError if the table has none.
-        O(depth) per row.
+        Otherwise reads the raw rows without copying them, and raises ValueError if the table has
+        none. O(depth) per row.
         """
         if not self.split_feature:
             return np.full(table.n_used_rows, self.value[0])
@@ -207,10 +207,12 @@ class Tree(WeakRanker):
         return values
 
     def _left_codes(self, bins: Bins) -> Flags | None:
-        """Return whether each split sends each of the 256 codes left; None if codes do not tell.
+        """Return whether each split sends each of the 256 codes left.
 
-        A value is at most ``cuts[b]`` if its code is at most b. A category without a bin is in no
-        left set if all categories of the sets have bins; it goes right like missing values.
+        Return None if the codes do not determine this.
+
+        A value is at most ``cuts[b]`` if its code is at most b. If all categories of the left sets
+        have bins, a category without a bin is in no left set and goes right like missing values.
         """
         if self.features[-1] >= bins.n_features:
             return None
@@ -344,8 +346,8 @@ class Forest:
     """Weighted trees, laid out for scoring many rows.
 
     Trees with at most 64 leaves take O(leaves) per row, but vectorized over rows and without
-    branches, which is several times faster than descending. If one tree is larger, all are
-    descended in O(depth). Both layouts return the same bits.
+    branches, which is several times faster than descending the trees. If one tree is larger, all
+    trees are descended, in O(depth) per row. Both layouts give the same scores to the bit.
 
     >>> import numpy as np
     >>> tree = Tree((0,), (1.5,), (True,), (-1,), (-2,), (10.0, 20.0), (3, 4), (1.0,))
@@ -401,7 +403,7 @@ class _MaskLayout:
         self._threshold = np.full(total, np.inf)
         self._mask = np.full(total, (1 << MASK_BITS) - 1, np.uint64)
         self._value = np.zeros((len(trees), MASK_BITS))
-        # Column of a leaf's value, by the lowest bit that its row's mask has set.
+        # Column of the value of a leaf, by its position, which is the lowest set bit of a mask.
         slot = np.array(
             [(DE_BRUIJN << k) % (1 << MASK_BITS) >> MASK_BITS - 6 for k in range(MASK_BITS)]
         )
@@ -496,7 +498,7 @@ def _leaf_masks(tree: Tree) -> tuple[list[int], list[int]]:
 
 
 def _round_down(threshold: Floats) -> NDArray[np.float32]:
-    """Return float32 thresholds that compare with float32 values as the given ones do."""
+    """Return float32 thresholds that compare with every float32 value as the given ones do."""
     with np.errstate(all="ignore"):
         rounded = threshold.astype(np.float32)
         return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)

@@ -180,6 +180,8 @@ SplitFound = tuple[float, int, int, int, int, int]
 RowLists = tuple[Rows, Integers | None, Rows, Integers | None]
 # Codes by row, the same codes as words of four, and pull and weight_count (None if packed).
 RowData = tuple[Bytes, NDArray[np.uint32], Integers | None, Integers | None]
+# First bin and number of bins of each feature.
+Layout = tuple[Integers, Integers]
 # Monotone directions of the features, and whether they are categorical.
 FeatureTypes = tuple[Signs, Flags]
 # Leaves, splits, free slots, offset of each feature's column, and one `TREE`.
@@ -236,7 +238,7 @@ class RowHistograms:
            [  1, 255],
            [  1,   1]], dtype=uint8)
     >>> histograms.start, histograms.n_bins
-    (array([ 0,  4,  8]), array([2, 2]))
+    (array([0, 4, 8]), array([2, 2]))
     """
 
     def __init__(self, table: Table, features: Integers, context: Context):
@@ -274,7 +276,7 @@ class RowHistograms:
         return int(quantized.pull[index].sum()), int(quantized.weight_count[index].sum())
 
     @property
-    def layout(self) -> tuple[Integers, Integers]:
+    def layout(self) -> Layout:
         """First bin and number of bins of each feature."""
         return self.start, self.n_bins
 
@@ -305,7 +307,7 @@ class RowHistograms:
 
 def best_split(
     histogram: Integers,
-    layout: tuple[Integers, Integers],
+    layout: Layout,
     features: tuple[Flags, Signs, Flags],
     sums: tuple[int, int],
     bounds: tuple[float, float],
@@ -493,9 +495,7 @@ def _end_of_block(packed: Integers, first: int, high: int) -> int:
 
 
 @njit(**INNER)
-def _flush_block(
-    j: int, block: Integers, layout: tuple[Integers, Integers], count_bits: int, sums: Integers
-) -> None:
+def _flush_block(j: int, block: Integers, layout: Layout, count_bits: int, sums: Integers) -> None:
     """Add the packed sums of feature j in a block to wide sums, and clear them."""
     size, first = layout[1][j], 2 * layout[0][j]
     packed, bins = block[264 * j : 264 * j + 256], sums[first : first + 2 * size + 2]
@@ -512,13 +512,13 @@ def _flush_block(
 @njit(**INNER)
 def _fill_chunk(
     chunk: int, jobs: Records, rows: Rows, packed: Integers, words: NDArray[np.uint32],
-    block: Integers, layout: tuple[Integers, Integers], count_bits: int, sums: Integers,
+    layout: Layout, count_bits: int, blocks: Integers, chunk_sums: Integers,
 ) -> int:  # fmt: skip
-    """Add the rows of a chunk to its block; return how often the block was flushed to `sums`.
+    """Add the rows of a chunk to its block; return how often that was flushed to the wide sums.
 
     The last rows stay in the block.
     """
-    job, n_flushes = jobs[0], np.int64(0)
+    job, n_flushes, block, sums = jobs[0], np.int64(0), blocks[chunk], chunk_sums[chunk]
     count = job.sum_high - job.sum_low
     first = job.sum_low + count * chunk // job.n_chunks
     high = job.sum_low + count * (chunk + 1) // job.n_chunks
@@ -537,7 +537,7 @@ def _fill_chunk(
 @njit(**INNER)
 def _merge_chunks(
     j: int, keep_node: bool, jobs: Records, children: Records, blocks: Integers | None,
-    chunk_sums: Integers | None, n_flushes: Integers, layout: tuple[Integers, Integers],
+    chunk_sums: Integers | None, n_flushes: Integers, layout: Layout,
     count_bits: int, pool: Integers,
 ) -> None:  # fmt: skip
     """Add up the sums of feature j in all chunks to the smaller child's histogram.
@@ -680,7 +680,7 @@ def _init_search(
 
 @njit(**INNER, error_model="numpy")
 def _best_cut(  # noqa: C901, PLR0912
-    j: int, child: Record, pool: Integers, layout: tuple[Integers, Integers],
+    j: int, child: Record, pool: Integers, layout: Layout,
     feature_types: FeatureTypes | None, rules: Records, order: Integers, candidate: Record,
 ) -> None:  # fmt: skip
     """Replace the candidate by the first best cut of feature j, if that has a larger score.
@@ -740,7 +740,7 @@ def _best_cut(  # noqa: C901, PLR0912
 
 @njit(**INNER, error_model="numpy")
 def _may_improve(
-    j: int, child: Record, candidate: Record, pool: Integers, layout: tuple[Integers, Integers],
+    j: int, child: Record, candidate: Record, pool: Integers, layout: Layout,
     allowed: Flags, feature_types: FeatureTypes | None, rules: Records, sums: Integers,
 ) -> bool:  # fmt: skip
     """Return False only if no cut of feature j has a larger score than the candidate.
@@ -784,7 +784,7 @@ def _may_improve(
 def _sum_unpacked(
     begin: int, end: int, jobs: Records, children: Records, count_bits: int, rows: Rows,
     packed: Integers | None, codes: Bytes, pull: Integers | None, weight_count: Integers | None,
-    pool: Integers, layout: tuple[Integers, Integers],
+    pool: Integers, layout: Layout,
 ) -> bool:  # fmt: skip
     """Sum the smaller child over features begin..end without blocks.
 
@@ -868,6 +868,15 @@ def _next_phase(
         phase_bits = (((load(control, TICKET) >> 32) + 1) & 0x7FFFFFFF) << 32
         store(control, TICKET, phase_bits | (tasks << 16))
     return tasks
+
+
+@njit(**INNER)
+def _sum_first(count: int, numbers: Integers) -> np.int64:
+    """Return the sum of the first `count` numbers."""
+    total = np.int64(0)
+    for k in range(count):
+        total += numbers[k]
+    return total
 
 
 @njit(**INNER)
@@ -983,9 +992,9 @@ def _replace_leaf(jobs: Records, children: Records, rules: Records, tree: TreeAr
 def run_phases(  # noqa: C901, PLR0912
     role: int, tiles: int, control: Integers, jobs: Records, children: Records,
     rules: Records, column: Bytes, goes_left: Flags, lists: RowLists, row_data: RowData,
-    blocks: Integers | None, chunk_sums: Integers | None, pool: Integers,
-    layout: tuple[Integers, Integers], allowed: Flags, feature_types: FeatureTypes | None,
-    candidates: Records, progress: Integers, scratch: Integers, tree: TreeArrays,
+    blocks: Integers | None, chunk_sums: Integers | None, pool: Integers, layout: Layout,
+    allowed: Flags, feature_types: FeatureTypes | None, candidates: Records, progress: Integers,
+    scratch: Integers, tree: TreeArrays,
 ) -> None:  # fmt: skip
     """Split a node, help other threads until stopped, or grow a tree, depending on the role.
 
@@ -1008,31 +1017,27 @@ def run_phases(  # noqa: C901, PLR0912
                 if number < 0:
                     idle += 1
                     continue
-                rows, packed, out, packed_out = lists
+                phase, (rows, packed, out, packed_out) = control[PHASE], lists
                 if job.source == 1:
                     rows, packed, out, packed_out = out, packed_out, rows, packed
-                phase = control[PHASE]
                 if phase < FILL:
-                    size, left = job.high - job.low, np.int64(0)
-                    for before in range(number):
-                        left += progress[before]
-                    low, high = size * number // of, size * (number + 1) // of
+                    size, left = job.high - job.low, _sum_first(number, progress)
+                    low, high = job.low + size * number // of, job.low + size * (number + 1) // of
                     # PARTITION writes the counts of COUNT again: other threads may be reading them.
+                    to_left, to_right = job.low + left, job.middle + low - job.low - left
                     progress[number] = _partition_chunk(
-                        job.low + low, job.low + high, job.low + left, job.middle + low - left,
-                        phase < PARTITION, column, job.offset, job.step, goes_left, rows, packed,
-                        out, packed_out)  # fmt: skip
+                        low, high, to_left, to_right, phase < PARTITION, column, job.offset,
+                        job.step, goes_left, rows, packed, out, packed_out)  # fmt: skip
                 elif blocks is not None and phase == FILL:
-                    progress[number] = _fill_chunk(
-                        number, jobs, out, packed_out, words, blocks[number], layout, count_bits,
-                        chunk_sums[number])  # type: ignore[index]  # fmt: skip
+                    progress[number] = _fill_chunk(number, jobs, out, packed_out, words, layout,
+                                                   count_bits, blocks, chunk_sums)  # fmt: skip
                 else:  # one feature at a time, so that its bins stay in the cache
                     begin, end = layout[1].size * number // of, layout[1].size * (number + 1) // of
                     keep_node = children[1].histogram < 0
                     if job.sum_mode == SUM_WIDE or job.sum_mode == SUM_UNPACKED:  # noqa: PLR1714  (a tuple would be built)
-                        keep_node |= _sum_unpacked(begin, end, jobs, children, count_bits, out,
-                                                   packed_out, codes, pull, weight_count, pool,
-                                                   layout)  # fmt: skip
+                        keep_node |= _sum_unpacked(
+                            begin, end, jobs, children, count_bits, out, packed_out, codes, pull,
+                            weight_count, pool, layout)  # fmt: skip
                     for j in range(begin, end):
                         _merge_chunks(j, keep_node, jobs, children, blocks, chunk_sums, progress,
                                       layout, count_bits, pool)  # fmt: skip

@@ -153,6 +153,24 @@ def test_a_warm_start_is_one_longer_fit(estimator, saved, tmp_path):
         part.set_params(n_estimators=5).fit(X, Y)
 
 
+@pytest.mark.parametrize("estimator", CONTINUED, ids=repr)
+def test_callbacks_end_a_fit_and_an_interrupt_keeps_its_rounds(estimator, capsys):
+    def interrupt(progress):
+        if progress.round == 3:
+            raise KeyboardInterrupt
+
+    stopped = clone(estimator).set_params(
+        n_estimators=9, verbose=1, callbacks=[lambda progress: progress.round == 3]
+    )
+    stopped.fit(X, Y)
+    assert (stopped.n_estimators_, stopped.stop_reason_) == (3, "stopped by a callback")
+    assert type(estimator).__name__ in capsys.readouterr().err
+    with pytest.warns(UserWarning, match="3 rounds done so far"):
+        kept = clone(estimator).set_params(n_estimators=9, callbacks=[interrupt]).fit(X, Y)
+    assert kept.ensemble_.weak_rankers == stopped.ensemble_.weak_rankers
+    assert kept.ensemble_.weights == stopped.ensemble_.weights
+
+
 @pytest.mark.parametrize(
     "estimator", [RankBoostPlus(), *(MultilabelRanker(**variant) for variant in LABELS)], ids=repr
 )

@@ -307,22 +307,6 @@ def test_early_stopping_keeps_the_best():
     assert pairs_in_order(judgments, model.predict(other[0])) == pytest.approx(seen.max())
 
 
-def test_callbacks_progress_and_interruption(capsys):
-    X, y, qid = some_data()
-    stop_at_four = [lambda progress: progress.round == 4]
-    model = RankBoostPlus(n_estimators=50, callbacks=stop_at_four, verbose=1).fit(X, y, qid=qid)
-    assert (model.n_estimators_, model.stop_reason_) == (4, "stopped by a callback")
-    assert "risk" in capsys.readouterr().err
-
-    def interrupt(progress):
-        if progress.round == 3:
-            raise KeyboardInterrupt
-
-    with pytest.warns(UserWarning, match="3 rounds done so far"):
-        model = RankBoostPlus(n_estimators=50, callbacks=[interrupt]).fit(X, y, qid=qid)
-    assert len(model.ensemble_) == 3
-
-
 def test_two_classes_give_a_classifier():
     X, y = load_breast_cancer(return_X_y=True)
     model = RankBoostPlus(n_estimators=40).fit(X, y)

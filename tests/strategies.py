@@ -6,15 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import naive
-from precede import (
-    Exponential,
-    Hinge,
-    Judgments,
-    Logistic,
-    PairLoss,
-    Price,
-    SquaredHinge,
-)
+from precede import Exponential, Hinge, Judgments, Logistic, PairLoss, Price, SquaredHinge
 from precede.losses import Polynomial, Separable, Smooth, Spline
 
 # -- losses and prices, each with its twin in decimals -----------------------------------------

@@ -224,31 +224,28 @@ def test_what_is_no_tree_is_refused(path, name, values):
     assert attempt(path, fields, ORIGINAL[TREES]) == "refused"
 
 
-def test_a_tree_as_deep_as_it_is_long_is_scored(path):
-    """Its depth is no recursion."""
-    splits = 20_000
-    tree = {
+def chain(splits, categories=()):
+    """A saved tree in which every split has a leaf on its left."""
+    return {
         "kind": "tree", "split_feature": [0] * splits, "threshold": [0.0] * splits,
         "missing_left": [False] * splits, "left": [-1 - j for j in range(splits)],
         "right": [*range(1, splits), -1 - splits], "value": [1.0] * (splits + 1),
-        "count": [1] * (splits + 1), "gain": [1.0] * splits, "categories": [],
+        "count": [1] * (splits + 1), "gain": [1.0] * splits, "categories": [*categories],
     }  # fmt: skip
-    fields = hostile.changed(ORIGINAL[TREES], ("model", "weak_rankers", 0), tree)
+
+
+def test_a_tree_as_deep_as_it_is_long_is_scored(path):
+    """Its depth is no recursion."""
+    fields = hostile.changed(ORIGINAL[TREES], ("model", "weak_rankers", 0), chain(20_000))
     assert attempt(path, fields, ORIGINAL[TREES]) == "used"
 
 
 def test_sets_of_categories_beyond_the_memory_are_refused(path):
     """A few bytes of text each may ask for megabytes of bits."""
-    splits = 6000
-    tree = {
-        "kind": "tree", "split_feature": [0] * splits, "threshold": [0.0] * splits,
-        "missing_left": [False] * splits, "left": [-1 - j for j in range(splits)],
-        "right": [*range(1, splits), -1 - splits], "value": [1.0] * (splits + 1),
-        "count": [1] * (splits + 1), "gain": [1.0] * splits,
-        "categories": [[2**24 - 1]] * splits,
-    }  # fmt: skip
-    fields = hostile.changed(ORIGINAL[TREES], ("model", "weak_rankers", 0), tree)
-    path.write_text(json.dumps(fields))
+    tree = chain(6000, [[2**24 - 1]] * 6000)
+    path.write_text(
+        json.dumps(hostile.changed(ORIGINAL[TREES], ("model", "weak_rankers", 0), tree))
+    )
     with pytest.raises(ValueError, match=r"would take 12 GiB; number categories 0, 1, 2"):
         load(path)
 

@@ -35,10 +35,11 @@ def test_import_is_light():
 
 # Modules that most fits do not need.
 RARELY = (
-    r"precede\.(.*\.device_\w+|engine\.tree_rows|boosting\.(bagging|holdout|selection)|metrics\..*"
-    r"|explain\..+|files\.(arrow|blocks|letor|tables|trec)|plots\..*|report.*|dask.*"
-    r"|weak_rankers\.tree_grower"
-    r"|risks\.(by_cell|by_order|listwise|pair_sums|rank|short|splits|top)\w*)"
+    r"precede\.((bounds|cli|dask|explain|exports|metrics|plots|report|scorecard)\..+"
+    r"|engine\.(cuda|tree_\w+)|boosting\.(bagging|holdout|selection)"
+    r"|files\.(arrow|data|letor|reading|text|trec|writing)"
+    r"|weak_rankers\.(candidates|interactions|regressors|tree_grower)"
+    r"|risks\.(by_cell|by_order|by_pair|lambdarank|listwise|mixture|pair_sums|pair_weights|splits))"
     r"|sklearn\.model_selection"
 )
 

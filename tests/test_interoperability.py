@@ -119,16 +119,19 @@ def test_the_calls_of_pyterrier(sample, learner):
 # -- shap ------------------------------------------------------------------------------------
 
 
+def assert_equal_to_shap(shap, model, X, background):
+    masker = shap.maskers.Independent(background, max_samples=len(background))
+    theirs = shap.explainers.Exact(model.predict, masker)(X)
+    ours = model.explain(X, background=background)
+    assert_allclose(ours.contributions, theirs.values, atol=1e-10)
+    assert_allclose(ours.baseline, theirs.base_values, atol=1e-10)
+
+
 def test_shap_agrees_on_additive_models(sample):
     shap = pytest.importorskip("shap")
     model = RankBoost(n_estimators=40).fit(sample.X, sample.y, qid=sample.qid)
     X, background = sample.X[:20].astype(np.float64), sample.X[::7].astype(np.float64)
-    explainer = shap.explainers.Exact(
-        model.predict, shap.maskers.Independent(background, max_samples=len(background))
-    )
-    theirs, ours = explainer(X), model.explain(X, background=background)
-    assert_allclose(ours.contributions, theirs.values, atol=1e-10)
-    assert_allclose(ours.baseline, theirs.base_values, atol=1e-10)
+    assert_equal_to_shap(shap, model, X, background)
 
 
 def lightgbm_twin(sample, rounds=25):
@@ -164,15 +167,9 @@ def test_lightgbms_own_contributions_agree_on_trees(sample):
 def test_shap_agrees_on_trees_with_a_background(sample):
     shap = pytest.importorskip("shap")
     booster, model, X = lightgbm_twin(sample)
-    X, background = X[:15], X[::9]
-    explainer = shap.explainers.Exact(
-        model.predict, shap.maskers.Independent(background, max_samples=len(background))
-    )
-    theirs, ours = explainer(X), model.explain(X, background=background)
-    assert_allclose(ours.contributions, theirs.values, atol=1e-10)
-    assert_allclose(ours.baseline, theirs.base_values, atol=1e-10)
-    along = shap.TreeExplainer(booster).shap_values(X)
-    assert_allclose(model.explain(X).contributions, along, atol=1e-7)
+    assert_equal_to_shap(shap, model, X[:15], X[::9])
+    along = shap.TreeExplainer(booster).shap_values(X[:15])
+    assert_allclose(model.explain(X[:15]).contributions, along, atol=1e-7)
 
 
 # -- scikit-learn, joblib, pickles -----------------------------------------------------------

@@ -11,15 +11,7 @@ from sklearn.datasets import load_breast_cancer
 import naive
 import naive_evaluation
 import strategies as some
-from precede import (
-    Judgments,
-    RankBoost,
-    SmoothMarginRanker,
-    Stump,
-    Stumps,
-    best_margin,
-    margins,
-)
+from precede import Judgments, RankBoost, SmoothMarginRanker, Stump, Stumps, best_margin, margins
 from precede.margin import least_margin, progress_ratio, smooth_step, weight_norm
 from precede.model import Ensemble
 from precede.weak_rankers.columns import Constant

@@ -199,6 +199,7 @@ ESTIMATORS = {
         radius=2.0, loss="logistic", weak_rankers="columns", **COARSE
     ),
     "plus": RankBoostPlus(n_estimators=4),
+    "optimal plus": RankBoostPlus(search="optimal", n_estimators=4),
     "smooth margin": SmoothMarginRanker(n_estimators=4),
     "glass box": GlassBoxRanker(interactions=1, pair_estimators=3, **FEW),
     "bagged glass box": GlassBoxRanker(interactions=1, pair_estimators=3, bags=2, **FEW),
@@ -518,24 +519,3 @@ def test_warm_start_gives_the_model_of_one_longer_fit(algorithm, learning_rate):
     same_model(parts, whole)
     for column in ("risk", "log_risk", "edge", "step", "smoothed"):
         assert_array_equal(parts.history_[column], whole.history_[column])
-
-
-def test_warm_start_with_features_drawn_at_random_gives_the_model_of_one_longer_fit():
-    X, made = some_data()
-    whole = RankBoost(n_estimators=30, max_features=0.5, random_state=3, learning_rate=1.0).fit(
-        X, made
-    )
-    parts = RankBoost(
-        n_estimators=10, max_features=0.5, random_state=3, warm_start=True, learning_rate=1.0
-    )
-    parts.fit(X, made).set_params(n_estimators=30).fit(X, made)
-    same_model(parts, whole)
-
-
-def test_warm_start_from_a_saved_model_goes_on_as_if_it_had_never_been_saved(tmp_path):
-    X, made = some_data()
-    whole = RankBoost(n_estimators=20, learning_rate=0.3).fit(X, made)
-    RankBoost(n_estimators=8, learning_rate=0.3).fit(X, made).save(tmp_path / "model.json")
-    again = load(tmp_path / "model.json")
-    again.set_params(n_estimators=20, warm_start=True).fit(X, made)
-    same_model(again, whole)

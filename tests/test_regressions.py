@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from precede import Judgments, PairRisk, RankBoost, Stump, load, pairs_in_order
-from precede.engine.table import Table
 from precede.weak_rankers.base import Family, SearchResult, WeakRanker
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")
@@ -26,17 +25,6 @@ def test_a_callback_that_predicts_does_not_change_the_model():
         n_estimators=8, callbacks=[lambda p: p.ensemble.predict(X) is None], learning_rate=1.0
     )
     assert np.array_equal(curious.fit(X, y).predict(X), plain.predict(X))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_weights_cut_columns_of_many_values_like_repeated_rows(seed):
-    """Integer weights times the number of bins once overflowed."""
-    rng = np.random.default_rng(seed)
-    X = np.where(rng.random(900) < 0.5, 0.0, np.round(rng.standard_normal(900), 3))[:, None]
-    times = rng.integers(1, 3, 900)
-    weighted = Table.build(X, weight=times.astype(float), max_bins=64)
-    repeated = Table.build(np.repeat(X, times, axis=0), max_bins=64)
-    assert np.array_equal(weighted.bins.cuts[0], repeated.bins.cuts[0])
 
 
 def test_a_draw_of_useless_features_does_not_end_the_fit():

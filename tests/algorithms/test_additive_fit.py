@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from precede import Judgments, PairRisk, Trees
+from boosting.test_holdout import some_queries
+from precede import PairRisk, Trees
 from precede.algorithms.additive_fit import AdditiveFit, _best_round
 from precede.boosting.holdout import Resampler
 from precede.boosting.loop import run_rounds
@@ -30,15 +31,8 @@ def fit_of(judgments, X, **options):
     return replace(made, **options)
 
 
-def queries(count=30, seed=0):
-    generator = np.random.default_rng(seed)
-    X = generator.uniform(-1, 1, (10 * count, 3))
-    y = (np.sign(X[:, 0] * X[:, 1]) + generator.normal(size=10 * count) > 0).astype(float)
-    return X, Judgments(y, np.repeat(np.arange(count), 10))
-
-
 def test_the_trial_finds_the_pair_and_the_fit_uses_it():
-    X, judgments = queries(60)
+    X, judgments = some_queries(60)
     fit = fit_of(judgments, X)
     plan = fit._run_trial(2)
     assert plan.pairs == [(0, 1)]
@@ -65,7 +59,7 @@ def test_the_best_round_is_that_of_all_trials_together(curves, best):
 
 @pytest.mark.parametrize(("at", "rounds"), [(3, (3, 0)), (13, (10, 3))])
 def test_an_interrupted_fit_keeps_whole_rounds(at, rounds):
-    X, judgments = queries()
+    X, judgments = some_queries()
 
     def interrupted(method, history):
         def stop(progress):

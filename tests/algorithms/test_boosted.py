@@ -433,19 +433,6 @@ def test_early_stopping_keeps_the_best_rounds(learner, tmp_path):
     np.testing.assert_array_equal(again.predict(SAMPLE.X), model.predict(SAMPLE.X))
 
 
-def test_callbacks_and_progress(capsys):
-    seen = []
-
-    def watch(progress):
-        seen.append(progress.round)
-        return progress.round > 3
-
-    model = BoostedRanker(n_estimators=50, callbacks=[watch], verbose=1)
-    model.fit(SAMPLE.X, SAMPLE.y, qid=SAMPLE.qid)
-    assert seen == [1, 2, 3, 4]
-    assert "BoostedRanker" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "squared_hinge"])
 def test_separable_data_stay_finite_for_a_thousand_rounds(loss):
     X = np.arange(40.0)[:, None]

@@ -1,5 +1,7 @@
 """What all algorithms promise, in their variants."""
 
+import json
+
 import numpy as np
 import pytest
 import sklearn
@@ -34,6 +36,7 @@ FEW = {"n_estimators": 4}
 LABELS = [{"method": "MR"}, {"method": "MR", "across": True}, {"method": "MH"}]
 VARIANTS = [
     RankBoost(step="bound", **FEW),
+    RankBoost(max_features=0.5, random_state=3, **FEW),
     PushRanker(**FEW),
     PushRanker(price="cv", prices=(1, 4), cv=3, random_state=0, **FEW),
     AdaBoostRanker(**FEW),
@@ -127,19 +130,45 @@ def test_a_model_that_was_saved_has_the_same_attributes(estimator, tmp_path):
     for name, value in fitted_attributes(model).items():
         assert_equal(shown(getattr(again, name)), shown(value), err_msg=name)
     assert_equal(again.predict(X), model.predict(X))
+    assert_equal(list(again.staged_predict(X)), list(model.staged_predict(X)))
     assert_equal(again.classify(X), model.classify(X))
+    assert_equal(again.feature_importances_, model.feature_importances_)
+    one, other = (json.dumps(each.get_params(), default=repr) for each in (again, model))
+    assert one == other  # but for tuples, which become lists
 
 
+@pytest.mark.parametrize("saved", [False, True])
 @pytest.mark.parametrize("estimator", CONTINUED, ids=repr)
-def test_a_warm_start_is_one_longer_fit(estimator):
+def test_a_warm_start_is_one_longer_fit(estimator, saved, tmp_path):
     whole = clone(estimator).set_params(n_estimators=12).fit(X, Y)
     part = clone(estimator).set_params(n_estimators=5, warm_start=True).fit(X, Y)
+    if saved:
+        part.save(tmp_path / "model.json")
+        part = load(tmp_path / "model.json").set_params(warm_start=True)
     part.set_params(n_estimators=12).fit(X, Y)
     assert part.ensemble_.weak_rankers == whole.ensemble_.weak_rankers
     assert_allclose(part.ensemble_.weights, whole.ensemble_.weights, rtol=1e-12)
     assert part.intercept_ == pytest.approx(whole.intercept_, rel=1e-12)
     with pytest.raises(ValueError, match="less than the 12 rounds"):
         part.set_params(n_estimators=5).fit(X, Y)
+
+
+@pytest.mark.parametrize("estimator", CONTINUED, ids=repr)
+def test_callbacks_end_a_fit_and_an_interrupt_keeps_its_rounds(estimator, capsys):
+    def interrupt(progress):
+        if progress.round == 3:
+            raise KeyboardInterrupt
+
+    stopped = clone(estimator).set_params(
+        n_estimators=9, verbose=1, callbacks=[lambda progress: progress.round == 3]
+    )
+    stopped.fit(X, Y)
+    assert (stopped.n_estimators_, stopped.stop_reason_) == (3, "stopped by a callback")
+    assert type(estimator).__name__ in capsys.readouterr().err
+    with pytest.warns(UserWarning, match="3 rounds done so far"):
+        kept = clone(estimator).set_params(n_estimators=9, callbacks=[interrupt]).fit(X, Y)
+    assert kept.ensemble_.weak_rankers == stopped.ensemble_.weak_rankers
+    assert kept.ensemble_.weights == stopped.ensemble_.weights
 
 
 @pytest.mark.parametrize(

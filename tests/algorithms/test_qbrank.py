@@ -12,15 +12,7 @@ from sklearn.base import clone
 import naive_trees
 import strategies
 from algorithms.test_boosted import SAMPLE, half_labeled
-from precede import (
-    BoostedRanker,
-    Judgments,
-    PairRisk,
-    PushRanker,
-    QBRank,
-    SquaredHinge,
-    Trees,
-)
+from precede import BoostedRanker, Judgments, PairRisk, PushRanker, QBRank, SquaredHinge, Trees
 from precede.boosting.loop import Rounds
 from precede.datasets import search_results
 from precede.weak_rankers.base import SearchResult

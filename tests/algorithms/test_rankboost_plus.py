@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer
 import naive
 import naive_algorithms
 import strategies as some
-from precede import Judgments, RankBoost, RankBoostPlus, load, pairs_in_order
+from precede import Judgments, RankBoost, RankBoostPlus, pairs_in_order
 from precede.engine.execution import Context
 from precede.engine.query_layout import TrainingData
 from precede.engine.table import Table
@@ -217,15 +217,6 @@ def prepared(X, made, balance="pairs"):
 # -- what must not matter ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("search", ["efficient", "optimal"])
-@given(some.problems(), st.data())
-@settings(max_examples=15)
-def test_the_order_of_the_rows_leaves_no_trace(search, problem, data):
-    X, made = problem
-    order = np.array(data.draw(st.permutations(range(len(made)))))
-    same_bits(fitted(X, made, search=search), fitted(X[order], made[order], search=search))
-
-
 @pytest.mark.usefixtures("tiny_thresholds")
 @pytest.mark.parametrize("options", [{}, {"search": "optimal"}])
 def test_the_number_of_threads_leaves_no_trace(options):
@@ -304,19 +295,6 @@ def test_what_cannot_be_resumed_is_refused(tmp_path):
 # -- manners ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("search", ["efficient", "optimal"])
-def test_save_and_load(search, tmp_path):
-    X, y, qid = some_data()
-    model = RankBoostPlus(n_estimators=25, search=search).fit(X, y, qid=qid)
-    model.save(tmp_path / "model.json")
-    again = load(tmp_path / "model.json")
-    assert_array_equal(again.predict(X), model.predict(X))
-    assert (again.n_estimators_, again.memory_) == (25, model.memory_)
-    assert_array_equal(list(again.staged_predict(X)), list(model.staged_predict(X)))
-    more = again.set_params(warm_start=True, n_estimators=30).fit(X, y, qid=qid)
-    same_bits(more, RankBoostPlus(n_estimators=30, search=search).fit(X, y, qid=qid))
-
-
 def test_early_stopping_keeps_the_best():
     X, y, qid = some_data(n=300, queries=12)
     other = some_data(seed=1, n=300, queries=12)
@@ -327,22 +305,6 @@ def test_early_stopping_keeps_the_best():
     assert model.n_estimators_ == model.best_iteration_ == int(np.argmax(seen)) + 1
     judgments = Judgments(other[1], other[2])
     assert pairs_in_order(judgments, model.predict(other[0])) == pytest.approx(seen.max())
-
-
-def test_callbacks_progress_and_interruption(capsys):
-    X, y, qid = some_data()
-    stop_at_four = [lambda progress: progress.round == 4]
-    model = RankBoostPlus(n_estimators=50, callbacks=stop_at_four, verbose=1).fit(X, y, qid=qid)
-    assert (model.n_estimators_, model.stop_reason_) == (4, "stopped by a callback")
-    assert "risk" in capsys.readouterr().err
-
-    def interrupt(progress):
-        if progress.round == 3:
-            raise KeyboardInterrupt
-
-    with pytest.warns(UserWarning, match="3 rounds done so far"):
-        model = RankBoostPlus(n_estimators=50, callbacks=[interrupt]).fit(X, y, qid=qid)
-    assert len(model.ensemble_) == 3
 
 
 def test_two_classes_give_a_classifier():

@@ -8,13 +8,7 @@ from hypothesis import strategies as st
 
 import naive_evaluation as naive
 import strategies as some
-from precede.bounds import (
-    PushRisk,
-    negatives_needed,
-    push,
-    push_bound,
-    push_risk,
-)
+from precede.bounds import PushRisk, negatives_needed, push, push_bound, push_risk
 
 
 @settings(max_examples=100, deadline=None)

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 import precede
-from cli.session import objects, run
+from cli.session import run
 from precede import cli
-from precede.files import read
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
@@ -60,61 +59,6 @@ def test_every_command_speaks_json():
 
 def test_the_version():
     assert run("--version")[0].strip() == precede.__version__
-
-
-# -- explain, export, convert ------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["m.py", "m.c", "m.txt"])
-def test_exports(folder, tmp_path, name):
-    wanted = ["--to", "ranklib", "-s", "missing=zero"] if name == "m.txt" else []
-    (told,) = objects(run("export", folder / "a.json", tmp_path / name, *wanted, "--json")[0])
-    assert told["file"] == str(tmp_path / name)
-    assert (tmp_path / name).stat().st_size > 100
-    if name == "m.py":
-        module = {}
-        exec((tmp_path / name).read_text(), module)
-        X = read(folder / "test.txt").X
-        scores = precede.load(folder / "a.json").ensemble_.predict(X)
-        assert module["score"](X[0].tolist()) == scores[0]
-    run("export", folder / "a.json", tmp_path / "m.sql", "--dialect", "mysql")
-    assert "CAST(`1` AS DOUBLE)" in (tmp_path / "m.sql").read_text()
-    _, talk = run("export", folder / "a.json", tmp_path / "m.sql", "--dialect", "dbase", code=1)
-    assert "--dialect dbase; choose one of ansi" in talk
-    _, talk = run("export", folder / "a.json", tmp_path / "m.c", "--dialect", "mysql", code=1)
-    assert "has no option 'dialect'" in talk
-    run("export", folder / "a.json", tmp_path / "m.xyz", code=1)
-    _, talk = run("export", folder / "a.json", tmp_path / "m.xyz", "--to", "nothing", code=1)
-    assert "--to nothing is unknown" in talk
-
-
-def test_the_help_of_export_names_every_format():
-    from precede.exports.write import FORMATS
-
-    shown = re.sub(r"[^\w-]+", " ", run("export", "--help")[0]).split()
-    assert set(FORMATS) <= set(shown)
-
-
-@pytest.mark.parametrize("suffix", ["txt", "csv", "tsv", "parquet", "csv.gz"])
-def test_conversions_go_round(folder, tmp_path, suffix):
-    run("convert", folder / "test.txt", tmp_path / f"x.{suffix}")
-    run("convert", tmp_path / f"x.{suffix}", tmp_path / "back.txt")
-    assert (tmp_path / "back.txt").read_bytes() == (folder / "test.txt").read_bytes()
-
-
-def test_conversions_keep_pairs_weights_and_queries(tmp_path):
-    (tmp_path / "t.csv").write_text("grade,qid,weight,a\n1,x,2,5\n0,y,1,6\n2,x,0.5,7\n")
-    (tmp_path / "t.csv.pairs").write_text("0 1\n")
-    out, _ = run("convert", tmp_path / "t.csv", tmp_path / "u.txt", "--query-file", "--json")
-    assert len(objects(out)[0]["files"]) == 4
-    data = read(tmp_path / "u.txt")
-    assert data.qid.tolist() == [1, 1, 2]
-    assert data.weight.tolist() == [2, 0.5, 1]
-    assert data.pairs.tolist() == [[0, 2]]
-    assert (tmp_path / "u.txt.query").read_text() == "2\n1\n"
-    run("convert", tmp_path / "t.csv", "-", "--to", "letor", code=1)
-    out, _ = run("convert", tmp_path / "u.txt", tmp_path / "q", "--to", "qrels")
-    assert (tmp_path / "q").read_text().startswith("1 0 row0 1\n")
 
 
 # -- a true process ----------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """The commands `fit` and `tune`."""
 
+import json
 import re
 import shlex
 
@@ -8,6 +9,7 @@ import pytest
 
 import precede
 from cli.session import objects, rows, run
+from files.test_reading import sample
 from precede.cli import fitting
 from precede.files import Data, read, write
 
@@ -126,6 +128,65 @@ def test_an_interrupted_fit_writes_no_model_to_standard_output(folder, pressed):
     out, talk = run("fit", folder / "train.csv", "-o", "-", "-s", "n_estimators=9", code=130)
     assert out == ""
     assert "- is not written" in talk
+
+
+NAMED = ["-s", "categorical_features=[0, 2]", "-s", "min_child_samples=2"]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "more"),
+    [
+        *[(suffix, []) for suffix in ("txt", "csv", "parquet", "csv.gz")],
+        ("csv", ["-a", "BoostedRanker", "-s", "min_child_samples=2"]),
+        ("csv", ["-a", "QBRank", "-s", "min_child_samples=2"]),
+        ("csv", ["-s", "weak_rankers=trees"]),
+        ("csv", ["-a", "BoostedRanker", *NAMED]),
+        ("txt", ["-a", "QBRank", *NAMED, "-s", "max_bins=4"]),
+    ],
+)
+def test_the_command_line_fits_out_of_core(tmp_path, suffix, more):
+    """The model file is the one of a fit in memory; nothing else is left."""
+    data = sample()
+    named = NAMED[1] in more
+    if named:
+        data.X[:, [0, 2]] = np.floor(np.abs(3 * data.X[:, [0, 2]]))
+    if suffix == "txt":
+        data = Data(data.X, y=data.y, qid=data.qid, feature_names=list("12345"))
+    path, folder = tmp_path / f"t.{suffix}", tmp_path / "models"
+    folder.mkdir()
+    write(path, data)
+    words = ["fit", path, "-s", "n_estimators=7", "-j", "1", *more]
+    texts = []
+    for name, where in (("a.json", []), ("b.json", ["--out-of-core"])):
+        run(*words, *where, "-o", folder / name)
+        fields = json.loads((folder / name).read_text())
+        for each in fields["history"]:
+            del each["seconds"]
+        weak_rankers = fields["model"]["weak_rankers"]
+        assert any(any(each.get("categories", ())) for each in weak_rankers) == named
+        texts.append(json.dumps(fields))
+    assert texts[0] == texts[1]
+    assert sorted(each.name for each in folder.iterdir()) == ["a.json", "b.json"]
+
+
+def test_the_command_line_goes_on_from_a_checkpoint(tmp_path):
+    data = sample()
+    write(tmp_path / "t.csv", data)
+    output = tmp_path / "m.json"
+    precede.RankBoost(n_estimators=4, n_jobs=1).fit(
+        data.X, data.judgments, checkpoint=f"{output}.checkpoint"
+    )
+    left = tmp_path / ".m.json.out-of-core"  # by a command that was killed
+    left.mkdir()
+    (left / "table").write_bytes(b"half a table")
+    run("fit", tmp_path / "t.csv", "-a", "RankBoost", "-s", "n_estimators=9", "--out-of-core",
+        "-o", output)  # fmt: skip
+    weights = json.loads(output.read_text())["model"]["weights"]
+    assert (
+        weights == precede.RankBoost(n_estimators=9).fit(data.X, data.judgments).ensemble_.weights
+    )
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.json", "t.csv"]
+    assert "needs files" in run("fit", "-", "--out-of-core", "-o", output, code=1)[1]
 
 
 @pytest.mark.parametrize("grid", [(), ("-g", "learning_rate=0.1,0.3,1")])

@@ -388,19 +388,23 @@ def test_the_resolution_of_scores_is_the_same_on_all_workers(monkeypatch):
     assert np.array_equal(run_work(work, np.split(np.arange(180), [90])), expected)
 
 
+def grow(trees, table, pull, blocks):
+    """Grow a tree on workers with these rows; return the driver and the search result."""
+
+    def work(rows, spec, context):
+        return trees.start(table.block(rows), context).best(pull[rows])
+
+    driver = SpmdDriver(launcher(work, blocks), len(blocks), {})
+    return driver, driver.run()
+
+
 def test_histograms_of_trees_stay_with_the_driver():
     """The results, which are sent to the workers and recorded, are small."""
     rng = np.random.default_rng(0)
     X, pull = rng.normal(size=(400, 12)), rng.normal(size=400)
-    table = Table.build(X)
-    local = Trees(num_leaves=9).search(table, pull)
-
-    def work(rows, spec, context):
-        return Trees(num_leaves=9).start(table.block(rows), context).best(pull[rows])
-
-    blocks = np.split(np.arange(400), [10, 250])
-    driver = SpmdDriver(launcher(work, blocks), len(blocks), {})
-    found = driver.run()
+    table, trees = Table.build(X), Trees(num_leaves=9)
+    local = trees.search(table, pull)
+    driver, found = grow(trees, table, pull, np.split(np.arange(400), [10, 250]))
     assert found.weak_ranker == local.weak_ranker
     assert found.edge == local.edge
     histogram = 16 * int((table.bins.n_bins + 1).sum())
@@ -412,14 +416,10 @@ def test_histograms_of_trees_stay_with_the_driver():
 def test_workers_without_rows_grow_the_same_tree():
     rng = np.random.default_rng(1)
     X, pull = rng.normal(size=(60, 3)), rng.normal(size=60)
-    table = Table.build(X)
-    local = Trees(num_leaves=5).search(table, pull)
-
-    def work(rows, spec, context):
-        return Trees(num_leaves=5).start(table.block(rows), context).best(pull[rows])
-
+    table, trees = Table.build(X), Trees(num_leaves=5)
     blocks = np.split(np.arange(60), [0, 1, 60])  # two without rows, one with a single row
-    assert run_work(work, blocks).weak_ranker == local.weak_ranker
+    _, found = grow(trees, table, pull, blocks)
+    assert found.weak_ranker == trees.search(table, pull).weak_ranker
 
 
 def test_labels_on_several_workers_are_one_mixture():

@@ -97,6 +97,12 @@ def on_rows(cut, X, y, qid=None, sample_weight=None):
     return dict(zip(given, chunked(cut, *given.values()), strict=True))
 
 
+def interrupt(progress):
+    """Act as Ctrl-C in the third round."""
+    if progress.round == 3:
+        raise KeyboardInterrupt
+
+
 def fit_both(client, model, cut, *rows, **more):
     """Fit a model on a cluster and locally; compare and return both."""
     local = clone(model).fit(rows[0], rows[1], **dict(zip(NAMES, rows[2:], strict=False)), **more)
@@ -377,10 +383,6 @@ def test_trees_go_on_after_a_fit_and_after_control_c(clients, tmp_path):
     model.save(tmp_path / "model.json")
     assert load(tmp_path / "model.json").ensemble_.weak_rankers == local.ensemble_.weak_rankers
 
-    def interrupt(progress):
-        if progress.round == 3:
-            raise KeyboardInterrupt
-
     stopped = DaskBoostedRanker(n_estimators=7, callbacks=[interrupt], **settings)
     with pytest.warns(UserWarning, match="interrupted"):
         stopped.fit(**data)
@@ -526,10 +528,6 @@ def test_invalid_checkpoints_are_refused(clients, tmp_path):
 
 
 def test_an_interrupted_fit_on_a_cluster_leaves_its_last_round(clients, tmp_path):
-    def interrupt(progress):
-        if progress.round == 3:
-            raise KeyboardInterrupt
-
     X, y = chunked(90, TWO.X, TWO.y)
     path = tmp_path / "fit.json"
     with pytest.warns(UserWarning, match="interrupted"):
@@ -654,10 +652,6 @@ def test_a_warning_comes_from_the_client(clients):
 
 
 def test_control_c_keeps_the_rounds_done(clients):
-    def interrupt(progress):
-        if progress.round == 3:
-            raise KeyboardInterrupt
-
     def press(progress):
         if progress.round == 3:
             signal.raise_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Sums with the same bits for any order of the terms and any number of threads."""
+"""Exact sums, tie breaking and hashes: the same bits for any order and number of threads."""
 
 import math
 
@@ -7,7 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precede.engine.exact import exact_sum, sums_at
+import naive
+from precede.engine.exact import (
+    TIE,
+    TIE_OF_DECREASES,
+    TIE_UNITS,
+    exact_sum,
+    first_tied,
+    hash_keys,
+    hash_seeds,
+    least_tied,
+    least_tied_kernel,
+    splitmix64,
+    sums_at,
+)
 from precede.engine.execution import MIN_PARALLEL_WORK, Context
 
 
@@ -59,3 +72,67 @@ def test_a_sum_that_is_not_finite_leaves_the_others_alone():
     values = np.array([np.inf, 1.0, np.nan, 2.0, 1.0, 5e-324])
     found = sums_at(np.array([0, 0, 1, 1, 2, 3]), values, 5)
     np.testing.assert_equal(found, [np.inf, np.nan, 1.0, 5e-324, 0.0])
+
+
+# -- tie breaking -----------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=8), st.data())
+def test_the_first_tied_candidate_is_that_of_the_naive_twin(worth, data):
+    # Values close to the largest, some of which tie with it.
+    near = data.draw(st.lists(st.sampled_from([2.0**-45, 2.0**-41, 2.0**-39, 1e-3]), max_size=4))
+    values = [*(max(worth) * (1 - by) for by in near), *worth]
+    for tolerance in (TIE, TIE_OF_DECREASES):
+        assert first_tied(values, tolerance) == naive.first_of_the_best(values, tolerance)
+
+
+@given(st.integers(0, 2**62))
+def test_integers_tie_as_numbers_do_but_for_rounding(most):
+    least = least_tied(most)
+    assert most - least >= TIE_UNITS
+    assert abs((most - least - TIE_UNITS) - most * TIE) <= 1
+    assert least_tied_kernel(np.int64(most)) == least
+
+
+# -- hashes -----------------------------------------------------------------------------------
+
+
+MASK = 2**64 - 1
+
+
+def splitmix(key):
+    """Apply the finalizer of splitmix64 with Python integers."""
+    key = (key ^ (key >> 30)) * 0xBF58476D1CE4E5B9 & MASK
+    key = (key ^ (key >> 27)) * 0x94D049BB133111EB & MASK
+    return key ^ (key >> 31)
+
+
+def test_the_first_number_of_splitmix64():
+    """For the state 0, as printed by the reference implementation."""
+    assert int(hash_keys(np.zeros(1, np.uint64), 0)[0]) == 0xE220A8397B1DCDAF
+
+
+def test_keys_equal_those_of_a_loop_in_python():
+    keys = np.random.default_rng(0).integers(0, 2**64, 50, np.uint64)
+    assert splitmix64(keys).tolist() == [splitmix(int(key)) for key in keys]
+    numbers = 7, 0, 2**40
+    wanted = []
+    for key in keys.tolist():
+        mixed = key
+        for number in numbers:
+            mixed = splitmix((mixed + (number + 1) * 0x9E3779B97F4A7C15) & MASK)
+        wanted.append(mixed)
+    before = keys.copy()
+    assert hash_keys(keys, *numbers).tolist() == wanted
+    np.testing.assert_array_equal(keys, before)
+    assert hash_seeds(0, 1).tolist() == [0x9E3779B97F4A7C15, 2 * 0x9E3779B97F4A7C15 & MASK]
+
+
+def test_hashes_of_consecutive_keys_are_uniform():
+    """Hashes of the keys 0, 1, 2, ... are uniform (Kolmogorov-Smirnov)."""
+    chance = (hash_keys(np.arange(100_000, dtype=np.uint64), 3, 1) >> np.uint64(11)) / 2.0**53
+    ends = np.sort(chance)
+    gap = np.abs(ends - (np.arange(ends.size) + 0.5) / ends.size).max()
+    assert gap < 1.95 / np.sqrt(ends.size)  # p = 0.001
+    other = (hash_keys(np.arange(100_000, dtype=np.uint64), 3, 2) >> np.uint64(11)) / 2.0**53
+    assert abs(np.corrcoef(chance, other)[0, 1]) < 0.01

@@ -88,12 +88,16 @@ def test_the_last_column_that_is_exact_has_255_values(distinct):
     assert table.codes[0].max() < MISSING
 
 
-def test_weight_two_cuts_as_the_row_twice_does():
-    rng = np.random.default_rng(1)
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("max_bins", [20, 64])
+def test_weight_two_cuts_as_the_row_twice_does(seed, max_bins):
+    """In columns of many values, one of them with a value that half of the rows have."""
+    rng = np.random.default_rng(seed)
     X = rng.standard_normal((900, 2))
+    X[:, 1] = np.where(rng.random(900) < 0.5, 0.0, np.round(X[:, 1], 3))
     copies = rng.integers(1, 3, 900)
-    weighted = Table.build(X, weight=copies.astype(float), max_bins=20)
-    repeated = Table.build(np.repeat(X, copies, axis=0), max_bins=20)
+    weighted = Table.build(X, weight=copies.astype(float), max_bins=max_bins)
+    repeated = Table.build(np.repeat(X, copies, axis=0), max_bins=max_bins)
     for one, other in zip(weighted.bins.cuts, repeated.bins.cuts, strict=True):
         assert_array_equal(one, other)
 

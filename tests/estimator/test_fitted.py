@@ -8,12 +8,7 @@ import pytest
 import sklearn
 from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.model_selection import (
-    GridSearchCV,
-    GroupKFold,
-    KFold,
-    cross_val_score,
-)
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 

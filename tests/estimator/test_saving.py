@@ -8,10 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
-from precede import (
-    RankBoost,
-    load,
-)
+from precede import RankBoost, load
 from samples import CONFIGURATIONS, data, same_model
 
 pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWarning")

@@ -89,16 +89,6 @@ def test_a_table_is_read_or_refused(characters):
         assert refused is None or refused.startswith("x.csv")
 
 
-@given(st.binary(max_size=200))
-def test_any_bytes_are_a_table_or_refused(content):
-    refused = None
-    try:
-        cells(content, names=["name", "x"], numbers=["x"])
-    except ValueError as error:
-        refused = str(error)
-    assert refused is None or refused.startswith("x.csv")
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

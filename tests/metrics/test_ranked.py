@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precede.metrics import (
-    Evaluator,
-    evaluate,
-    ranked,
-)
+from precede.metrics import Evaluator, evaluate, ranked
 from precede.metrics.ranked import weigh_pairs
 
 

@@ -265,17 +265,6 @@ def test_a_file_without_a_field_is_refused():
         Ensemble.from_dict({"n_features": 2, "weak_rankers": [fields], "weights": [1.0]})
 
 
-def test_a_model_of_trees_is_saved_and_loaded(tmp_path):
-    X = SAMPLE.X.astype(float).copy()
-    X[::7, 0] = np.nan
-    model = BoostedRanker(n_estimators=6, num_leaves=7).fit(X, SAMPLE.y, qid=SAMPLE.qid)
-    model.save(tmp_path / "model.json")
-    again = load(tmp_path / "model.json")
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
-    assert again.get_params() == model.get_params()
-
-
 # -- comparison with LightGBM ----------------------------------------------------------------
 
 

@@ -40,7 +40,7 @@ _MAX_TRANSPOSED_ROWS = 4  # longer tables are not transposed
 # Control characters, which begin escape codes, and changes of text direction.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
-_talk = {"quiet": False}
+_state = {"quiet": False}
 _options: dict[str, TyperOption] = {}  # of the running command, by parameter of its function
 
 
@@ -52,28 +52,28 @@ def printable(text: str, *, lines: bool = False) -> str:
     b
     """
 
-    def written(found: re.Match[str]) -> str:
+    def escape(found: re.Match[str]) -> str:
         kept = lines and found[0] == "\n"
         return found[0] if kept else found[0].encode("unicode_escape").decode()
 
-    return _CONTROL.sub(written, text)
+    return _CONTROL.sub(escape, text)
 
 
 def set_up(options: Iterable[object], *, quiet: bool) -> None:
     """Set the options of the command, for messages, and whether only errors are printed."""
-    _talk["quiet"] = quiet
+    _state["quiet"] = quiet
     _options.clear()
     _options.update({each.name: each for each in options if isinstance(each, TyperOption)})
 
 
 def is_interactive() -> bool:
     """Return whether stderr is a terminal and messages are on."""
-    return sys.stderr.isatty() and not _talk["quiet"]
+    return sys.stderr.isatty() and not _state["quiet"]
 
 
 def say(text: str) -> None:
     """Print a message to stderr."""
-    if not _talk["quiet"]:
+    if not _state["quiet"]:
         _print_message(text)
 
 
@@ -227,9 +227,9 @@ def write_rows(
     elif sys.stdout.isatty():
         _draw(rows if drawn is None else drawn, title)
     elif rows:
-        print(*map(shown, rows[0]), sep="\t")
+        print(*map(format_cell, rows[0]), sep="\t")
         for row in rows:
-            print(*(shown(value, 6) for value in row.values()), sep="\t")
+            print(*(format_cell(value, 6) for value in row.values()), sep="\t")
 
 
 def _draw(rows: Sequence[Json], title: str) -> None:
@@ -238,7 +238,9 @@ def _draw(rows: Sequence[Json], title: str) -> None:
 
     # Names are not markup: [/b] and the unit in "speed [km/h]" are text, and so is ":smile:".
     console, title = Console(markup=False, emoji=False), printable(title)
-    texts = any(len(shown(value)) > _MAX_UNFOLDED_WIDTH for row in rows for value in row.values())
+    texts = any(
+        len(format_cell(value)) > _MAX_UNFOLDED_WIDTH for row in rows for value in row.values()
+    )
     if texts or _width(_table(rows, title), console) <= console.width:
         console.print(_table(rows, title))
         return
@@ -248,13 +250,13 @@ def _draw(rows: Sequence[Json], title: str) -> None:
         return
     first, *others = rows[0]
     while others:
-        shown_now = [first, others.pop(0)]
+        columns = [first, others.pop(0)]
         while others:
-            wider = [{name: row[name] for name in [*shown_now, others[0]]} for row in rows]
+            wider = [{name: row[name] for name in [*columns, others[0]]} for row in rows]
             if _width(_table(wider, title), console) > console.width:
                 break
-            shown_now.append(others.pop(0))
-        console.print(_table([{name: row[name] for name in shown_now} for row in rows], title))
+            columns.append(others.pop(0))
+        console.print(_table([{name: row[name] for name in columns} for row in rows], title))
         title = ""
 
 
@@ -270,15 +272,15 @@ def _table(rows: Sequence[Json], title: str, *, transposed: bool = False) -> Tab
     names = list(rows[0]) if rows else []
     if transposed:
         for name in names:
-            table.add_row(shown(name), *(shown(row[name]) for row in rows))
+            table.add_row(format_cell(name), *(format_cell(row[name]) for row in rows))
         return table
     for name in names:
         numbers = all(isinstance(row[name], int | float | None) for row in rows)
-        whole = all(len(shown(row[name])) <= _MAX_UNFOLDED_WIDTH for row in rows)
+        whole = all(len(format_cell(row[name])) <= _MAX_UNFOLDED_WIDTH for row in rows)
         side: Literal["left", "right"] = "right" if numbers else "left"
-        table.add_column(shown(name), justify=side, overflow="fold", no_wrap=whole)
+        table.add_column(format_cell(name), justify=side, overflow="fold", no_wrap=whole)
     for row in rows:
-        table.add_row(*map(shown, row.values()))
+        table.add_row(*map(format_cell, row.values()))
     return table
 
 
@@ -290,12 +292,12 @@ def _width(table: Table, console: Console) -> int:
     return Measurement.get(console, boundless, table).maximum
 
 
-def shown(value: object, digits: int = 4) -> str:
+def format_cell(value: object, digits: int = 4) -> str:
     r"""Format a cell of a table.
 
-    >>> shown(0.123456), shown(None), shown(12)
+    >>> format_cell(0.123456), format_cell(None), format_cell(12)
     ('0.1235', '', '12')
-    >>> print(shown("a\tb\x1b[31m"))
+    >>> print(format_cell("a\tb\x1b[31m"))
     a\tb\x1b[31m
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):

@@ -21,6 +21,7 @@ from precede.cli.options import (
     Reading,
     Relevant,
     Seed,
+    Source,
 )
 
 if TYPE_CHECKING:
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
     from precede.engine.arrays import Json
     from precede.metrics import Evaluation, Interval
     from precede.report.report import Report
-
-Source = Annotated[
-    str,
-    typer.Argument(help="A model, a file with one score per line, or a TREC run."),
-]
 
 
 def metrics(*, as_json: AsJson = False) -> None:
@@ -99,7 +95,7 @@ def evaluate(
     else:
         write_rows(_query_rows(result), as_json=as_json)
     if result is not None:
-        about = "" if by_query else f"{_about_intervals(rows, level)}; "
+        about = "" if by_query else f"{_describe_intervals(rows, level)}; "
         say(f"{about}{result.policy}")
     missed = _unmet_requirements(rows, wanted)
     for message in missed:
@@ -178,7 +174,7 @@ def _ends(
     return found.low, found.high
 
 
-def _about_intervals(rows: Sequence[Json], level: float) -> str:
+def _describe_intervals(rows: Sequence[Json], level: float) -> str:
     """Describe the intervals of metrics over queries, or why they are missing."""
     if not all(math.isnan(row["low"]) for row in rows):
         return f"{100 * level:g} % intervals over queries"

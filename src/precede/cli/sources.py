@@ -29,12 +29,12 @@ class Task(NamedTuple):
 def read_task(sources: Sequence[str], path: str, reading: Reading) -> Task:
     """Read the data, and the scores of each source."""
     if _is_qrels(path, reading):
-        return _from_runs(sources, read_qrels(path))
+        return _run_task(sources, read_qrels(path))
     models = {source: load(source) for source in sources if _kind(source) == "model"}
     data = reading.with_roles_of(*models.values()).read(path)
     scores = [_scores(source, data, models.get(source)) for source in sources]
     if scores[0].ndim == 2:
-        return _of_labels(models[sources[0]], scores, data)
+        return _label_task(models[sources[0]], scores, data)
     return Task(data, scores)
 
 
@@ -102,14 +102,14 @@ def _scores(source: str, data: Data, model: BaseRanker | None) -> Floats:
             warn_of_lost_queries(model, data.judgments)
         return np.asarray(model.predict(features_for(model, data)), np.float64)
     if _kind(source) == "run":
-        return _of_rows(read_run(source), data, source)
+        return _scores_of_run(read_run(source), data, source)
     scores = read_numbers(source, "scores")[:, 0]
     if scores.size != len(data):
         raise ValueError(f"{source} has {scores.size} scores and the data have {len(data)} rows")
     return scores
 
 
-def _of_labels(model: BaseRanker, scores: list[Floats], data: Data) -> Task:
+def _label_task(model: BaseRanker, scores: list[Floats], data: Data) -> Task:
     """Return a task whose queries are the items and whose documents are the labels."""
     labels = data.labels
     known = getattr(model, "labels_", ())
@@ -125,7 +125,7 @@ def _of_labels(model: BaseRanker, scores: list[Floats], data: Data) -> Task:
     return Task(judged, [each.ravel() for each in scores])
 
 
-def _of_rows(run: Run, data: Data, source: str) -> Floats:
+def _scores_of_run(run: Run, data: Data, source: str) -> Floats:
     """Return the scores of a run, found by query and document."""
     if data.docid is None or data.qid is None:
         raise ValueError(
@@ -145,7 +145,7 @@ def _of_rows(run: Run, data: Data, source: str) -> Floats:
     return found
 
 
-def _from_runs(sources: Sequence[str], judged: Judged) -> Task:
+def _run_task(sources: Sequence[str], judged: Judged) -> Task:
     """Return a task over all documents of the qrels and of any run, so that runs are comparable."""
     runs = []
     for source in sources:

@@ -29,7 +29,7 @@ from precede.algorithms.glass_box import GlassBoxRanker
 from precede.algorithms.push import PushRanker
 from precede.algorithms.rankboost import RankBoost
 from precede.algorithms.smooth_margin import SmoothMarginRanker
-from precede.boosting.callbacks import Checkpoint, ProgressBar
+from precede.boosting.callbacks import Checkpoint, ProgressBar, fitted_attributes
 from precede.boosting.loop import History, Progress, asked_to_stop
 from precede.boosting.monitors import Monitor, MonitoredMetric, Scoring
 from precede.dask.blocks import (
@@ -289,16 +289,12 @@ class _DaskRanker(BaseRanker):
     def to_local(self) -> BaseRanker:
         """Return the model as a local estimator."""
         local = self._local_class(**self.get_params(deep=False))
-        local.__dict__.update(_fitted_attributes(self))
+        local.__dict__.update(fitted_attributes(self))
         return local
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model as a local estimator, to be loaded by `precede.load`."""
         self.to_local().save(path)
-
-
-def _fitted_attributes(model: BaseRanker) -> dict[str, object]:
-    return {name: each for name, each in vars(model).items() if name.endswith("_")}
 
 
 def _is_dask_collection(X: object) -> bool:
@@ -478,10 +474,9 @@ class PairObjective:
         state = bound.state(np.asarray(scores, np.float64)[bound.layout.order])
         if state.log_gradient_sum == -np.inf:
             return np.zeros(y.size), np.zeros(y.size)
-        mass = np.exp(state.log_gradient_sum)
-        return -mass * bound.layout.to_rows(state.pull), mass * bound.layout.to_rows(
-            bound.curvature(state)
-        )
+        gradient_sum, to_rows = np.exp(state.log_gradient_sum), bound.layout.to_rows
+        curvature = bound.curvature(state)
+        return -gradient_sum * to_rows(state.pull), gradient_sum * to_rows(curvature)
 
 
 # -- in the client process -------------------------------------------------------------------
@@ -598,7 +593,7 @@ def _fit_block(
     """Fit the local estimator on one block; return the fitted attributes on the first worker."""
     model = clone(spec.model)
     if model.warm_start:
-        model.__dict__.update(_fitted_attributes(spec.model))
+        model.__dict__.update(fitted_attributes(spec.model))
     model.__dict__.update(spec.features)
     model.callbacks = [_Reporter(context)] if spec.report_rounds else None
     model.n_jobs = context.jobs
@@ -611,7 +606,7 @@ def _fit_block(
     judgments = block.judgments()
     task = FitContext(None, judgments, spec.classes, training, monitors, spec.rounds)
     model.fit_rows(task)
-    return None if context.rank else _fitted_attributes(model)
+    return None if context.rank else fitted_attributes(model)
 
 
 def _training_data(block: RowBlock, spec: _FitSpec, context: ClusterContext) -> TrainingData:
@@ -672,7 +667,7 @@ class _Reporter:
         return bool(self._context.call_service("report", (records, ensemble, last)))
 
 
-def _not_here(scores: Floats) -> float:
+def _not_on_worker(scores: Floats) -> float:
     """Raise: the metrics are computed by the client."""
     raise NotImplementedError("metrics of evaluation sets are computed by the client")
 
@@ -683,7 +678,7 @@ class _RemoteMonitor:
     def __init__(self, context: ClusterContext, number: int, name: str, metrics: dict[str, bool]):
         self.name = name
         self.metrics = {
-            each: MonitoredMetric(_not_here, greater) for each, greater in metrics.items()
+            each: MonitoredMetric(_not_on_worker, greater) for each, greater in metrics.items()
         }
         self._context, self._number = context, number
         self._updates: list[MonitorUpdate] = []

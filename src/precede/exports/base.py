@@ -19,8 +19,8 @@ from precede.weak_rankers.columns import LinearWeakRanker
 if TYPE_CHECKING:
     from precede.estimator import BaseRanker
 
-LARGEST = float(np.finfo(np.float32).max)
-SMALLEST = np.finfo(np.float32).tiny
+LARGEST_SINGLE = float(np.finfo(np.float32).max)
+SMALLEST_SINGLE = np.finfo(np.float32).tiny
 
 
 class Line(NamedTuple):
@@ -174,10 +174,10 @@ def refuse_other_missing(
             threshold, left = float(nodes.threshold[node]), bool(nodes.missing_left[node])
             if left == (threshold >= 0) or (among is not None and name not in among):
                 continue
-            here, there = ("below", "above") if left else ("above", "below")
+            side, other_side = ("below", "above") if left else ("above", "below")
             raise ParameterError(
-                f"the model counts missing values of {name!r} as {here} {threshold:.6g}, but "
-                f"{reader} takes them for 0, which is {there}; if all features are there when "
+                f"the model counts missing values of {name!r} as {side} {threshold:.6g}, but "
+                f"{reader} takes them for 0, which is {other_side}; if all features are there when "
                 "serving, or 0 is what you mean, pass ", Argument("missing", "zero"),
             )  # fmt: skip
 
@@ -191,7 +191,7 @@ def as_single(value: float) -> float:
     >>> as_single(1 / 3)
     0.33333334
     """
-    return float(str(np.float32(min(max(value, -LARGEST), LARGEST))))
+    return float(str(np.float32(min(max(value, -LARGEST_SINGLE), LARGEST_SINGLE))))
 
 
 def at_most(threshold: float) -> np.float32:
@@ -203,7 +203,7 @@ def at_most(threshold: float) -> np.float32:
     >>> bool(float(at_most(0.1)) <= 0.1 < float(np.nextafter(at_most(0.1), np.float32(1))))
     True
     """
-    bounded = min(max(threshold, -LARGEST), LARGEST)
+    bounded = min(max(threshold, -LARGEST_SINGLE), LARGEST_SINGLE)
     single = np.float32(bounded)
     if float(single) > bounded:
         single = np.nextafter(single, np.float32(-np.inf))
@@ -221,6 +221,6 @@ def above(threshold: float) -> np.float32:
     """
     with np.errstate(over="ignore"):  # overflows to infinity
         after = np.nextafter(at_most(threshold), np.float32(np.inf))
-    if 0 < after < SMALLEST:
-        return SMALLEST
-    return min(after, np.float32(LARGEST))
+    if 0 < after < SMALLEST_SINGLE:
+        return SMALLEST_SINGLE
+    return min(after, np.float32(LARGEST_SINGLE))

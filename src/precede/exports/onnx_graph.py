@@ -55,9 +55,12 @@ class _Graph:
         self._constants: list[Any] = []
         self._types: dict[str, str] = {"X": dtype.name}
 
-    def add(self, kind: str, inputs: list[str], output: str = "", **attributes: Any) -> str:
+    def add(
+        self, kind: str, inputs: list[str], output: str = "", *, dtype: str = "", **attributes: Any
+    ) -> str:
+        """Add a node; return its output, of type `dtype` or else of the type of the first input."""
         output = output or f"{kind.lower()}_{len(self._nodes)}"
-        self._types[output] = attributes.pop("gives", self._types.get(inputs[0], "float64"))
+        self._types[output] = dtype or self._types.get(inputs[0], "float64")
         make = self._onnx.helper.make_node
         self._nodes.append(make(kind, inputs, [output], **attributes))
         return output
@@ -73,17 +76,16 @@ class _Graph:
         if self._types[name] == dtype:
             return name
         to = self._onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        return self.add("Cast", [name], to=to, gives=dtype)
+        return self.add("Cast", [name], to=to, dtype=dtype)
 
     def trees(self, trees: list[Nodes]) -> str:
         """Add the sum of trees, as a column."""
         if self._dtype == np.float32:
-            fields = _regressor_fields(trees)
-            return self.add(
-                "TreeEnsembleRegressor", ["X"], domain="ai.onnx.ml", gives="float32", **fields
-            )
-        fields = _ensemble_fields(trees, self._onnx.numpy_helper.from_array)
-        return self.add("TreeEnsemble", ["X"], domain="ai.onnx.ml", gives="float64", **fields)
+            kind, fields = "TreeEnsembleRegressor", _regressor_fields(trees)
+        else:
+            tensor = self._onnx.numpy_helper.from_array
+            kind, fields = "TreeEnsemble", _ensemble_fields(trees, tensor)
+        return self.add(kind, ["X"], domain="ai.onnx.ml", dtype=self._dtype.name, **fields)
 
     def lines(self, lines: list[tuple[LinearWeakRanker, float]], constant: float) -> str:
         """Add the weighted sum of features and columns, as a column."""
@@ -109,8 +111,8 @@ class _Graph:
         scaled = self.add("Div", [from_low, self.constant(width)])
         zero, one = self.constant(0.0, np.float64), self.constant(1.0, np.float64)
         clipped = self.add("Clip", [scaled, zero, one])
-        absent = self.add("IsNaN", [x], gives="bool")
-        return self.add("Where", [absent, zero, clipped], gives="float64")
+        absent = self.add("IsNaN", [x], dtype="bool")
+        return self.add("Where", [absent, zero, clipped], dtype="float64")
 
     def serialized(self, exported: ExportedModel) -> bytes:
         helper = self._onnx.helper
@@ -122,14 +124,14 @@ class _Graph:
             [helper.make_tensor_value_info("score", kind, ["rows"])],
             self._constants,
         )
-        learning = 3 if self._dtype == np.float32 else 5
+        ml_version = 3 if self._dtype == np.float32 else 5
         model = helper.make_model(
             graph,
             producer_name="precede",
             doc_string=exported.title + exported.probability,
             opset_imports=[
                 helper.make_opsetid("", 17),
-                helper.make_opsetid("ai.onnx.ml", learning),
+                helper.make_opsetid("ai.onnx.ml", ml_version),
             ],
             ir_version=8 if self._dtype == np.float32 else 9,
         )

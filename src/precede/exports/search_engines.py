@@ -62,74 +62,7 @@ def _ranklib_lines(nodes: Nodes, node: int) -> list[str]:
     return lines
 
 
-# -- Solr ------------------------------------------------------------------------------------
-
-
-def solr_text(
-    model: ExportedModel,
-    *,
-    missing: str = "refuse",
-    name: str = "precede",
-    store: str | None = None,
-) -> str:
-    """Return a model of Solr's learning-to-rank module.
-
-    Trees become a `MultipleAdditiveTreesModel`, in which ``x <= threshold + 1e-6`` goes left
-    (the threshold written is that much smaller) and, from Solr 9.2 on, a missing value goes
-    where the node says. With ``missing="zero"`` they are zeros, for any version. A model of
-    columns alone becomes a `LinearModel`, which knows no missing values, as columns do not.
-    """
-    weights, keep = model.linear_weights, missing != "zero"
-    names, kind = [*model.names], "MultipleAdditiveTreesModel"
-    params: Json = {
-        **({"isNullSameAsZero": False} if keep else {}),
-        "trees": [
-            {"weight": "1", "root": _solr_node(nodes, model.names, keep=keep)}
-            for nodes in model.trees
-        ],
-    }
-    if weights is not None:
-        names, kind, params = [*weights], "LinearModel", {"weights": weights}
-    fields = {
-        "class": f"org.apache.solr.ltr.model.{kind}",
-        **({} if store is None else {"store": store}),
-        "name": name,
-        "features": [{"name": each} for each in names],
-        "params": params,
-    }
-    return json.dumps(fields, indent=1) + "\n"
-
-
-def _solr_node(nodes: Nodes, names: tuple[str, ...], node: int = 0, *, keep: bool) -> Json:
-    if nodes.is_leaf(node):
-        return {"value": repr(as_single(float(nodes.value[node])))}
-    side = {"missing": "left" if nodes.missing_left[node] else "right"} if keep else {}
-    return {
-        "feature": names[nodes.feature[node]],
-        "threshold": repr(as_single(float(_before_slack(at_most(float(nodes.threshold[node])))))),
-        **side,
-        "left": _solr_node(nodes, names, int(nodes.left[node]), keep=keep),
-        "right": _solr_node(nodes, names, int(nodes.right[node]), keep=keep),
-    }
-
-
-def _before_slack(threshold: np.float32) -> np.float32:
-    """Return the float32 that becomes the threshold when Solr adds its slack.
-
-    Below 1e-6 in size it may not exist; the nearest is then off by 1e-13 at most.
-    """
-    first = np.float32(threshold - SOLR_SLACK)
-    near = [first]
-    with np.errstate(over="ignore"):  # overflows to infinity
-        for towards in (np.float32(-np.inf), np.float32(np.inf)):
-            step = first
-            for _ in range(2):
-                step = np.nextafter(step, towards)
-                near.append(step)
-    return min(near, key=lambda each: abs(float(each + SOLR_SLACK) - float(threshold)))
-
-
-# -- Models and features as requests to search engines, one file for the body of each ------------
+# -- models and features as bodies of requests -----------------------------------------------
 #
 # Elasticsearch has built-in learning to rank (from 8.12 on): trees are a *trained model*, and each
 # feature is the score of a query, a *feature extractor*. The plugins of Elasticsearch and
@@ -137,7 +70,7 @@ def _before_slack(threshold: np.float32) -> np.float32:
 # store*.
 
 
-LARGEST = float(np.finfo(np.float64).max)
+LARGEST_DOUBLE = float(np.finfo(np.float64).max)
 SOLR = "org.apache.solr.ltr.feature."
 # Names of parameters in a template: {{x}}, {{{x}}}, {{#x}}, {{#toJson}}x{{/toJson}}.
 TAG = re.compile(
@@ -222,7 +155,7 @@ def _tree(nodes: Nodes, names: tuple[str, ...]) -> Json:
             "split_feature": int(nodes.feature[node]),
             "decision_type": "lte",
             # An infinite threshold, which JSON has not, tells missing values from all others.
-            "threshold": min(max(float(nodes.threshold[node]), -LARGEST), LARGEST),
+            "threshold": min(max(float(nodes.threshold[node]), -LARGEST_DOUBLE), LARGEST_DOUBLE),
             "default_left": bool(nodes.missing_left[node]),
             "left_child": int(nodes.left[node]),
             "right_child": int(nodes.right[node]),
@@ -281,6 +214,70 @@ def ltr_model_text(
 
 
 # -- Solr ------------------------------------------------------------------------------------
+
+
+def solr_text(
+    model: ExportedModel,
+    *,
+    missing: str = "refuse",
+    name: str = "precede",
+    store: str | None = None,
+) -> str:
+    """Return a model of Solr's learning-to-rank module.
+
+    Trees become a `MultipleAdditiveTreesModel`, in which ``x <= threshold + 1e-6`` goes left
+    (the threshold written is that much smaller) and, from Solr 9.2 on, a missing value goes
+    where the node says. With ``missing="zero"`` they are zeros, for any version. A model of
+    columns alone becomes a `LinearModel`, which knows no missing values, as columns do not.
+    """
+    weights, keep = model.linear_weights, missing != "zero"
+    names, kind = [*model.names], "MultipleAdditiveTreesModel"
+    params: Json = {
+        **({"isNullSameAsZero": False} if keep else {}),
+        "trees": [
+            {"weight": "1", "root": _solr_node(nodes, model.names, keep=keep)}
+            for nodes in model.trees
+        ],
+    }
+    if weights is not None:
+        names, kind, params = [*weights], "LinearModel", {"weights": weights}
+    fields = {
+        "class": f"org.apache.solr.ltr.model.{kind}",
+        **({} if store is None else {"store": store}),
+        "name": name,
+        "features": [{"name": each} for each in names],
+        "params": params,
+    }
+    return json.dumps(fields, indent=1) + "\n"
+
+
+def _solr_node(nodes: Nodes, names: tuple[str, ...], node: int = 0, *, keep: bool) -> Json:
+    if nodes.is_leaf(node):
+        return {"value": repr(as_single(float(nodes.value[node])))}
+    side = {"missing": "left" if nodes.missing_left[node] else "right"} if keep else {}
+    return {
+        "feature": names[nodes.feature[node]],
+        "threshold": repr(as_single(float(_before_slack(at_most(float(nodes.threshold[node])))))),
+        **side,
+        "left": _solr_node(nodes, names, int(nodes.left[node]), keep=keep),
+        "right": _solr_node(nodes, names, int(nodes.right[node]), keep=keep),
+    }
+
+
+def _before_slack(threshold: np.float32) -> np.float32:
+    """Return the float32 that becomes the threshold when Solr adds its slack.
+
+    Below 1e-6 in size it may not exist; the nearest is then off by 1e-13 at most.
+    """
+    first = np.float32(threshold - SOLR_SLACK)
+    near = [first]
+    with np.errstate(over="ignore"):  # overflows to infinity
+        for towards in (np.float32(-np.inf), np.float32(np.inf)):
+            step = first
+            for _ in range(2):
+                step = np.nextafter(step, towards)
+                near.append(step)
+    return min(near, key=lambda each: abs(float(each + SOLR_SLACK) - float(threshold)))
 
 
 def solr_features_text(

@@ -25,7 +25,7 @@ from precede.exports.base import ExportedModel
 # of CASE inside CASE: SQLite's parser has a stack of 100 entries, of which a level takes five.
 MOST_SUMMANDS = 25
 MOST_NESTED = 12
-LARGEST = "1.7976931348623157e308"
+LARGEST_DOUBLE = "1.7976931348623157e308"
 TOTAL = "precede_total"
 
 
@@ -64,8 +64,8 @@ def _standard_text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _any_text(text: str) -> str:
-    """Text for a database that is not known: a backslash may escape what comes after it."""
+def _ansi_text(text: str) -> str:
+    """Text for an unknown database, in which a backslash may escape the next character."""
     if "\\" in text:
         first, *others = (name for name in DIALECTS if name != "ansi")
         raise ParameterError(
@@ -95,7 +95,7 @@ _MYSQL = Dialect(
 )  # fmt: skip
 # SQLite takes an unknown name in double quotes for text, and a missing column would be a score.
 DIALECTS = {
-    "ansi": Dialect('"', "DOUBLE PRECISION", _any_text),
+    "ansi": Dialect('"', "DOUBLE PRECISION", _ansi_text),
     "duckdb": Dialect('"', "DOUBLE PRECISION", _standard_text),
     "mariadb": _MYSQL,
     "mysql": _MYSQL,
@@ -134,23 +134,20 @@ def sql_text(
     ]
     shown = [chosen.identifier(each) for each in kept]
     used = sorted({feature for features, _ in summands for feature in features})
-    inner = [_cell(feature) for feature in used]
-    columns = [
-        *shown,
-        *(
-            f"{_given(names[j], model.categories.get(names[j]), chosen)} AS {_cell(j)}"
-            for j in used
-        ),
+    inner = [_column(feature) for feature in used]
+    numbers = [
+        f"{_as_number(names[j], model.categories.get(names[j]), chosen)} AS {_column(j)}"
+        for j in used
     ]
     source = ".".join(map(chosen.identifier, [table] if isinstance(table, str) else table))
     as_ = "AS MATERIALIZED" if materialized else "AS"
-    tables = [f"precede_0 {as_} (\n  SELECT {_listed(columns)}\n  FROM {source}\n)"]
+    tables = [f"precede_0 {as_} (\n  SELECT {_join_lines([*shown, *numbers])}\n  FROM {source}\n)"]
     total = f"CAST(0 AS {chosen.double})"
-    for number_, stage in enumerate(stages):
+    for position, stage in enumerate(stages):
         total = "\n    + ".join([total, *(text for _, text in stage)])
         columns = [*shown, *inner, f"{total} AS {TOTAL}"]
-        select = f"SELECT {_listed(columns)}\n  FROM precede_{number_}"
-        tables.append(f"precede_{number_ + 1} {as_} (\n  {select}\n)")
+        select = f"SELECT {_join_lines(columns)}\n  FROM precede_{position}"
+        tables.append(f"precede_{position + 1} {as_} (\n  {select}\n)")
         total = TOTAL
     rows = ", ".join([*shown, f"{total} AS {chosen.identifier(name)}"])
     title = " ".join((model.title + model.probability).split())
@@ -190,7 +187,7 @@ def number(value: float) -> str:
     return text if "e" in text else f"{text}e0"
 
 
-def _given(name: str, categories: Sequence[str | float] | None, dialect: Dialect) -> str:
+def _as_number(name: str, categories: Sequence[str | float] | None, dialect: Dialect) -> str:
     """Return the expression of a column as a number, with NULL for NaN.
 
     NaN differs from itself in some databases and is larger than infinity, whose reciprocal is 0,
@@ -205,16 +202,16 @@ def _given(name: str, categories: Sequence[str | float] | None, dialect: Dialect
     x = f"CAST({column} AS {double})"
     return (
         f"CASE WHEN {x} <> {x} THEN NULL "
-        f"WHEN {x} > {LARGEST} THEN CASE WHEN 1.0e0 / {x} > 0 THEN NULL ELSE {x} END "
+        f"WHEN {x} > {LARGEST_DOUBLE} THEN CASE WHEN 1.0e0 / {x} > 0 THEN NULL ELSE {x} END "
         f"ELSE {x} END"
     )
 
 
-def _listed(columns: list[str]) -> str:
+def _join_lines(columns: list[str]) -> str:
     return ",\n    ".join(columns)
 
 
-def _cell(feature: int) -> str:
+def _column(feature: int) -> str:
     return f"precede_x{feature}"
 
 
@@ -222,7 +219,7 @@ def _summands(model: ExportedModel) -> list[tuple[tuple[int, ...], str]]:
     """Return the features and the text of each summand, in the order of `predict`."""
     found: list[tuple[tuple[int, ...], str]] = []
     for steps in model.parts.steps:
-        x = _cell(steps.feature)
+        x = _column(steps.feature)
         known = _tree_case(Nodes.of_steps(steps, missing_left=True))
         missing = number(steps.missing)
         found.append(((steps.feature,), f"CASE WHEN {x} IS NULL THEN {missing} ELSE {known} END"))
@@ -233,9 +230,9 @@ def _summands(model: ExportedModel) -> list[tuple[tuple[int, ...], str]]:
         if line.feature is None:
             found.append(((), number(line.weight)))
         elif line.low is None or line.width is None:
-            found.append(((line.feature,), f"{number(line.weight)} * {_cell(line.feature)}"))
+            found.append(((line.feature,), f"{number(line.weight)} * {_column(line.feature)}"))
         else:
-            x = _cell(line.feature)
+            x = _column(line.feature)
             x = x if line.factor == 1.0 else f"{x} * {number(line.factor)}"
             scaled = f"({x} - {number(line.low)}) / {number(line.width)}"
             found.append(((line.feature,), f"{number(line.weight)} * {_clipped(scaled)}"))
@@ -272,33 +269,34 @@ def _tree_case(nodes: Nodes) -> str:
 def _flat_case(nodes: Nodes, root: int) -> str:
     """Return the leaves from left to right, with the conditions of the left branches."""
     found: list[tuple[tuple[str, ...], str]] = []
-    waiting: list[tuple[int, tuple[str, ...]]] = [(root, ())]
-    while waiting:
-        node, turns = waiting.pop()
+    stack: list[tuple[int, tuple[str, ...]]] = [(root, ())]
+    while stack:
+        node, conditions = stack.pop()
         if nodes.is_leaf(node):
-            found.append((turns, number(float(nodes.value[node]))))
+            found.append((conditions, number(float(nodes.value[node]))))
             continue
-        here = _goes_left(nodes, node)
+        condition = _goes_left(nodes, node)
         if nodes.missing_left[node] and not nodes.categories_of(node):
-            here = f"({here} OR {_cell(int(nodes.feature[node]))} IS NULL)"
-        waiting += [(int(nodes.right[node]), turns), (int(nodes.left[node]), (*turns, here))]
-    cases = [f"WHEN {' AND '.join(turns)} THEN {text}" for turns, text in found[:-1]]
+            condition = f"({condition} OR {_column(int(nodes.feature[node]))} IS NULL)"
+        left, right = int(nodes.left[node]), int(nodes.right[node])
+        stack += [(right, conditions), (left, (*conditions, condition))]
+    cases = [f"WHEN {' AND '.join(conditions)} THEN {text}" for conditions, text in found[:-1]]
     return f"CASE {' '.join(cases)} ELSE {found[-1][1]} END"
 
 
 def _goes_left(nodes: Nodes, node: int) -> str:
-    x, threshold = _cell(int(nodes.feature[node])), float(nodes.threshold[node])
+    x, threshold = _column(int(nodes.feature[node])), float(nodes.threshold[node])
     if categories := nodes.categories_of(node):
         return _is_one_of(x, categories)
     if math.isinf(threshold):
-        return f"{x} IS NOT NULL" if threshold > 0 else f"{x} < -{LARGEST}"
+        return f"{x} IS NOT NULL" if threshold > 0 else f"{x} < -{LARGEST_DOUBLE}"
     return f"{x} <= {number(threshold)}"
 
 
 def _above(nodes: Nodes, node: int) -> str:
-    x, threshold = _cell(int(nodes.feature[node])), float(nodes.threshold[node])
+    x, threshold = _column(int(nodes.feature[node])), float(nodes.threshold[node])
     if math.isinf(threshold):
-        return "1 = 0" if threshold > 0 else f"{x} >= -{LARGEST}"
+        return "1 = 0" if threshold > 0 else f"{x} >= -{LARGEST_DOUBLE}"
     return f"{x} > {number(threshold)}"
 
 

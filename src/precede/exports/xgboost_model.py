@@ -20,7 +20,7 @@ def xgboost_text(model: ExportedModel) -> str:
     rule for missing values is kept. Numbers are float32: thresholds are written so that
     float32 values fall on the right side, and scores are sums of rounded leaves.
     """
-    trees = [_side_by_side(nodes) for nodes in model.trees]
+    trees = [_breadth_first(nodes) for nodes in model.trees]
     n_features = len(model.names)
     fields = {
         "version": [2, 1, 0],
@@ -99,7 +99,7 @@ def xgboost_dump_text(model: ExportedModel) -> str:
     ``x < split_condition`` goes to `yes`. The node for missing values is written, but many
     versions of the plugins ignore it: for them an absent feature is 0.
     """
-    trees = [_dump_of(_side_by_side(nodes), model.names) for nodes in model.trees]
+    trees = [_dump_of(_breadth_first(nodes), model.names) for nodes in model.trees]
     return json.dumps(trees, indent=1) + "\n"
 
 
@@ -119,7 +119,7 @@ def _dump_of(nodes: Nodes, names: tuple[str, ...], node: int = 0, depth: int = 0
     }
 
 
-def _side_by_side(nodes: Nodes) -> Nodes:
+def _breadth_first(nodes: Nodes) -> Nodes:
     """Return the tree with its nodes in breadth-first order, so that siblings are adjacent.
 
     XGBoost takes the node after the left child for the right one, whatever the file says.

@@ -164,7 +164,7 @@ class _StreamWithEndMark:
     """A UTF-8 stream with a marker line appended, which an unclosed quotation mark swallows.
 
     Reading ends at an error, which is kept in `failure`. It is not raised, because pyarrow reads in
-    threads of its own: the exception could be freed in such a thread, and with it, by way of its
+    its own threads: the exception could be freed in such a thread, and with it, by way of its
     traceback, the CSV reader, which then waits forever for that thread to end.
     """
 
@@ -172,7 +172,7 @@ class _StreamWithEndMark:
     failure: Exception | None = None
 
     def __init__(self, prefix: bytes, stream: BufferedReader, rows: _RowErrors):
-        self._begun, self._stream, self._path = prefix, stream, rows.path
+        self._prefix, self._stream, self._path = prefix, stream, rows.path
         self._mark, self._waiting = f"\n{rows.mark}\n".encode(), b""
         self._decoder = getincrementaldecoder("utf-8")()
         self._line = 1 if prefix else 2
@@ -189,10 +189,10 @@ class _StreamWithEndMark:
         return part
 
     def _read_whole_characters(self, size: int) -> bytes:
-        """Read bytes, none at the end; refuse other encodings (arrow checks only some columns)."""
+        """Read some UTF-8 text, b"" at the end; refuse other encodings, which arrow may not."""
         text, part = "", b"more"
         while part and not text:
-            part, self._begun = self._begun or self._stream.read(size), b""
+            part, self._prefix = self._prefix or self._stream.read(size), b""
             try:
                 text = self._decoder.decode(part, final=not part)
             except UnicodeDecodeError as error:

@@ -243,7 +243,7 @@ class PaddedBlock:
 
 
 class _SpooledBlock(NamedTuple):
-    """Position of one block in the temporary file, column by column."""
+    """Position of one block in the temporary file: `width` columns, the first numbered `first`."""
 
     offset: int
     rows: int

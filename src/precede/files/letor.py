@@ -236,7 +236,7 @@ def _sort_cells(
 
 
 def _parse_words(words: Integers, value: Floats, grade: Floats, lines: Lines) -> None:
-    """Parse the words that kernels leave; see `_leave_word` for their columns."""
+    """Parse the numbers that kernels leave to Python; see `_leave_word` for their columns."""
     if not len(words):
         return
     position, texts = words[:, 0], lines.words(words[:, 2:])
@@ -253,7 +253,8 @@ def _parse_words(words: Integers, value: Floats, grade: Floats, lines: Lines) ->
 
 
 _DOCID = np.frombuffer(b"docid", np.uint8)
-_SPLIT, _ZIV = 2.0**27 + 1.0, 2.0**-45
+_SPLIT = 2.0**27 + 1.0  # splits a double into two halves of 26 bits
+_ZIV = 2.0**-45  # bound of the relative error of a correction
 _POWERS_OF_TEN = np.array([10.0**power for power in range(23)])  # all that are exact
 
 
@@ -290,10 +291,10 @@ def _parse_digits(text: Bytes, at: int, number: np.uint64) -> tuple[int, np.uint
 
 @njit(**INNER)
 def _parse_number(text: Bytes, at: int) -> tuple[bool, float, int]:
-    """Parse a decimal number without exponent; return whether it is one, the number, and its end.
+    """Parse a decimal number without exponent; return whether it is known, the number, and its end.
 
-    The number is False, and left to Python, if its digits or decimals are too many, or if its
-    rounding is not certain.
+    It is not known, and left to Python, if it has too many digits or decimals, or if its rounding
+    is not certain.
     """
     negative = text[at] == _MINUS
     at += negative
@@ -445,7 +446,7 @@ def _parse_cells(
 def _leave_word(
     words: Integers, state: Integers, position: int, start: int, begin: int, end: int
 ) -> None:
-    """Leave a number to Python: of which cell, or ``~row`` of a grade; its word, begin and end."""
+    """Leave a number to Python: its cell, or ``~row`` for a grade; start of word, number, end."""
     entry = words[state[_N_WORDS]]
     entry[0], entry[1], entry[2], entry[3] = position, start, begin, end
     state[_N_WORDS] += 1

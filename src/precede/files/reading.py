@@ -357,7 +357,7 @@ def _whole_letor(
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns to read from a table: `found` maps roles to names, and the names of the features."""
+    """Columns to read from a table: the name of the column of each role, and the features."""
 
     path: str
     found: dict[str, str]
@@ -395,7 +395,7 @@ class _Columns:
         return [self.found[role] for role in ("qid", "docid") if role in self.found]
 
     def data(self, block: Block) -> Data:
-        """Return the `Data` of a block; identifiers stay text, as those of others may be text."""
+        """Return a block as `Data`; identifiers stay text until all blocks are known."""
         numbers, row = block.numbers, block.first_row + 1
         columns: dict[str, Array] = {}
         for role, name in self.found.items():
@@ -462,7 +462,7 @@ def _concatenate(parts: Iterator[Data], path: FileName) -> Data:
 
 
 def read_header(line: bytes, path: str, delimiter: str, header: bool) -> tuple[list[str], bool]:
-    """Return the names in the first line, and whether the first column has no name there."""
+    """Return the column names, and whether the first line leaves the first column unnamed."""
     text = line.decode("utf-8-sig", "replace").strip("\r\n")
     try:
         cells = next(csv.reader([text], delimiter=delimiter, strict=True), [])
@@ -488,7 +488,7 @@ def read_header(line: bytes, path: str, delimiter: str, header: bool) -> tuple[l
 
 
 def _refuse_delimiter(line: str, path: FileName) -> None:
-    """Raise a ValueError that names the delimiter if it is a wrong one."""
+    """Raise a ValueError if the columns are separated by an unsupported delimiter."""
     for delimiter, what in ((";", "semicolons"), ("|", "vertical bars"), ("\t", "tabs")):
         if line.count(delimiter) > 0:
             remedy = "name it .tsv or give the format tsv" if delimiter == "\t" else (

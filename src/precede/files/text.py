@@ -22,7 +22,7 @@ NEWLINE = 10
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Some whole lines of a file, the last one with a newline too; errors name the line.
+    """Whole lines of a file, each with its newline; errors name the line.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class GrowingArray:
 
 
 def object_array(values: Iterable[object]) -> Objects:
-    """Return an array of objects of one dimension, whatever the objects are."""
+    """Return a one-dimensional array of objects, even if these are sequences."""
     listed = list(values)
     array = np.empty(len(listed), object)
     array[:] = listed
@@ -112,7 +112,7 @@ def object_array(values: Iterable[object]) -> Objects:
 
 
 class NumberedNames(Sequence[str]):
-    """Feature names that are consecutive numbers, as text made on demand.
+    """Consecutive numbers as feature names, formatted on demand.
 
     A short LETOR file may have millions of features.
 
@@ -148,26 +148,7 @@ class NumberedNames(Sequence[str]):
         return repr(list(self)) if few else f"['{self[0]}', '{self[1]}', ..., '{self[-1]}']"
 
 
-# -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _join_words(text: Bytes, spans: Integers) -> Bytes:
-    """Concatenate the spans of a text, each followed by a newline."""
-    at = len(spans)
-    for row in range(len(spans)):
-        at += spans[row, 1] - spans[row, 0]
-    joined, at = np.empty(at, np.uint8), 0
-    for row in range(len(spans)):
-        for position in range(spans[row, 0], spans[row, 1]):
-            joined[at] = text[position]
-            at += 1
-        joined[at] = NEWLINE
-        at += 1
-    return joined
-
-
-# -- Columns of files of whitespace-separated words: TREC files, query sizes, weights and pairs --
+# -- files of words between blanks: TREC files, query sizes, weights and pairs -----------------
 
 
 # Kinds of columns.
@@ -178,7 +159,8 @@ NUMBER_PATTERN = re.compile(
 )
 MISSING_WORDS = ("na", "nan", "none", "null")  # in any case
 _MEANINGS = {**dict.fromkeys(MISSING_WORDS, math.nan), "true": 1.0, "false": 0.0}
-_BEYOND_NUMBERS = re.compile(r"[^0-9eE.+\-naNA\n]")
+# Some texts with other characters are numbers for `float` but not here, such as "1_0" and "inf".
+_OTHER_CHARACTER = re.compile(r"[^0-9eE.+\-naNA\n]")
 
 
 class TextColumns(NamedTuple):
@@ -189,7 +171,7 @@ class TextColumns(NamedTuple):
 
 
 def read_text_columns(stream: BufferedReader, path: str, kinds: list[int]) -> TextColumns:
-    r"""Read lines of as many words as there are `kinds`: `NUMBER`, `TEXT` or `SKIP`.
+    r"""Read lines with one word per column; `kinds` has `NUMBER`, `TEXT` or `SKIP` for each.
 
     Blank lines are skipped. One pass, O(bytes).
 
@@ -229,14 +211,14 @@ def read_text_columns(stream: BufferedReader, path: str, kinds: list[int]) -> Te
 
 
 def parse_numbers(words: list[str]) -> Floats:
-    """Parse numbers as `float` rounds them, and words for missing and true values.
+    """Parse numbers, rounded like those of `float`, and words for missing and Boolean values.
 
-    What is no number becomes infinite, as are numbers that are too large.
+    Other words become infinite, as do numbers that are too large.
 
     >>> parse_numbers(["25", "NA", "-.5", "true", "1_0", "1e999"])
     array([25. ,  nan, -0.5,  1. ,  inf,  inf])
     """
-    if not _BEYOND_NUMBERS.search("\n".join(words)):
+    if not _OTHER_CHARACTER.search("\n".join(words)):
         with contextlib.suppress(ValueError):
             return np.array([*map(float, words)])
     known = {word: _parse_number(word) for word in set(words)}
@@ -248,3 +230,19 @@ def _parse_number(word: str) -> float:
     if meaning is not None:
         return meaning
     return float(word) if NUMBER_PATTERN.fullmatch(word) else math.inf
+
+
+@njit(cache=True, nogil=True)
+def _join_words(text: Bytes, spans: Integers) -> Bytes:
+    """Concatenate the spans of a text, each followed by a newline."""
+    at = len(spans)
+    for row in range(len(spans)):
+        at += spans[row, 1] - spans[row, 0]
+    joined, at = np.empty(at, np.uint8), 0
+    for row in range(len(spans)):
+        for position in range(spans[row, 0], spans[row, 1]):
+            joined[at] = text[position]
+            at += 1
+        joined[at] = NEWLINE
+        at += 1
+    return joined

@@ -18,13 +18,7 @@ from precede.engine.arrays import Array, VectorLike
 from precede.files.arrow import BLANKS, pyarrow
 from precede.files.data import Data, Roles, quoted
 from precede.files.letor import MAX_FEATURES
-from precede.files.reading import (
-    DELIMITERS,
-    check_format,
-    format_of_name,
-    read_header,
-    repeated,
-)
+from precede.files.reading import DELIMITERS, check_format, format_of_name, read_header, repeated
 from precede.files.streams import FileName, writing
 from precede.files.text import NumberedNames, object_array
 from precede.judgments import check_column, check_labels, number_queries

@@ -159,7 +159,7 @@ def test_no_cell_of_a_wide_table_is_cut(monkeypatch, capsys, count):
     for row in rows:
         for name, value in row.items():
             assert name in told
-            assert all(word in told for word in console.shown(value).split())
+            assert all(word in told for word in console.format_cell(value).split())
 
 
 def test_metrics_fit_on_a_terminal_of_80_columns(monkeypatch, capsys):

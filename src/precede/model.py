@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from precede.decomposition import Decomposition, Steps
 from precede.engine.arrays import Array, BackendArray, Floats, Integers, Json, MatrixLike
 from precede.engine.compiling import njit
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.portable import fmin
 from precede.files.streams import is_plain, opened, require_folder, suffix_of, writing
 from precede.results import plain
@@ -256,7 +256,7 @@ class StepTables:
         """Add the values of the step functions to the scores, feature by feature."""
         (context or Context(1)).run(
             _score_rows, X.shape[0], X, self.features, self._start, self._threshold, self._value,
-            self._missing, scores, small=is_small("heavy rows", X.shape[0]),
+            self._missing, scores, threads=threads_for("heavy rows", X.shape[0]),
         )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def test_results_are_in_order(jobs):
 
 def test_small_work_stays_in_the_calling_thread():
     with Context(4) as context:
-        parts = context.run(lambda low, high: threading.current_thread(), 100, small=True)
+        parts = context.run(lambda low, high: threading.current_thread(), 100, threads=1)
     assert parts == [threading.current_thread()]
 
 

@@ -42,7 +42,7 @@ from precede.engine.exact import (
     log_sum_exp,
     to_integers,
 )
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.histograms import BINS, Histograms
 from precede.engine.parameters import check_bool, check_integer
 from precede.engine.portable import log
@@ -558,14 +558,14 @@ class _LabelSearch(Search):
         """Return edge, first code above the threshold and missing side of each feature's best."""
         features = self._table.items.n_features
         best = np.zeros((features, 3), np.int64)
-        small = is_small("cells", features * self._cells.size)
+        threads = threads_for("cells", features * self._cells.size)
         width = max(self._context.jobs, MAX_SUMS_AT_ONCE // (BINS * self._table.labels))
         for first in range(0, features, width):
             part = np.arange(first, min(first + width, features))
             self._context.run(
                 _best_label_votes, part.size, self._histograms.sums(self._cells, part),
                 self._n_bins[part], self._missing[part], total, best[part[0] : part[-1] + 1],
-                small=small,
+                threads=threads,
             )  # fmt: skip
         return best
 

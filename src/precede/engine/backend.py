@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 
 from precede.engine.arrays import Array, BackendArray, Floats, Integers, Keys, MatrixLike, Rows
 from precede.engine.exact import hash_with_seeds
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 
 # Rows whose scores are advanced at a time, so that the products stay in the cache.
 ROWS_PER_CHUNK = 1 << 14
@@ -168,15 +168,15 @@ class CpuBackend(Backend):
         self, scores: BackendArray, values: BackendArray, weight: float, context: Context
     ) -> None:
         """Add ``weight * values`` to the scores in place."""
-        small = is_small("rows", scores.size)
-        context.run(_advance, scores.size, scores, values, weight, small=small)
+        threads = threads_for("rows", scores.size)
+        context.run(_advance, scores.size, scores, values, weight, threads=threads)
 
     def divide(
         self, arrays: tuple[BackendArray, BackendArray], divisor: float, context: Context
     ) -> None:
         """Divide two arrays of equal size by a number in place."""
-        small = is_small("rows", arrays[0].size)
-        context.run(_divide, arrays[0].size, *arrays, divisor, small=small)
+        threads = threads_for("rows", arrays[0].size)
+        context.run(_divide, arrays[0].size, *arrays, divisor, threads=threads)
 
     def draw(self, keys: BackendArray, seeds: Keys, threshold: float) -> Rows:
         """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""

@@ -114,4 +114,14 @@ def njit(**options: bool | str) -> Callable[[Callable[..., Result]], Callable[..
     return declare
 
 
+def interpreted(kernel: Callable[..., Result]) -> Callable[..., Result]:
+    """Return a kernel as a Python function, where it has less to do than the compiler would.
+
+    >>> interpreted(njit()(len)) is len
+    True
+    """
+    function: Callable[..., Result] = getattr(kernel, "py_func", kernel)
+    return function
+
+
 event.register("numba:compile", _compilation)

@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Floats, Integer, Integers, Keys
 from precede.engine.compiling import njit
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.portable import exp, log
 
 Part = TypeVar("Part")
@@ -162,7 +162,7 @@ def all_reduce_abs_max(arrays: Sequence[Floats], context: Context) -> list[float
 
 def _largest_over_threads(values: Floats, context: Context) -> float:
     """Return the largest absolute value on this machine; inf if any value is NaN."""
-    extremes = context.run(_min_max, values.size, values, small=is_small("rows", values.size))
+    extremes = context.run(_min_max, values.size, values, threads=threads_for("rows", values.size))
     sizes = [abs(extreme) for chunk in extremes for extreme in chunk]
     return math.inf if any(map(math.isnan, sizes)) else max(sizes)
 
@@ -177,7 +177,7 @@ def _sum_on_this_machine(
     values: Floats, context: Context | None = None, largest: float | None = None
 ) -> float:
     """Return the sum of one array; the absolute value of the first non-finite value, if any."""
-    if context is not None and (context.jobs == 1 or is_small("rows", values.size)):
+    if context is not None and min(context.jobs, threads_for("rows", values.size)) == 1:
         context = None
     if largest is None:
         largest = (

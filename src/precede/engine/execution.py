@@ -65,8 +65,8 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 RootState = dict[int, Integers]  # see `Context.reduce_on_root`
 
-# Minimum amount of work to run in parallel, by kind: for less, waking a second thread (about 40 us)
-# costs more than it saves. Results do not depend on these numbers.
+# Amount of work for each thread but the first, by kind: for less, waking a thread (about 40 us, one
+# after the other) costs more than it saves. Results do not depend on these numbers.
 MIN_PARALLEL_WORK = {
     "cells": 1 << 19,  # cells of a table, read once: histograms, dot products
     "rows": 1 << 18,  # rows that are copied, added or compared
@@ -108,13 +108,13 @@ def count_jobs(n_jobs: int | None) -> int:
     return max(1, _available_threads() + 1 + int(n_jobs)) if n_jobs < 0 else int(n_jobs)
 
 
-def is_small(kind: str, amount: int) -> bool:
-    """Return whether work of a kind is too little for threads, see `MIN_PARALLEL_WORK`.
+def threads_for(kind: str, amount: int) -> int:
+    """Return how many threads an amount of work of a kind keeps busy, see `MIN_PARALLEL_WORK`.
 
-    >>> is_small("rows", 100), is_small("rows", 10**6)
-    (True, False)
+    >>> threads_for("rows", 100), threads_for("rows", 10**6)
+    (1, 4)
     """
-    return amount < MIN_PARALLEL_WORK[kind]
+    return 1 + amount // MIN_PARALLEL_WORK[kind]
 
 
 def _available_threads() -> int:
@@ -179,22 +179,27 @@ class Context:
             self._pool.shutdown()
             self._pool = None
 
-    def split(self, count: int) -> list[tuple[int, int]]:
-        """Split ``range(count)`` into one contiguous chunk per thread."""
-        bounds = [count * job // self.jobs for job in range(self.jobs + 1)]
+    def split(self, count: int, threads: int | None = None) -> list[tuple[int, int]]:
+        """Split ``range(count)`` into one contiguous chunk per thread, of at most `threads`."""
+        jobs = self.jobs if threads is None else min(self.jobs, threads)
+        bounds = [count * job // jobs for job in range(jobs + 1)]
         return [(low, high) for low, high in pairwise(bounds) if low < high]
 
     def run(
-        self, kernel: Callable[..., Result], count: int, *arguments: object, small: bool = False
+        self,
+        kernel: Callable[..., Result],
+        count: int,
+        *arguments: object,
+        threads: int | None = None,
     ) -> list[Result]:
         """Call ``kernel(low, high, *arguments)`` on chunks of ``range(count)``; return the results.
 
-        With ``small=True`` (see `is_small`) there is one call, in the calling thread.
+        At most `threads` (see `threads_for`) are used; a single one is the calling thread.
         """
-        if small or self.jobs == 1 or count <= 1:
+        if threads == 1 or self.jobs == 1 or count <= 1:
             return [kernel(0, count, *arguments)]
         pool = self._threads()
-        ranges = self.split(count)
+        ranges = self.split(count, threads)
         calls = [pool.submit(kernel, *bounds, *arguments) for bounds in ranges[1:]]
         first = kernel(*ranges[0], *arguments)
         return [first, *(call.result() for call in calls)]

@@ -21,7 +21,7 @@ from precede.engine.arrays import BackendArray, Bytes, Flags, Floats, Integer, I
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, least_tied_kernel
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.portable import fmax
 from precede.engine.quantization import pack, power_factors
 
@@ -85,8 +85,7 @@ class Histograms:
         table, run = self._table, self._context.run
         features = np.arange(table.n_features) if features is None else features
         numbers = integers if rows is None else integers[rows]
-        small = is_small("cells", features.size * numbers.size)
-        jobs = 1 if small else self._context.jobs
+        threads = min(self._context.jobs, threads_for("cells", features.size * numbers.size))
         sums = np.zeros((features.size, BINS, *integers.shape[1:]), np.int64)
         # From disk a few columns are read at a time.
         width = GROUP_SIZE * self._context.jobs if table.streamed else max(1, features.size)
@@ -97,14 +96,15 @@ class Histograms:
                 columns = np.arange(chunk.size), table.codes[np.ix_(chunk, rows)]
             if integers.ndim == 1:
                 groups = -(-chunk.size // GROUP_SIZE)
-                parts = jobs // math.gcd(groups, jobs)  # the rows too, so that threads do the same
+                # Rows are split as well, so that all threads do the same amount of work.
+                parts = threads // math.gcd(groups, threads)
                 sums_of_parts = np.zeros((parts - 1, *out.shape), np.int64)
                 given = parts, *columns, numbers, out, sums_of_parts
-                run(_fill_groups, groups * parts, *given, small=small)
+                run(_fill_groups, groups * parts, *given, threads=threads)
                 for sums_of_part in sums_of_parts:
                     out += sums_of_part
             else:
-                run(_fill_many, chunk.size, *columns, numbers, out, small=small)
+                run(_fill_many, chunk.size, *columns, numbers, out, threads=threads)
             table.release(chunk)
         return sums
 
@@ -355,7 +355,7 @@ def pair_words(pull: Floats, weight: Floats, context: Context) -> PairWords | No
     words = np.empty(pull.size, np.int64)
     context.run(
         pack, pull.size, pull, weight, *power_factors(bits[0]), *power_factors(bits[1]), 32, 0, 0,
-        words, small=is_small("rows", pull.size),
+        words, threads=threads_for("rows", pull.size),
     )  # fmt: skip
     return PairWords(words, math.ldexp(1.0, -bits[0]), math.ldexp(1.0, -bits[1]))
 
@@ -385,8 +385,8 @@ def pair_sums(
            [ 10, 100]])
     """
     sums = np.zeros((len(pairs), width * width), np.int64)
-    small = is_small("cells", len(pairs) * words.size)
-    context.run(_fill_pairs, len(pairs), pairs, codes, width, words, sums, small=small)
+    threads = threads_for("cells", len(pairs) * words.size)
+    context.run(_fill_pairs, len(pairs), pairs, codes, width, words, sums, threads=threads)
     return sums.reshape(len(pairs), width, width)
 
 
@@ -442,7 +442,7 @@ class TripleHistograms:
         sums = np.zeros((len(triples), 3, SIDE, SIDE), np.int64)
         self._context.run(
             _fill_triples, len(triples), triples, self._codes, self._words, sums,
-            small=is_small("cells", len(triples) * self._n_rows),
+            threads=threads_for("cells", len(triples) * self._n_rows),
         )  # fmt: skip
         return sums
 

@@ -30,7 +30,7 @@ from precede.engine.arrays import BackendArray, Floats, Integers
 from precede.engine.backend import Backend
 from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_abs_max, all_reduce_sum, exact_sums
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 
 # Maximum rows in a packed sum. The kernels here and in `tree_histograms` spell out the layout.
 MAX_BLOCK_ROWS = 4095
@@ -96,14 +96,14 @@ class Quantization:
             given = int(self.wide), self.count_bits, pull, weight, *scale, first, second
             backend.over_rows("pack", pull.size, *given)
         elif self.wide:
-            small = is_small("rows", pull.size)
-            context.run(_widen, pull.size, pull, *scale[:2], first, small=small)
-            context.run(_widen, pull.size, weight, *scale[2:], second, small=small)
+            threads = threads_for("rows", pull.size)
+            context.run(_widen, pull.size, pull, *scale[:2], first, threads=threads)
+            context.run(_widen, pull.size, weight, *scale[2:], second, threads=threads)
             second <<= self.count_bits
             second += 1
         else:
-            small = is_small("rows", pull.size)
-            context.run(pack, pull.size, pull, weight, *scale, *PACKED, first, small=small)
+            threads = threads_for("rows", pull.size)
+            context.run(pack, pull.size, pull, weight, *scale, *PACKED, first, threads=threads)
         return QuantizedRows(
             packed=None if self.wide else first,
             pull=first if self.wide else None,

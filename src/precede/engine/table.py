@@ -32,7 +32,7 @@ from precede.engine.arrays import (
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import SCALE, exact_sum, splitmix64, to_integers
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.histograms import GPU_GROUP, Histograms
 from precede.engine.portable import fmin
 
@@ -328,13 +328,17 @@ class Table:
                 "mix_codes", self.n_used_rows, self.n_features, self._stored_codes, keys
             )
             return backend.get(keys)
-        if is_small("cells", self.codes.size):
+        if threads_for("cells", self.codes.size) == 1:
             for column in self.codes:  # like `mix_codes`, without compiling it
                 mixed = (keys ^ column) * np.uint64(0x9E3779B97F4A7C15)
                 keys = mixed ^ (mixed >> np.uint64(29))
             return keys
         context.run(
-            mix_codes, self.n_used_rows, self.codes, keys, small=is_small("rows", self.n_used_rows)
+            mix_codes,
+            self.n_used_rows,
+            self.codes,
+            keys,
+            threads=threads_for("rows", self.n_used_rows),
         )
         return keys
 
@@ -393,7 +397,7 @@ def _map_columns(
 
     Columns are copied in groups that fill a cache line of X.
     """
-    small = is_small("rows", order.size)
+    threads = threads_for("rows", order.size)
     width = max(1, CACHE_LINE_BYTES // X.dtype.itemsize)
     buffer = np.empty((width, order.size), X.dtype)
     results: list[Result] = []
@@ -402,12 +406,12 @@ def _map_columns(
         context.run(
             lambda low, high, f=first, g=group: _copy_columns(X, order, f, g, low, high),
             order.size,
-            small=small or scipy.sparse.issparse(X),
+            threads=1 if scipy.sparse.issparse(X) else threads,
         )
         by_thread = context.run(
             lambda low, high, f=first, g=group: [bin_column(g[j], f + j) for j in range(low, high)],
             len(group),
-            small=small,
+            threads=threads,
         )
         results += [each for of_thread in by_thread for each in of_thread]
     return results
@@ -420,7 +424,7 @@ def _copy_columns(
     if scipy.sparse.issparse(X):
         for j in range(len(out)):
             out[j, low:high] = X[:, [first + j]].toarray()[order[low:high], 0]
-    elif is_small("rows", high - low):
+    elif threads_for("rows", high - low) == 1:
         out[:, low:high] = X[order[low:high], first : first + len(out)].T
     else:
         _copy_columns_dense(X, order, first, out, low, high)

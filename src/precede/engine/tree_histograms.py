@@ -74,11 +74,11 @@ from precede.engine.execution import (
     Context,
     add,
     add_two,
-    is_small,
     load,
     new_control_block,
     sched_yield,
     store,
+    threads_for,
 )
 from precede.engine.histograms import GROUP_SIZE
 from precede.engine.portable import fmax, fmin
@@ -255,7 +255,7 @@ class RowHistograms:
             chunk = features[first : first + width]
             context.run(
                 _transpose, self.n_rows, table.codes, chunk, self.codes[:, first:],
-                small=is_small("cells", self.codes.size),
+                threads=threads_for("cells", self.codes.size),
             )  # fmt: skip
             table.release(chunk)
         self.words = self.codes.view(np.uint32)
@@ -266,7 +266,7 @@ class RowHistograms:
         """Return the two words of the sums of the first `count` rows of a list."""
         if packed is not None:
             sums = self._context.run(
-                _sum_packed, count, packed, quantized.count_bits, small=is_small("rows", count)
+                _sum_packed, count, packed, quantized.count_bits, threads=threads_for("rows", count)
             )
             return sum(pull for pull, _ in sums), sum(weight for _, weight in sums)
         assert quantized.pull is not None

@@ -21,7 +21,7 @@ from precede.engine.arrays import BackendArray, Flags, Floats, Integers, Records
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import njit
 from precede.engine.exact import sum_parts
-from precede.engine.execution import Context, is_small, new_control_block
+from precede.engine.execution import Context, new_control_block, threads_for
 from precede.engine.kernels import predict_codes
 from precede.engine.quantization import QuantizedRows, power_factors
 from precede.engine.tree_histograms import (
@@ -542,12 +542,12 @@ class CpuRows(TreeRows):
         split, low, size = node.chosen[0], node.low, node.high - node.low
         source, target = node.source, 1 - node.source
         column = self._column, int(self._offsets[split.feature]), self._step, split.left_codes
-        rows, small = self.lists[source], is_small("rows", size)
+        rows, threads = self.lists[source], threads_for("rows", size)
         counts = self._context.run(
             lambda first, last: count_left(low + first, low + last, *column, rows), size,
-            small=small,
+            threads=threads,
         )  # fmt: skip
-        chunks = self._context.split(size) if len(counts) > 1 else [(0, size)]
+        chunks = self._context.split(size, threads) or [(0, 0)]
         left_before = dict(zip(chunks, np.cumsum([0, *counts]), strict=False))
         middle = low + int(sum(counts))
 
@@ -559,7 +559,7 @@ class CpuRows(TreeRows):
                 self.lists[target], self._packed[target],
             )  # fmt: skip
 
-        self._context.run(move, size, small=small)
+        self._context.run(move, size, threads=threads)
         return middle
 
     def grow(self, root: Node, num_leaves: int, max_depth: int) -> tuple[Records, Records] | None:
@@ -602,14 +602,14 @@ class CpuRows(TreeRows):
             _sum_leaves(low, high, *ranges, *self.lists, pull, weight, *powers, sums)
             return sums
 
-        return sum_parts(self._context.run(sum_chunk, size, small=is_small("rows", size)))
+        return sum_parts(self._context.run(sum_chunk, size, threads=threads_for("rows", size)))
 
     def leaf_values(self, leaves: Records, value: Floats) -> Floats:
         """Return the leaf values of all rows, if the tree was grown on all rows."""
         values = np.empty(self.histograms.n_rows)
         given = *_leaf_ranges(leaves), *self.lists, value, values
-        small = is_small("rows", values.size)
-        self._context.run(_fill_leaf_values, values.size, *given, small=small)
+        threads = threads_for("rows", values.size)
+        self._context.run(_fill_leaf_values, values.size, *given, threads=threads)
         return values
 
     def predict(self, splits: Records, left_codes: Flags, value: Floats) -> Floats:
@@ -618,7 +618,7 @@ class CpuRows(TreeRows):
         feature, child = splits["feature"].copy(), np.array([splits["left"], splits["right"]])
         self._context.run(
             predict_codes, values.size, self.histograms.codes.T, feature, left_codes, child,
-            value, values, small=is_small("heavy rows", values.size),
+            value, values, threads=threads_for("heavy rows", values.size),
         )  # fmt: skip
         return values
 

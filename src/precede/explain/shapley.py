@@ -24,7 +24,7 @@ import numpy as np
 from precede.decomposition import Nodes
 from precede.engine.arrays import Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER, njit
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 
 __all__ = ["Paths"]
 
@@ -89,12 +89,12 @@ class Paths:
                 Z,
                 *conditions,
                 satisfied,
-                small=is_small("rows", satisfied.size),
+                threads=threads_for("rows", satisfied.size),
             )
         work = X.shape[0] * max(len(satisfied), 1) * self.value.size
         context.run(
             _add_shapley, X.shape[0], X, satisfied, self.start, *conditions, self.share, self.value,
-            self._points, self._weights, self._beta, out, small=is_small("heavy rows", work),
+            self._points, self._weights, self._beta, out, threads=threads_for("heavy rows", work),
         )  # fmt: skip
         return out
 

@@ -149,7 +149,8 @@ class _LetorBuilder:
 
     def parse(self, lines: Lines, context: Context) -> None:
         size = lines.text.size
-        for part in context.run(_parse_lines, size, lines.text, small=size < MIN_PARALLEL_BYTES):
+        threads = 1 if size < MIN_PARALLEL_BYTES else None
+        for part in context.run(_parse_lines, size, lines.text, threads=threads):
             self._add(part, lines)
 
     def _add(self, part: tuple[Any, ...], lines: Lines) -> None:

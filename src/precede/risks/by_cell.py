@@ -49,9 +49,9 @@ import numpy as np
 
 from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integers
 from precede.engine.backend import Backend
-from precede.engine.compiling import INNER, njit
+from precede.engine.compiling import INNER, interpreted, njit
 from precede.engine.exact import all_reduce_max, exact_sum
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.portable import cosines, exp, log1p, portable_exp
 from precede.engine.query_layout import QueryLayout
 from precede.losses import Smooth
@@ -84,6 +84,8 @@ SMOOTH_CHUNK_ROWS = 1 << 15
 # the rows is as fast. The step is doubled at most MAX_DOUBLINGS times.
 MAX_POINTS, MIN_ROWS_PER_LEVEL, MAX_DOUBLINGS = 6000, 5000, 24
 MIN_SHARED_ROWS = 1 << 16  # larger nodes are summed one after the other, by all threads
+# So are up to this many smaller nodes, for which compiling `_sum_nodes` would take too long.
+MAX_INTERPRETED_NODES = 8
 # Cost of a node in enumerated pairs (measured for scores within a range of about 10): per row, and
 # per group and side.
 PAIRS_PER_ROW, PAIRS_PER_SIDE = 6, 10_000
@@ -148,13 +150,17 @@ class LevelNodes:
         """Add gradient and Hessian of all rows; return value and gradient sum of every node."""
         sums = np.zeros((self.loser_factor.size, 2))
         rows = self.bounds[self.start[1:] - 1] - self.bounds[self.start[:-1]]
-        small, tables = np.flatnonzero(rows < MIN_SHARED_ROWS), transfer_tables()
-        context.run(
-            _sum_nodes, small.size, small, self.start, self.bounds, self.loser_factor, scores,
-            weight, tables.exponentials, tables.above, tables.below, pull, hessian, sums,
-            small=is_small("heavy rows", int(rows[small].sum())),
-        )  # fmt: skip
-        for node in np.flatnonzero(rows >= MIN_SHARED_ROWS):
+        is_small, tables = rows < MIN_SHARED_ROWS, transfer_tables()
+        if np.count_nonzero(is_small) <= MAX_INTERPRETED_NODES:
+            is_small[:] = False
+        else:
+            small = np.flatnonzero(is_small)
+            context.run(
+                _sum_nodes, small.size, small, self.start, self.bounds, self.loser_factor, scores,
+                weight, tables.exponentials, tables.above, tables.below, pull, hessian, sums,
+                threads=threads_for("heavy rows", int(rows[small].sum())),
+            )  # fmt: skip
+        for node in np.flatnonzero(~is_small):
             bounds = self.bounds[self.start[node] : self.start[node + 1]]
             loser_factor = self.loser_factor[node]
             sums[node] = _sum_node_in_parallel(
@@ -178,10 +184,10 @@ def _sum_node_in_parallel(
     extremes = context.run(
         lambda low, high: (node_scores[low:high].min(), node_scores[low:high].max()),
         node_scores.size,
-        small=is_small("rows", node_scores.size),
+        threads=threads_for("rows", node_scores.size),
     )
     lowest, highest = np.array(extremes).min(axis=0)[0], np.array(extremes).max(axis=0)[1]
-    cell_ids = _list_cells(node_scores, lowest, highest)
+    cell_ids = interpreted(_list_cells)(node_scores, lowest, highest)
     if len(bounds) > 3 and cell_ids.size * (len(bounds) - 1) > MAX_CELLS:
         middle = len(bounds) // 2
         halves = [bounds[[0, middle, -1]], bounds[: middle + 1], bounds[middle:]]
@@ -189,17 +195,17 @@ def _sum_node_in_parallel(
         return np.sum(
             [_sum_node_in_parallel(half, *arguments) for half in halves if len(half) > 2], axis=0
         )
-    chunks, chunk_start, moments, group_moments, side_moments, far_field, local, sums = _allocate(
-        bounds, cell_ids.size
-    )
+    chunks, chunk_start, moments, group_moments, side_moments, far_field, local, sums = interpreted(
+        _allocate
+    )(bounds, cell_ids.size)
     tables = transfer_tables()
     context.run(_rows_to_moments, len(chunks), chunks, scores, weight, cell_ids, moments)
-    _sum_sides(
+    interpreted(_sum_sides)(
         moments, chunk_start, cell_ids, tables.exponentials, group_moments, side_moments, far_field
     )
     context.run(
         _moments_to_local, len(sums), cell_ids, tables.above, tables.below, group_moments,
-        side_moments, far_field, local, sums, small=is_small("heavy rows", 8 * len(sums)),
+        side_moments, far_field, local, sums, threads=threads_for("heavy rows", 8 * len(sums)),
     )  # fmt: skip
     context.run(
         _local_to_rows, len(chunks), chunks, chunk_start, scores, weight, cell_ids, loser_factor,
@@ -568,7 +574,7 @@ class SmoothSums(SplitSums):
             self.context.run(
                 _enumerate_splits, self.split_start.size - 1, self.split_start, self.split,
                 is_small_split, scores, source, winners, form.width, coefficients, totals,
-                small=self.small,
+                threads=self.threads,
             )  # fmt: skip
         if large_splits.size:
             matrices = np.stack([_cell_matrices(k, form, cells) for k in functions])
@@ -659,7 +665,6 @@ def chebyshev_moments(
     moments = np.zeros((n_chunks, *shape))
     context.run(
         _chebyshev_moments, n_chunks, SMOOTH_CHUNK_ROWS, scores, source, *grid, moments,
-        small=n_chunks == 1,
     )  # fmt: skip
     return np.asarray(moments.sum(axis=0))
 
@@ -1014,7 +1019,7 @@ def _sum_sides(
         _far_field_sums(side_moments[0, group], cell_ids, exponentials, far_field[0, group])
 
 
-@njit(**INNER)
+@njit(cache=True, nogil=True)
 def _far_field_sums(
     moments: Floats, cell_ids: Floats, exponentials: Floats, far_field: Floats
 ) -> None:
@@ -1024,8 +1029,9 @@ def _far_field_sums(
     """
     n_cells = cell_ids.size
     mirrored = np.empty(exponentials.shape)
-    for a in range(ORDER):
-        mirrored[:, a] = exponentials[:, a] * (1.0 - 2.0 * (a % 2))
+    for j in range(N_TERMS):
+        for a in range(ORDER):
+            mirrored[j, a] = exponentials[j, a] * (1.0 - 2.0 * (a % 2))
     entering = n_cells - 1
     for cell in range(n_cells - 1, -1, -1):
         current = far_field[cell]
@@ -1099,7 +1105,8 @@ def _moments_to_local(
         cell_moments = group_moments[group, cell]
         if cell_moments[0] == 0.0:  # no row in this cell
             continue
-        coefficients[:] = 0.0
+        for a in range(coefficients.size):
+            coefficients[a] = 0.0
         if group < n_groups - 1:
             _gather_sources(side_moments[0, group], far_field[0, group], cell_ids, cell, sources)
             _add_product(sources, above, coefficients)
@@ -1111,7 +1118,8 @@ def _moments_to_local(
                 side_moments[1, group - 1], far_field[1, group - 1], cell_ids, cell, sources
             )
             _add_product(sources, below, coefficients[ORDER:])
-        local[group, cell] = coefficients[ORDER:]
+        for a in range(2 * ORDER):
+            local[group, cell, a] = coefficients[ORDER + a]
 
 
 @njit(**INNER)
@@ -1119,7 +1127,8 @@ def _gather_sources(
     moments: Floats, far_field: Floats, cell_ids: Floats, cell: int, sources: Floats
 ) -> None:
     """Gather the near-field moments and far-field sums of a cell, in the order of the tables."""
-    sources[: (2 * NEAR_CELLS + 1) * ORDER] = 0.0
+    for a in range((2 * NEAR_CELLS + 1) * ORDER):
+        sources[a] = 0.0
     first_near = cell
     while first_near > 0 and cell_ids[cell] - cell_ids[first_near - 1] <= NEAR_CELLS:
         first_near -= 1

@@ -25,7 +25,7 @@ from precede.engine.exact import (
     log_sum_exp,
     sums_at,
 )
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.portable import (
     exp,
     exp_array,
@@ -234,7 +234,7 @@ class LevelSums:
         self.layout, self.rate, self.power, self.context = layout, rate, power, context
         self.log_balance = log_balance
         self.chunks = LevelChunks.cut(layout)
-        self.small = is_small("exponentials", layout.n_graded)
+        self.threads = threads_for("exponentials", layout.n_graded)
         weight = layout.weight[: layout.n_graded]
         # Weights are added to the exponents, so that a light item with a large term keeps its
         # digits next to a heavy item with a small one.
@@ -256,7 +256,7 @@ class LevelSums:
         log_weight = self.log_weight if self.log_weight.size else None
         run(
             _chunk_extremes, chunks.count, chunks.start, scores, power, chunk_extremes, log_weight,
-            small=self.small,
+            threads=self.threads,
         )  # fmt: skip
         extremes = self.max_over_chunks(chunk_extremes)
         low, high = -extremes[:, 0], np.ascontiguousarray(extremes[:, 1])
@@ -264,7 +264,7 @@ class LevelSums:
         words = np.zeros((chunks.count, 4), np.int64)
         run(
             _chunk_terms, chunks.count, chunks.start, chunks.level, scores, self.log_weight,
-            power, low, high, terms, words, small=self.small,
+            power, low, high, terms, words, threads=self.threads,
         )  # fmt: skip
         words = self.sum_over_chunks(words)
         queries = self.layout.n_queries
@@ -272,7 +272,7 @@ class LevelSums:
         log_query = np.zeros(queries)
         run(
             _fill_levels_of_queries, queries, self.layout.query_start, words, low, high, power,
-            self.log_balance, levels, np.empty(low.size), log_query, small=self.small,
+            self.log_balance, levels, np.empty(low.size), log_query, threads=self.threads,
         )  # fmt: skip
         log_all, log_pair = log_query, self._log_pair
         if log_pair.size:
@@ -291,7 +291,7 @@ class LevelSums:
         pull[layout.n_graded :] = 0.0
         self.context.run(
             _chunk_pulls, chunks.count, chunks.start, chunks.level, cache.terms, cache.levels,
-            pull, small=self.small,
+            pull, threads=self.threads,
         )  # fmt: skip
         if cache.pair_mass.size:
             pull += layout.sum_explicit_shares(cache.pair_mass)
@@ -310,12 +310,12 @@ class LevelSums:
             self.context.run(
                 _price_curvatures_of_queries, layout.n_queries, layout.query_start, cache.levels,
                 *cache.extremes, self.power, self.log_balance, log_value, price_curvature,
-                small=self.small,
+                threads=self.threads,
             )  # fmt: skip
         hessian = np.zeros(layout.n_used_rows)
         self.context.run(
             _chunk_hessians, chunks.count, chunks.start, chunks.level, cache.terms, cache.levels,
-            price_curvature, loser_factor, hessian, small=self.small,
+            price_curvature, loser_factor, hessian, threads=self.threads,
         )  # fmt: skip
         for side in (layout.winner, layout.loser):
             hessian += sums_at(side, cache.pair_mass, hessian.size)
@@ -327,7 +327,7 @@ class LevelSums:
         words = np.zeros((chunks.count, 4), np.int64)
         self.context.run(
             _sum_chunk_terms, chunks.count, chunks.start, cache.terms, values, words,
-            small=self.small,
+            threads=self.threads,
         )  # fmt: skip
         return self.sum_over_chunks(words)
 
@@ -342,7 +342,7 @@ class LevelSums:
         correct, wrong = np.zeros(queries), np.zeros(queries)
         self.context.run(
             _ordered_weights_of_queries, queries, self.layout.query_start, ones,
-            cache.words - ones, cache.levels, correct, wrong, small=self.small,
+            cache.words - ones, cache.levels, correct, wrong, threads=self.threads,
         )  # fmt: skip
         if cache.pair_mass.size:
             order = values[self.layout.winner].astype(np.int8) - values[self.layout.loser]
@@ -573,7 +573,7 @@ class PushLine:
         self._above = np.full((2, self._log_sums.shape[1]), -np.inf)
         sums.context.run(
             _sums_above, self._query_start.size - 1, self._query_start, self._log_sums, self._above,
-            small=sums.small,
+            threads=sums.threads,
         )  # fmt: skip
 
     def argmin(self) -> float:
@@ -615,7 +615,7 @@ class PushLine:
         log_term, slope, curvature = np.full(levels, -np.inf), np.zeros(levels), np.zeros(levels)
         self._sums.context.run(
             _log_terms_and_derivatives, levels, self._log_sums, self._above, step,
-            float(power), log_term, slope, curvature, small=self._sums.small,
+            float(power), log_term, slope, curvature, threads=self._sums.threads,
         )  # fmt: skip
         share = exp(log_term - all_reduce_max(log_term.max, self._sums.query_context))
         total, slope_sum = exact_sums([share, share * slope], self._sums.query_context)

@@ -35,7 +35,7 @@ import numpy as np
 from precede.engine.arrays import BackendArray, Floats, Integers
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Polynomial, Spline
 from precede.risks.base import PairShape, count_rows_and_pairs, cut_into_chunks
@@ -97,16 +97,17 @@ class OrderSums:
         """
         chunks, sides = splits.chunks, splits.sides
         moments, carry = np.empty((order.size, 3)), np.zeros((len(chunks), 3))
-        sums, small = np.zeros((len(chunks), 2)), is_small("heavy rows", splits.rows)
+        sums, threads = np.zeros((len(chunks), 2)), threads_for("heavy rows", splits.rows)
         weights = self._layout.weight, self._layout.loser_weight
         self._context.run(
             _scan_chunks, len(chunks), chunks, order, sorted_scores, self._knot, *weights, moments,
-            small=small,
+            threads=threads,
         )  # fmt: skip
         _carry_moments(sides, chunks, sorted_scores, self._knot, moments, carry)
         self._context.run(
             _add_row_gradients, len(chunks), chunks, sides, order, sorted_scores, CHUNK_BITS,
-            self._knot, self._degree, moments, carry, *weights, pull, hessian, sums, small=small,
+            self._knot, self._degree, moments, carry, *weights, pull, hessian, sums,
+            threads=threads,
         )  # fmt: skip
         return sums
 
@@ -156,7 +157,7 @@ class LevelSplits:
                 order[first_row:end_row] = side_order + first_row
                 sorted_scores[first_row:end_row] = side_scores[side_order]
 
-        context.run(sort, len(self.sides), small=is_small("heavy rows", self.rows))
+        context.run(sort, len(self.sides), threads=threads_for("heavy rows", self.rows))
         return order, sorted_scores
 
 
@@ -247,7 +248,8 @@ class SplineSums(SplitSums):
             term_sums = np.zeros_like(totals)
             self.context.run(
                 _scan_short_splits, self.split_start.size - 1, self.split_start, self.split,
-                LONG_SPLIT_ROWS, scores, source, winners, knot, powers, term_sums, small=self.small,
+                LONG_SPLIT_ROWS, scores, source, winners, knot, powers, term_sums,
+                threads=self.threads,
             )  # fmt: skip
             for split, orders in zip(self.split[self._long_splits], self._orders, strict=True):
                 _scan_split(split, *orders, scores, source, winners, knot, powers, term_sums)

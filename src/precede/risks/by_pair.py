@@ -37,7 +37,7 @@ from precede.engine.arrays import BackendArray, Flags, Floats, Integer, Integers
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import sums_at
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.portable import fmax, fmin, portable_exp, portable_log, portable_log1p
 from precede.engine.query_layout import QueryLayout
 from precede.risks.base import PairShape
@@ -74,26 +74,27 @@ class RangeSums:
         self._level_ranges = level_ranges
         sizes = _range_sizes(layout, level_ranges)
         self._max_rows = int(sizes.max(initial=0))
-        self._small = is_small("heavy rows", int(sizes.sum()))
+        self._threads = threads_for("heavy rows", int(sizes.sum()))
         self._explicit_weight = _explicit_weight(layout)
 
     def add_level_ranges(self, scores: Floats, pull: Floats, hessian: Floats) -> Floats:
         """Add the pairs of the level ranges; return values and gradient sums of the ranges."""
         layout, sums = self.layout, np.full((len(self._level_ranges), 2), np.nan)
         row_arrays = (scores, layout.weight, layout.loser_weight, pull, hessian)
-        if self._degree == 0:
+        if self._degree == 0 and len(sums):  # without level ranges nothing is compiled
             arguments = self._level_ranges, layout.level_start, *row_arrays, sums
 
             def enumerate_ranges(low: int, high: int) -> None:
                 _narrow_logistic_ranges(low, high, np.empty((4, self._max_rows)), *arguments)
 
-            self.context.run(enumerate_ranges, len(sums), small=self._small)
+            self.context.run(enumerate_ranges, len(sums), threads=self._threads)
             well_ordered = np.flatnonzero(sums[:, 0] < 0)
             if well_ordered.size:
                 losses = np.empty(well_ordered.size)
                 self.context.run(
                     _small_logistic_losses, well_ordered.size, self._level_ranges[well_ordered],
-                    layout.level_start, self._max_rows, *row_arrays[:3], losses, small=self._small,
+                    layout.level_start, self._max_rows, *row_arrays[:3], losses,
+                    threads=self._threads,
                 )  # fmt: skip
                 sums[well_ordered, 0] = losses
         remaining = np.flatnonzero(np.isnan(sums[:, 1]))  # all hinges, or wide score ranges
@@ -102,7 +103,7 @@ class RangeSums:
             self.context.run(
                 _generic_ranges, remaining.size, self._level_ranges[remaining], layout.level_start,
                 self._max_rows, self._degree, self._knot, *row_arrays, remaining_sums,
-                small=self._small,
+                threads=self._threads,
             )  # fmt: skip
             sums[remaining] = remaining_sums
         return np.ascontiguousarray(sums.T)
@@ -114,7 +115,7 @@ class RangeSums:
         terms = np.empty((3, winner.size))
         self.context.run(
             _explicit_pairs, winner.size, self._degree, self._knot, margin, self._explicit_weight,
-            *terms, small=is_small("exponentials", winner.size),
+            *terms, threads=threads_for("exponentials", winner.size),
         )  # fmt: skip
         for side, sign in ((winner, 1.0), (loser, -1.0)):
             pull += sign * sums_at(side, terms[1], pull.size)
@@ -279,7 +280,7 @@ class RankedSums:
         sizes = np.diff(self._first)
         self._max_rows = int(sizes.max(initial=0))
         self._long_queries = np.flatnonzero(sizes > LONG_LIST_ROWS).tolist()
-        self._small = is_small("heavy rows", layout.n_graded)
+        self._threads = threads_for("heavy rows", layout.n_graded)
         self.backend: Backend = CPU
         fits = 0 < self._max_rows <= MAX_GPU_ROWS
         if context.backend.is_gpu and fits and not context.is_distributed:
@@ -349,7 +350,7 @@ class RankedSums:
             self._max_rows, *shape, self._sparse, scores, weights.scores, self._gain,
             weights.discount, weights.tied, weights.plain, weights.factor, self._flat,
             *row_weights, value, enumerated, sums.pull, sums.hessian, sums.by_query,
-            sums.log_scale, small=self._small,
+            sums.log_scale, threads=self._threads,
         )  # fmt: skip
         if enumerated is not None:
             self._add_tied_groups(
@@ -783,13 +784,9 @@ def _sum_queries(
     for query in range(low, high):
         first_level, end_level = query_start[query], query_start[query + 1]
         first_row, end_row = level_start[first_level], level_start[end_level]
-        items[_RANK_SCORE, : end_row - first_row] = rank_scores[first_row:end_row]
-        items[_GAIN, : end_row - first_row] = gain[first_row:end_row]
-        items[_DISCOUNT, : end_row - first_row] = discount[first_row:end_row]
-        items[_TIED, : end_row - first_row] = tied[first_row:end_row]
-        items[_LOSER_WEIGHT, : end_row - first_row] = loser_weight[first_row:end_row]
-        items[_WINNER_WEIGHT, : end_row - first_row] = weight[first_row:end_row]
-        items[_LOSER_SLOPE:, : end_row - first_row] = 0.0
+        _read_rows(
+            first_row, end_row, rank_scores, gain, discount, tied, loser_weight, weight, items
+        )
         kind = _read_scores(scores, first_row, end_row, degree, items)
         plain_weight, rank_factor = plain[query], factor[query]
         if degree == EXPONENTIAL:
@@ -809,18 +806,32 @@ def _sum_queries(
                 and items[_ENUMERATED, k] > 0.0
             ):
                 items[_ENUMERATED, k], only_enumerated = 0.0, True
-        value, weight_sum = _sum_query(
-            level_start, first_level, end_level, only_enumerated, kind, with_slopes, with_value,
-            plain_weight, rank_factor, flat, knot, items, work,
-        )  # fmt: skip
-        if kind == _NARROW and with_value and value < 1e-6 * weight_sum:
-            value, _ = _sum_query(
-                level_start, first_level, end_level, only_enumerated, _SMALL, False, True,
+        slopes = with_slopes
+        while True:  # (each call of a kernel is compiled again)
+            sums[0, query], weight_sum = _sum_query(
+                level_start, first_level, end_level, only_enumerated, kind, slopes, with_value,
                 plain_weight, rank_factor, flat, knot, items, work,
             )  # fmt: skip
-        sums[0, query] = value
+            if not (kind == _NARROW and with_value and sums[0, query] < 1e-6 * weight_sum):
+                break
+            kind, slopes = _SMALL, False
         if with_slopes:
             sums[1, query] = _add_query_gradients(first_row, end_row, items, pull, hessian)
+
+
+@njit(**INNER)
+def _read_rows(
+    first_row: Integer, end_row: Integer, rank_scores: Floats, gain: Floats, discount: Floats,
+    tied: Floats, loser_weight: Floats, weight: Floats, items: Floats,
+) -> None:  # fmt: skip
+    """Store what is known of the rows of a query; set their gradients and Hessians to 0."""
+    for k in range(end_row - first_row):  # (slices take a second to compile)
+        row = first_row + k
+        items[_RANK_SCORE, k], items[_GAIN, k] = rank_scores[row], gain[row]
+        items[_DISCOUNT, k], items[_TIED, k] = discount[row], tied[row]
+        items[_LOSER_WEIGHT, k], items[_WINNER_WEIGHT, k] = loser_weight[row], weight[row]
+        for item in range(_LOSER_SLOPE, items.shape[0]):
+            items[item, k] = 0.0
 
 
 @njit(**INNER)
@@ -830,9 +841,10 @@ def _read_scores(
     """Store scores, or their exponentials if close together; return the kind of the loss."""
     lowest, highest = scores[first_row], scores[first_row]
     for row in range(first_row, end_row):
-        lowest, highest = min(lowest, scores[row]), max(highest, scores[row])
+        lowest, highest = fmin(lowest, scores[row]), fmax(highest, scores[row])
     if degree > 0 or highest - lowest >= MAX_EXP_RANGE:
-        items[_SCORE, : end_row - first_row] = scores[first_row:end_row]
+        for row in range(first_row, end_row):
+            items[_SCORE, row - first_row] = scores[row]
         return _WIDE + degree
     center = 0.5 * (highest + lowest)
     for row in range(first_row, end_row):
@@ -909,20 +921,16 @@ def _sum_query(
         for i in range(low, high):
             if sparse and items[_ENUMERATED, i] == 0.0:
                 continue
-            own_weight = items[_WINNER_WEIGHT, i]
-            if own_weight > 0.0 and low > 0:
-                loss, weight = _sum_pairs_of_row(
-                    i, 0, low, 1.0, own_weight, kind, with_slopes, with_value, plain, factor, flat,
-                    knot, items, work,
-                )  # fmt: skip
-                value, weight_sum = value + loss, weight_sum + weight
-            own_weight = items[_LOSER_WEIGHT, i]
-            if sparse and own_weight > 0.0 and high < n_rows:
-                loss, weight = _sum_pairs_of_row(
-                    i, high, n_rows, -1.0, own_weight, kind, with_slopes, with_value, plain, factor,
-                    flat, knot, items, work,
-                )  # fmt: skip
-                value, weight_sum = value + loss, weight_sum + weight
+            for side in range(2 if sparse else 1):  # as a winner, as a loser
+                begin, end, own_weight = low - low, low, items[_WINNER_WEIGHT, i]
+                if side == 1:
+                    begin, end, own_weight = high, n_rows, items[_LOSER_WEIGHT, i]
+                if own_weight > 0.0 and begin < end:
+                    loss, weight = _sum_pairs_of_row(
+                        i, begin, end, 1.0 - 2.0 * side, own_weight, kind, with_slopes, with_value,
+                        plain, factor, flat, knot, items, work,
+                    )  # fmt: skip
+                    value, weight_sum = value + loss, weight_sum + weight
     return value, weight_sum
 
 

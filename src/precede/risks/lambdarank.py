@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +20,7 @@ from precede.engine.arrays import Array, BackendArray, Bytes, Floats, Integer, I
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import all_reduce_max, all_reduce_sum, exact_sums
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.parameters import check_integer
 from precede.engine.portable import exp, exp2, log, log_of
 from precede.engine.query_layout import QueryLayout
@@ -254,7 +255,7 @@ class RankWeights:
         self._plain_totals = _sums_of_queries(
             0.5 * pair_totals(layout)[: layout.n_graded], self.first
         )
-        self._small = is_small("heavy rows", layout.n_graded)
+        self._threads = threads_for("heavy rows", layout.n_graded)
         self._on_gpu: tuple[BackendArray, ...] = ()
 
     def _ideal_dcg(self, discounts: Floats) -> Floats:
@@ -286,8 +287,8 @@ class RankWeights:
         discount, tied = backend.zeros(rank_scores.size), backend.zeros(rank_scores.size)
         if not backend.is_gpu:
             self.context.run(
-                _rank_queries, self.first.size - 1, self.first, rank_scores, self.by_rank, discount,
-                tied, small=self._small,
+                _rank_queries, self.first.size - 1, self.first, rank_scores,
+                self._best_first(rank_scores), self.by_rank, discount, tied, threads=self._threads,
             )  # fmt: skip
             plain = np.zeros(self.first.size - 1)
             return RoundWeights(rank_scores, discount, tied, plain, self._scale)
@@ -300,6 +301,18 @@ class RankWeights:
             self.by_rank.size, discount, tied,
         )  # fmt: skip
         return RoundWeights(rank_scores, discount, tied, backend.zeros(self.first.size - 1), scale)
+
+    def _best_first(self, scores: Floats) -> Floats | None:
+        """Return the scores of every query, negated and sorted; None if few ranks have a discount.
+
+        The kernel finds few ranks by insertion.
+        """
+        if self.by_rank.size <= MAX_INSERTED_RANKS:
+            return None
+        negated = -scores
+        for low, high in pairwise(self.first.tolist()):
+            negated[low:high].sort()
+        return negated
 
     def scaled(self, weights: RoundWeights, totals: BackendArray, backend: Backend) -> RoundWeights:
         """Return the weights of a round with the blend, and the balance of the queries.
@@ -532,10 +545,13 @@ def _sum_rows_of_queries(values: Floats, first: Integers, sums: Floats) -> None:
 
 @njit(cache=True, nogil=True)
 def _rank_queries(
-    low: int, high: int, first: Integers, scores: Floats, by_rank: Floats, discount: Floats,
-    tied: Floats,
+    low: int, high: int, first: Integers, scores: Floats, sorted_scores: Floats | None,
+    by_rank: Floats, discount: Floats, tied: Floats,
 ) -> None:  # fmt: skip
-    """Compute discounts of the rows at the first ranks of every query, which tied rows share."""
+    """Compute discounts of the rows at the first ranks of every query, which tied rows share.
+
+    `sorted_scores` are the negated scores of every query, in order; None to find the first ranks.
+    """
     # Negative scores at the first ranks; discount and `tied` of the ties that begin at a rank.
     best, shared = np.empty(by_rank.size), np.empty((2, by_rank.size))
     for query in range(low, high):
@@ -543,7 +559,7 @@ def _rank_queries(
         depth = min(by_rank.size, end - start)
         if depth == 0:
             continue
-        _find_best(scores[start:end], best[:depth])
+        _find_best(start, end, scores, sorted_scores, best[:depth])
         begin = 0
         while begin < depth:
             last = begin + 1
@@ -562,13 +578,16 @@ def _rank_queries(
 
 
 @njit(**INNER)
-def _find_best(scores: Floats, best: Floats) -> None:
-    """Store the largest scores, with the opposite sign and in increasing order."""
-    if best.size > MAX_INSERTED_RANKS:
-        best[:] = np.sort(-scores)[: best.size]
+def _find_best(
+    start: Integer, end: Integer, scores: Floats, sorted_scores: Floats | None, best: Floats
+) -> None:
+    """Store the largest scores of rows start..end, with the opposite sign, in increasing order."""
+    if sorted_scores is not None:
+        for rank in range(best.size):
+            best[rank] = sorted_scores[start + rank]
         return
     best[:] = np.inf
-    for row in range(scores.size - 1, -1, -1):  # rows of high grades first, which are often best
+    for row in range(end - 1, start - 1, -1):  # rows of high grades first, which are often best
         score = -scores[row]
         if score < best[best.size - 1]:
             rank = best.size - 1

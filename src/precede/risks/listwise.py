@@ -11,7 +11,7 @@ import numpy as np
 from precede.engine.arrays import Floats, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, exact_sums
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.portable import exp, exp2, exp_array, log, portable_log, portable_log1p
 from precede.engine.query_layout import QueryLayout
 from precede.risks.base import BoundRisk, Risk, State
@@ -110,7 +110,7 @@ class BoundListRisk(BoundRisk):
         self.kind = kind
         graded = layout.n_graded
         self._query_start = layout.query_rows
-        self._small = is_small("exponentials", graded)
+        self._threads = threads_for("exponentials", graded)
         sizes = np.diff(self._query_start)
         totals = 0.5 * pair_totals(layout)[:graded]
         self._query_weight = (
@@ -164,7 +164,7 @@ class BoundListRisk(BoundRisk):
         extra = [self._log_weight] if kernel is _softmax_cross_entropy else []
         self.context.run(
             kernel, queries, self._query_start, scores, layout.weight, self._target,
-            self._query_weight, values, pull, hessian, *extra, small=self._small,
+            self._query_weight, values, pull, hessian, *extra, threads=self._threads,
         )  # fmt: skip
         value, abs_pull_sum = exact_sums([values, np.abs(pull)], self.context)
         return self._normalized_state(scores, value, 0.5 * abs_pull_sum, pull, hessian)

@@ -14,7 +14,7 @@ import numpy as np
 from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integers
 from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_max, exact_sums, log_sum_exp, log_sum_exps, sums_at
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Polynomial, Price, Separable, Smooth, Spline, logarithm
 from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_shape
@@ -96,7 +96,7 @@ class TwoPassRisk(BoundLossRisk):
         *, mean: bool = False,
     ):  # fmt: skip
         super().__init__(layout, loss, cost, context, mean=mean)
-        self._small = is_small("exponentials", layout.n_used_rows)
+        self._threads = threads_for("exponentials", layout.n_used_rows)
         self._sums = PairSums(layout, loss, self.context)
         with np.errstate(divide="ignore"):
             self._log_weight = np.log(layout.weight)
@@ -160,7 +160,7 @@ class TwoPassRisk(BoundLossRisk):
             return State(scores, log_value, -np.inf, np.zeros(scores.size))
         self.context.run(
             _pull_of_rows, pull.size, pull, self.relative_weight, losers, gradient_sum,
-            small=self._small,
+            threads=self._threads,
         )  # fmt: skip
         log_gradient_sum = float(np.log(gradient_sum)) + log_max + log_max_weight
         return State(scores, log_value, log_gradient_sum, pull, (None, log_price_slope))
@@ -172,7 +172,7 @@ class TwoPassRisk(BoundLossRisk):
         priced_sum = np.empty_like(loss_sum)
         self.context.run(
             _weight_rows, price_slope.size, price_slope, slope, loss_sum, priced_sum,
-            small=self._small,
+            threads=self._threads,
         )  # fmt: skip
         gradient_sum, total = exact_sums([slope, priced_sum], self.context)
         return gradient_sum, total
@@ -209,7 +209,7 @@ class TwoPassRisk(BoundLossRisk):
                 self.price.log_slope(log_loss) + self._log_weight_of_losers[first:last]
             )
 
-        self.context.run(chunk, loss_sum.size, small=self._small)
+        self.context.run(chunk, loss_sum.size, threads=self._threads)
         return log_price_slope
 
     def _exp_over_max(self, values: Floats, log_max: float) -> Floats:
@@ -218,7 +218,7 @@ class TwoPassRisk(BoundLossRisk):
         def chunk(first: int, last: int) -> None:
             np.exp(values[first:last] - log_max, out=result[first:last])
 
-        self.context.run(chunk, values.size, small=self._small)
+        self.context.run(chunk, values.size, threads=self._threads)
         return result
 
     def exact_step(self, state: State, values: Array) -> tuple[float, bool] | None:

@@ -24,7 +24,7 @@ from precede.engine.arrays import BackendArray, Bytes, Floats, Integers
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import exact_sum, exact_sums
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.portable import exp, portable_exp
 from precede.engine.query_layout import QueryLayout
 
@@ -199,7 +199,7 @@ class _CpuWeights:
         self._context, self._parts = context, _Chunks.of(layout)
         self._weights = np.empty(int(self._parts.start[-1]))
         self._columns = np.empty(int(self._parts.column_start[-1]))
-        self._small = is_small("pairs", self._weights.size)
+        self._threads = threads_for("pairs", self._weights.size)
         self._row_sums = np.zeros(layout.n_used_rows)
         self._column_sums = np.zeros(layout.n_used_rows)
         self._run(
@@ -220,7 +220,7 @@ class _CpuWeights:
         self._column_sums[:] = 0.0
         self._context.run(
             _add_chunk_columns, parts.first.size - 1, parts.first, parts.chunks,
-            parts.column_start, self._columns, self._column_sums, small=self._small,
+            parts.column_start, self._columns, self._column_sums, threads=self._threads,
         )  # fmt: skip
         self.total, self.tied = exact_sums([*sums])
 
@@ -248,7 +248,7 @@ class _CpuWeights:
         parts = self._parts
         self._context.run(
             kernel, len(parts.chunks), parts.chunks, parts.losers, parts.start, *arguments,
-            small=self._small,
+            threads=self._threads,
         )  # fmt: skip
 
 

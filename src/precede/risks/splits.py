@@ -23,7 +23,7 @@ import numpy as np
 from precede.engine.arrays import Floats, Integers
 from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_max
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, logarithm
 
@@ -43,7 +43,7 @@ class SplitSums:
         self.loss = loss
         self.context = context
         self.split, self.split_start = _halve_levels(layout.level_start, layout.query_start)
-        self.small = is_small("heavy rows", layout.n_graded)
+        self.threads = threads_for("heavy rows", layout.n_graded)
         # The same on all machines, because it determines the cells.
         sizes = self.split[:, 2] - self.split[:, 0]
         self.largest = int(all_reduce_max(lambda: sizes.max(initial=0), context))

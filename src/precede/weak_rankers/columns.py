@@ -18,7 +18,7 @@ from precede.engine.exact import (
     first_tied,
     to_integers,
 )
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.pull import Factors
 from precede.engine.table import Table
 from precede.weak_rankers.base import (
@@ -187,7 +187,7 @@ class _ColumnSearch(Search):
         products = np.zeros(len(self._weak_rankers), np.int64)
         self._context.run(
             _dot_products, products.size, self._scaled, pull, products,
-            small=is_small("cells", self._values.size),
+            threads=threads_for("cells", self._values.size),
         )  # fmt: skip
         return products
 

@@ -30,7 +30,7 @@ import numpy as np
 from precede.engine.arrays import Bytes, Flags, Floats, Integers
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import all_reduce_sum, exact_sum
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.histograms import (
     SIDE,
     Histograms,
@@ -182,7 +182,7 @@ def interaction_strengths(
             units = rows.pull_unit, rows.weight_unit / mean
             context.run(
                 _strengths, len(batch), batch, sums, grid.sizes, grid.categorical, units,
-                reg_lambda, min_weight, strength, small=len(batch) < 64,
+                reg_lambda, min_weight, strength, threads=1 if len(batch) < 64 else None,
             )  # fmt: skip
         for triple, values in zip(batch.tolist(), strength.tolist(), strict=True):
             for (a, b), value in zip(((0, 1), (0, 2), (1, 2)), values, strict=True):
@@ -297,7 +297,7 @@ class PairSearch(RegressionSearch):
         self._context.run(
             _best_terms, len(self._pairs), self._pairs, sums, self._counts, grid.sizes,
             grid.categorical, rules, max(family.min_child_samples, 1), gain, leaf,
-            small=is_small("rows", 64 * len(self._pairs)),
+            threads=threads_for("rows", 64 * len(self._pairs)),
         )  # fmt: skip
         best = int(np.argmax(gain))
         if not gain[best] > 0:

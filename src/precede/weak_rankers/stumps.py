@@ -21,7 +21,7 @@ from precede.engine.exact import (
     least_tied_kernel,
     to_integers,
 )
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.histograms import (
     BINS,
     GROUP_SIZE,
@@ -225,7 +225,8 @@ class StumpSearch(Search):
         self._last_best_edge = 0
         self._last_drift = 0  # used only if the rows are distributed
         self._histogram_buffer = np.empty((GROUP_SIZE, BINS), np.int64)
-        self._is_small = is_small("cells", table.n_used_rows * features)
+        cells = table.n_used_rows * features
+        self._threads = min(context.jobs, threads_for("cells", cells))
         self.evaluated = 0
         if self.backend.is_gpu:
             self._gpu_histograms = GpuHistograms(self.backend, table)
@@ -248,7 +249,7 @@ class StumpSearch(Search):
         if self.backend.is_gpu:
             return self._best_on_gpu(pull, allowed)
         changes = self._context.run(
-            _quantize, pull.size, pull, self._integers, small=is_small("rows", pull.size)
+            _quantize, pull.size, pull, self._integers, threads=threads_for("rows", pull.size)
         )
         change = np.array(changes).sum(axis=0)
         if not self._context.is_distributed:
@@ -297,7 +298,7 @@ class StumpSearch(Search):
         streamed, order = self._table.streamed, _order_by_bound(bound)
         positive_only = self._signs is not None and bool((self._signs == 1).all())
         same_sign = positive_only or self._signs is None
-        if not streamed and same_sign and (self._is_small or self._context.jobs == 1):
+        if not streamed and same_sign and self._threads == 1:
             best_edge, count = search_by_bound(
                 self._table.codes, self._integers, self._n_bins, self._missing, bound, order,
                 self._best, self._slack, positive_only, self._histogram_buffer,
@@ -414,7 +415,7 @@ class StumpSearch(Search):
                 _pair_masses_of_features, len(sums[chunk]), table.codes[chunk],
                 self._n_bins[chunk], self._missing[chunk], factors.level_start,
                 factors.query_start, factors.terms, factors.levels, factors.pairs,
-                factors.pair_mass, sums[chunk], small=self._is_small,
+                factors.pair_mass, sums[chunk], threads=self._threads,
             )  # fmt: skip
             table.release(np.arange(table.n_features)[chunk])
         return sums

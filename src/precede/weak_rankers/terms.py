@@ -23,7 +23,7 @@ import scipy.sparse
 from precede.engine.arrays import Array, Floats, Integers, MatrixLike
 from precede.engine.compiling import INNER, njit
 from precede.engine.exact import all_reduce_max, all_reduce_min, all_reduce_sum, exact_sum
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.histograms import Histograms, pair_sums
 from precede.engine.table import MAX_CATEGORIES, MISSING, Bins, Table, integer_weights
 from precede.weak_rankers.base import WeakRanker
@@ -303,7 +303,7 @@ class TermTables:
         (context or Context(1)).run(
             _score_rows, X.shape[0], X, self._feature, self._categorical, self._grid_start,
             self._grid, self._column, self._map_start, self._map, self._value_start, self._value,
-            scores, small=is_small("heavy rows", X.shape[0]),
+            scores, threads=threads_for("heavy rows", X.shape[0]),
         )  # fmt: skip
 
 

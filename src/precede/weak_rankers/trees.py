@@ -29,7 +29,7 @@ from precede.engine.arrays import (
 )
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, njit
-from precede.engine.execution import Context, is_small
+from precede.engine.execution import Context, threads_for
 from precede.engine.kernels import predict_codes
 from precede.engine.portable import fmax, fmin
 from precede.engine.table import MAX_CATEGORIES, MISSING, Bins, Table
@@ -369,7 +369,7 @@ class Forest:
         arrays = self._layout.arrays(single=X.dtype == np.float32)
         (context or Context(1)).run(
             kernel, X.shape[0], X, self.features, *arrays, scores,
-            small=is_small("heavy rows", X.shape[0]),
+            threads=threads_for("heavy rows", X.shape[0]),
         )  # fmt: skip
 
 

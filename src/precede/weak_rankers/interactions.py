@@ -378,19 +378,38 @@ def _prefix_sums(
 
 
 @njit(**INNER)
+def _sum_first_sides(
+    cells: Integers, row_categorical: bool, column_categorical: bool, row_sums: Integers,
+    column_sums: Integers,
+) -> np.int64:  # fmt: skip
+    """Compute the sums of the first side of each cut of rows and of columns; return the total.
+
+    (`sum` and `cumsum` of arrays take a second to compile.)
+    """
+    total = np.int64(0)
+    for i in range(row_sums.size):
+        for j in range(column_sums.size):
+            row_sums[i] += cells[i, j]
+            column_sums[j] += cells[i, j]
+            total += cells[i, j]
+    if not row_categorical:
+        for i in range(1, row_sums.size):
+            row_sums[i] += row_sums[i - 1]
+    if not column_categorical:
+        for j in range(1, column_sums.size):
+            column_sums[j] += column_sums[j - 1]
+    return total
+
+
+@njit(**INNER)
 def _strength(
     cells: Integers, row_categorical: bool, column_categorical: bool, prefix: Integers,
     units: tuple[float, float], penalty: float, min_weight: float,
 ) -> float:  # fmt: skip
     """Return the largest strength over all pairs of cuts."""
-    rows, columns = cells.shape
-    row_sums, column_sums = cells.sum(axis=1), cells.sum(axis=0)  # the first side of each cut
-    total = row_sums.sum()
-    if not row_categorical:
-        row_sums = row_sums.cumsum()
-    if not column_categorical:
-        column_sums = column_sums.cumsum()
-    best = 0.0
+    (rows, columns), best = cells.shape, 0.0
+    row_sums, column_sums = np.zeros(rows, np.int64), np.zeros(columns, np.int64)
+    total = _sum_first_sides(cells, row_categorical, column_categorical, row_sums, column_sums)
     for i in range(rows):
         for j in range(columns):
             first = prefix[i, j]

@@ -4,6 +4,7 @@ import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -342,6 +343,15 @@ def test_the_price_is_chosen_by_cross_validation():
     assert_array_equal(model.predict(X), same.predict(X))
     assert "standard_error" in repr(search)
     assert "chosen" in repr(search)
+
+
+def test_a_search_of_prices_keeps_the_names_of_columns():
+    X, y = wdbc()
+    frame = pd.DataFrame(X, columns=[*"abcdef"])
+    settings = {"price": "cv", "prices": (1, 4), "cv": 3, "n_estimators": 4, "random_state": 0}
+    named = fit(PushRanker(monotone_constraints={"b": 1}, **settings), frame, y)
+    numbered = fit(PushRanker(monotone_constraints={1: 1}, **settings), X, y)
+    assert_array_equal(named.price_search_.by_fold, numbered.price_search_.by_fold)
 
 
 @pytest.mark.parametrize("rounds_before", range(24))

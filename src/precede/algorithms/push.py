@@ -340,10 +340,11 @@ early_stopping_rounds, eval_metric, callbacks, warm_start, random_state, n_jobs,
         return PriceSearch(name, powers, by_fold, powers[one_error_rule(list(by_fold.T)).chosen])
 
     def _with_price(self, power: float) -> Self:
-        """Return a copy with a price, without callbacks, output and early stopping."""
+        """Return a copy for arrays with a price, without callbacks, output and early stopping."""
         return clone(self).set_params(
             price=power, callbacks=None, verbose=0, warm_start=False,
             early_stopping_rounds=None, eval_metric=None,
+            monotone_constraints=self._monotone_constraints(),
         )  # fmt: skip
 
     # -- number of losers ------------------------------------------------------------------

@@ -428,6 +428,18 @@ def test_no_push_no_warning():
     assert model.effective_losers_ > 50
 
 
+@pytest.mark.parametrize("rank_weight", [None, "ndcg@10"])
+def test_effective_losers_are_those_of_the_rounds_kept(rank_weight):
+    X, y = wdbc()
+    settings = {"price": 2 if rank_weight is None else 1, "rank_weight": rank_weight}
+    stopped = PushRanker(n_estimators=100, early_stopping_rounds=3, **settings)
+    fit(stopped, X[::2], y[::2], eval_set=(X[1::2], y[1::2]))
+    rounds = stopped.n_estimators_
+    assert 1 < rounds < len(stopped.history_)
+    kept = fit(PushRanker(n_estimators=rounds, **settings), X[::2], y[::2])
+    assert stopped.effective_losers_ == kept.effective_losers_
+
+
 # -- saving and refusing ---------------------------------------------------------------------
 
 

@@ -545,7 +545,7 @@ def _side_file(given: FileName | None, path: FileName, *suffixes: str) -> FileNa
     if str(path) == STANDARD:
         return None
     name = Path(path)
-    names = [name, name.with_suffix("")] if name.suffix == ".gz" else [name]
+    names = [name, name.with_suffix("")] if name.suffix.lower() == ".gz" else [name]
     candidates = (Path(f"{each}{suffix}") for suffix in suffixes for each in names)
     return next((each for each in candidates if each.is_file()), None)
 

@@ -244,6 +244,16 @@ def test_early_stopping_keeps_the_intercept_of_the_rounds_kept():
     assert model.f_skew_ == short.f_skew_
 
 
+def test_a_warm_start_without_stumps_keeps_the_constant_of_earlier_votes():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = AdaBoostRanker(n_estimators=5, warm_start=True).fit(X, y)
+    votes = model.intercept_
+    model.set_params(weak_rankers="features", n_estimators=6).fit(X, y)
+    assert model.intercept_ == votes != 0
+    risk = np.exp(-np.where(y == 1, 1, -1) * model.decision_function(X)).mean()
+    assert risk == pytest.approx(model.history_["risk"][-1])
+
+
 def test_some_features_in_a_round_and_always_the_constant():
     generator = np.random.default_rng(0)
     X, y = generator.normal(size=(200, 3)), generator.random(200) < 0.1

@@ -277,6 +277,18 @@ def test_heredity_asks_for_curves():
         assert bool(pairs) == (heredity == "weak" or len(curves) == 2)
 
 
+def test_the_rounds_of_pairs_have_a_progress_bar(capfd):
+    X, y = parity(300)
+    model = GlassBoxRanker(
+        n_estimators=4, pair_estimators=3, interactions=[(0, 1)], validation_fraction=0, verbose=1
+    )
+    model.fit(X, y)
+    err = capfd.readouterr().err
+    assert "4/4" in err
+    assert "GlassBoxRanker, pairs" in err
+    assert "7/7" in err
+
+
 def test_pairs_may_be_named():
     X, y = parity(500)
     frame = pd.DataFrame(X, columns=list("abcde"))

@@ -4,6 +4,7 @@ import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -344,6 +345,15 @@ def test_the_price_is_chosen_by_cross_validation():
     assert "chosen" in repr(search)
 
 
+def test_a_search_of_prices_keeps_the_names_of_columns():
+    X, y = wdbc()
+    frame = pd.DataFrame(X, columns=[*"abcdef"])
+    settings = {"price": "cv", "prices": (1, 4), "cv": 3, "n_estimators": 4, "random_state": 0}
+    named = fit(PushRanker(monotone_constraints={"b": 1}, **settings), frame, y)
+    numbered = fit(PushRanker(monotone_constraints={1: 1}, **settings), X, y)
+    assert_array_equal(named.price_search_.by_fold, numbered.price_search_.by_fold)
+
+
 @pytest.mark.parametrize("rounds_before", range(24))
 def test_ctrl_c_during_the_search_of_prices_is_raised(monkeypatch, rounds_before):
     """Two prices, three folds, four rounds each: at any of them, no price is chosen."""
@@ -416,6 +426,18 @@ def test_no_push_no_warning():
     X, y = wdbc()
     model = PushRanker(price=1, n_estimators=3, learning_rate=1.0).fit(X, y)
     assert model.effective_losers_ > 50
+
+
+@pytest.mark.parametrize("rank_weight", [None, "ndcg@10"])
+def test_effective_losers_are_those_of_the_rounds_kept(rank_weight):
+    X, y = wdbc()
+    settings = {"price": 2 if rank_weight is None else 1, "rank_weight": rank_weight}
+    stopped = PushRanker(n_estimators=100, early_stopping_rounds=3, **settings)
+    fit(stopped, X[::2], y[::2], eval_set=(X[1::2], y[1::2]))
+    rounds = stopped.n_estimators_
+    assert 1 < rounds < len(stopped.history_)
+    kept = fit(PushRanker(n_estimators=rounds, **settings), X[::2], y[::2])
+    assert stopped.effective_losers_ == kept.effective_losers_
 
 
 # -- saving and refusing ---------------------------------------------------------------------

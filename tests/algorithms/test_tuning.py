@@ -129,6 +129,10 @@ def test_one_list_and_a_data_frame():
     [
         ({"space": {"leaves": [1]}}, "no parameter 'leaves'"),
         ({"space": {"loss": "logistic"}}, "give a list of values"),
+        (
+            {"space": {"loss": ["xendcg"], "rank_weight": ["ndcg@10"]}, "trials": None},
+            "no combination to try: a listwise loss",
+        ),
         ({"trials": 0}, "trials=0"),
         ({"cv": 1}, "cv=1"),
         ({"metric": "nonsense"}, "nonsense"),

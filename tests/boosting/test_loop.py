@@ -178,6 +178,12 @@ def test_a_callback_that_returns_something_else_does_not_stop():
     assert len(model.ensemble_) == 5
 
 
+def test_a_comparison_of_numbers_of_numpy_stops():
+    X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2
+    model = RankBoost(n_estimators=5, callbacks=[lambda p: p.history["risk"][-1] < 1]).fit(X, y)
+    assert len(model.ensemble_) == 1
+
+
 def test_the_last_round_is_shown_to_the_callbacks_too():
     seen = []
     X, y = np.arange(12.0)[:, None] % 5, np.arange(12) % 2

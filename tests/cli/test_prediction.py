@@ -138,6 +138,11 @@ def test_conversions_go_round(folder, tmp_path, suffix):
     assert (tmp_path / "back.txt").read_bytes() == (folder / "test.txt").read_bytes()
 
 
+def test_an_unknown_format_is_refused_by_the_name_of_the_option(folder, tmp_path):
+    talk = run("convert", folder / "test.txt", tmp_path / "x", "--to", "arff", code=1)[1]
+    assert "--to arff is unknown; use 'letor'" in talk
+
+
 def test_conversions_keep_pairs_weights_and_queries(tmp_path):
     (tmp_path / "t.csv").write_text("grade,qid,weight,a\n1,x,2,5\n0,y,1,6\n2,x,0.5,7\n")
     (tmp_path / "t.csv.pairs").write_text("0 1\n")

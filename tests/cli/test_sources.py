@@ -60,6 +60,18 @@ def test_documents_that_a_run_did_not_return_are_not_ranked(tmp_path):
     assert [each["quality"]["metrics"][0]["value"] for each in told] == [0.125, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("t.tsv", "grade\tqid\ta\tb\n"), ("t.tsv", "grade\tqid\t1\t2\n"), ("t.txt", "# made by me\n")],
+)
+def test_tables_and_comments_of_four_words_are_no_qrels(tmp_path, name, first):
+    rows = [(row % 2, row // 4, row % 3, row % 5) for row in range(12)]
+    line = "{}\t{}\t{}\t{}\n" if name == "t.tsv" else "{} qid:{} 1:{} 2:{}\n"
+    (tmp_path / name).write_text(first + "".join(line.format(*row) for row in rows))
+    (tmp_path / "scores").write_text("".join(f"{row}\n" for row in range(12)))
+    run("evaluate", tmp_path / "scores", tmp_path / name)
+
+
 def test_runs_that_lack_documents(folder, tmp_path):
     run("predict", folder / "a.json", folder / "test.txt", "-o", tmp_path / "run", "--as", "trec")
     lines = (tmp_path / "run").read_text().splitlines(keepends=True)

@@ -596,9 +596,12 @@ def test_what_only_some_algorithms_have_is_there(clients):
     model = ConvexRiskRanker(tol=0.05, radius=1.0)
     cluster, local = fit_both(clients[2], model, 70, TWO.X, TWO.y)
     assert cluster.gap_ == local.gap_
-    model = PushRanker(price=2, n_estimators=3)
-    cluster, local = fit_both(clients[2], model, 70, TWO.X, TWO.y)
-    assert cluster.effective_losers_ == local.effective_losers_
+    monitored = {"eval_set": (TWO.X[:60], 1 - TWO.y[:60])}  # the first round is best
+    for patience, also in ((None, {}), (2, monitored)):
+        model = PushRanker(price=2, n_estimators=3, early_stopping_rounds=patience)
+        cluster, local = fit_both(clients[2], model, 70, TWO.X, TWO.y, **also)
+        assert len(local.ensemble_) == (3 if patience is None else 1)
+        assert cluster.effective_losers_ == local.effective_losers_
 
 
 def test_frames_evaluation_sets_early_stopping_and_callbacks(clients):

@@ -37,6 +37,17 @@ pytestmark = pytest.mark.filterwarnings("ignore::precede.boosting.SmoothedStepWa
 NAMES = ["a", "b", "c", "d"]
 
 
+def test_categories_are_named_in_an_arrow_table():
+    columns = {"a": np.arange(40.0) % 7, "c": np.array(["x", "y", "z", "x"] * 10, object)}
+    y = np.arange(40) % 3 == 1
+    models = [
+        BoostedRanker(n_estimators=3, min_child_samples=2, categorical_features=["c"]).fit(X, y)
+        for X in (pa.table(columns), pd.DataFrame(columns))
+    ]
+    assert models[0].categories_ == {"c": ["x", "y", "z"]}
+    same_model(*models)
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -653,6 +653,8 @@ def test_blocks_that_make_no_sense_are_refused_and_leave_nothing(tmp_path):
         ([(X, y[:5])], "y of block 0 has 5 values for 300 rows"),
         ([(X, y), (X[:, :2], y)], "block 1 has 2 features and the first 6"),
         ([(X, y), (X, y, qid)], "differs from the first in having a qid"),
+        ([(X, y), (pd.DataFrame(X), y)], "block 1 differs from the first in having column names"),
+        ([(pd.DataFrame(X), y), (X, y)], "block 1 differs from the first in having column names"),
         ([(X, y, qid), (X, y, qid, weight)], "differs from the first in having weights"),
         ([(X, y, qid[:7])], "qid of block 0 has 7 values"),
         ([(np.full((2, 2), np.inf), [0, 1])], "block 0 holds infinities"),

@@ -2,6 +2,7 @@
 
 import gzip
 import importlib.util
+import io
 import os
 import re
 import warnings
@@ -709,6 +710,13 @@ def test_files_without_rows_are_refused(tmp_path):
         list(read_blocks(tmp_path / "c.parquet"))
     with pytest.raises(ValueError, match="format='xml'"):
         list(read_blocks(tmp_path / "a.csv", format="xml"))
+
+
+def test_standard_input_is_not_read_in_blocks_of_letor(monkeypatch):
+    given = io.TextIOWrapper(io.BufferedReader(io.BytesIO(b"1 qid:1 1:2\n0 qid:1 1:3\n")))
+    monkeypatch.setattr("sys.stdin", given)
+    with pytest.raises(ValueError, match="standard input cannot be read in blocks"):
+        list(read_blocks("-"))
 
 
 def test_a_table_of_a_file_gives_the_model_of_the_file(tmp_path):

@@ -58,6 +58,12 @@ def test_packed_files_do_not_depend_on_the_clock(tmp_path, monkeypatch):
         assert file.read() == b"same"
 
 
+def test_the_suffix_of_packed_files_may_be_in_capitals(tmp_path):
+    with writing(tmp_path / "x.csv.GZ") as file:
+        file.write(b"packed")
+    assert gzip.decompress((tmp_path / "x.csv.GZ").read_bytes()) == b"packed"
+
+
 @pytest.mark.skipif(os.name != "posix", reason="files have modes on POSIX")
 def test_a_file_that_is_replaced_keeps_its_mode(tmp_path):
     """A private model does not become public; a new file follows the umask."""

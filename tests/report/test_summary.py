@@ -73,6 +73,15 @@ def test_few_queries_and_chance_are_warned_of(search):
     assert "no better than chance" in warnings
 
 
+@pytest.mark.parametrize("relevant", [None, 1])
+def test_an_auc_is_compared_with_chance(relevant):
+    y, noise = np.arange(300) % 2, np.arange(300) % 7
+    report = Report(scores={"noise": noise}, y=y, metrics=["auc"], relevant=relevant)
+    assert "chance: 50" in report.facts["summary"]["sentences"][0]
+    assert "no better than chance" in " ".join(report.facts["summary"]["warnings"])
+    assert "Gini" in report.to_html()
+
+
 def test_ties_and_queries_left_out_are_warned_of():
     generator = np.random.default_rng(0)
     y, qid = generator.integers(0, 2, 400), np.repeat(np.arange(100), 4)

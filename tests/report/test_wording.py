@@ -17,7 +17,7 @@ def test_words_follow_the_data_unless_given():
 @pytest.mark.parametrize(
     ("value", "text"),
     [(10_000, "10,000"), (2010.0, "2010"), (2500.0, "2,500"), (12345.678, "12,345.7"),
-     (0.125, "0.125"), ("red", "red"), (None, "missing")],
+     (0.125, "0.125"), ("red", "red"), (None, "missing"), (-np.inf, "-inf")],
 )  # fmt: skip
 def test_values_of_features(value, text):
     assert feature_value(value) == text
@@ -27,6 +27,14 @@ def test_numbers_are_not_written_in_powers():
     assert number(12345.678) == "12,345.7"
     assert p_value(0.9999) == "p = 1"
     assert metric_name("precision_at_percent@10") == "pairs in order, of the 10 % furthest apart"
+
+
+def test_columns_of_scored_rows_may_hold_infinities():
+    generator = np.random.default_rng(0)
+    many = np.where(np.arange(200) < 120, np.inf, generator.normal(size=200))
+    X = np.column_stack([np.where(np.arange(200) % 2, np.inf, 1.0), many])
+    y = generator.integers(0, 2, 200)
+    assert Report(scores={"noise": generator.normal(size=200)}, X=X, y=y).to_html()
 
 
 def test_only_columns_of_years_have_numbers_without_commas():

@@ -107,6 +107,14 @@ def test_numbers_fall_into_bins_of_the_reference(one, other):
     assert found.to_frame()["psi"].sum() == pytest.approx(found.psi)
 
 
+def test_whole_numbers_are_one_category_whatever_their_type():
+    integers = np.array([[1], [2], [3]] * 20)
+    mixed = np.array([[1.0], [np.float32(2)], ["3"]] * 20, object)
+    (found,) = population_stability(integers, mixed)
+    assert found.bins == ("1", "2", "3")
+    assert found.psi == 0
+
+
 def test_chance_is_not_reported_as_a_shift():
     """Samples of one distribution exceed the limit with the nominal probability."""
     rng = np.random.default_rng(0)

@@ -11,7 +11,17 @@ from numpy.testing import assert_array_equal
 
 import strategies as some
 from exports.readers import written
-from precede import Columns, Family, Features, RankBoost, SearchResult, Stump, Stumps, WeakRanker
+from precede import (
+    Columns,
+    Family,
+    Features,
+    RankBoost,
+    SearchResult,
+    Stump,
+    Stumps,
+    Trees,
+    WeakRanker,
+)
 from precede.engine.execution import Context
 from precede.engine.table import Table
 from precede.explain import explain
@@ -139,6 +149,15 @@ def test_unions_are_flat_and_print_as_they_are_written():
     assert len(union.families) == 3
     assert isinstance(union, Union)
     assert union == Stumps() | Columns() | Features()
+
+
+def test_families_with_arrays_are_compared():
+    one, same, other = (
+        Trees(monotone_constraints=np.array(each)) for each in ([1, 0], [1, 0], [1, 1])
+    )
+    assert one == same
+    assert one != other
+    assert one != Trees()
 
 
 # -- names -----------------------------------------------------------------------------------

@@ -132,11 +132,15 @@ class AdaBoostRanker(BaseRanker):
     ) -> Trainer:
         """Return coordinate descent; the stumps of an earlier model become votes again."""
         votes = signed_stumps(family(self.weak_rankers), constant=False)
-        if ensemble and not task.checkpoint and SignedStumps() in votes.members:
+        if ensemble and not task.checkpoint and self._has_votes(votes):
             parts = [as_signed_stump(*part) for part in ensemble.parts()]
             signed, weights = [vote for vote, _ in parts], [weight for _, weight in parts]
             ensemble = Ensemble(signed, weights, ensemble.n_features)
         return super().trainer(task, stop, ensemble, history)
+
+    def _has_votes(self, searched: Family) -> bool:
+        """Return whether stumps are votes: those searched, or earlier ones with an intercept."""
+        return SignedStumps() in searched.members or bool(self.intercept_)
 
     def after_rounds(self, result: Result, task: FitContext) -> None:  # noqa: ARG002
         """Convert votes ``a (2 h - 1)`` to ``2 a`` times the stump h, and -a in the intercept."""

@@ -15,7 +15,7 @@ from precede.boosting.loop import Callback, Stop
 from precede.boosting.selection import LEAF_COUNTS
 from precede.boosting.steps import ExactStep, NormalizedStep, QuadraticStep, SecantStep, StepRule
 from precede.engine.arrays import MatrixLike, RandomState
-from precede.engine.frames import category_codes, category_columns
+from precede.engine.frames import category_codes, category_columns, column_names
 from precede.engine.parameters import check_integer, find_auto_parameters
 from precede.estimator import BaseRanker
 from precede.judgments import column_numbers
@@ -86,7 +86,7 @@ class TreeRanker(BaseRanker):
             return X
         if reset:
             self.__dict__.pop("categories_", None)
-            columns = list(getattr(X, "columns", ()))
+            columns = column_names(X) or []
             given = column_numbers(self._categorical(), columns, len(columns)) if columns else ()
             found = category_columns(X, {columns[number] for number in given})
             if found:

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from precede.algorithms.additive_fit import AdditiveFit, FittedAdditiveModel, Pair, scores_of
 from precede.algorithms.boosted import TreeRanker
+from precede.boosting.callbacks import ProgressBar
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.holdout import Resampler
 from precede.boosting.loop import INTERRUPTED, History, Result, run_rounds
@@ -286,8 +287,10 @@ class GlassBoxRanker(TreeRanker):
         """Boost curves, then pairs; with `max_terms`, boost the most important terms again."""
 
         def run_stage(trainer: CoordinateDescent, history: History) -> Result:
-            if len(history):  # the second stage, without progress bar
-                return run_rounds(trainer, history, list(self.callbacks or ()))
+            if done := len(history):  # the second stage
+                name, rounds = f"{type(self).__name__}, pairs", done + self.pair_estimators
+                with ProgressBar(name, rounds=rounds, done=done, verbose=self.verbose) as bar:
+                    return run_rounds(trainer, history, bar.callbacks(self.callbacks))
             with task.callbacks(self) as callbacks:
                 return run_rounds(trainer, history, callbacks)
 

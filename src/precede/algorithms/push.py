@@ -26,7 +26,7 @@ from precede.judgments import Judgments
 from precede.losses import PairLoss, Price, pair_loss, price
 from precede.model import number
 from precede.results import Result as TableResult
-from precede.risks.base import Risk
+from precede.risks.base import Risk, State
 from precede.risks.pair_risk import PairRisk
 from precede.weak_rankers.base import Family
 
@@ -340,10 +340,11 @@ early_stopping_rounds, eval_metric, callbacks, warm_start, random_state, n_jobs,
         return PriceSearch(name, powers, by_fold, powers[one_error_rule(list(by_fold.T)).chosen])
 
     def _with_price(self, power: float) -> Self:
-        """Return a copy with a price, without callbacks, output and early stopping."""
+        """Return a copy for arrays with a price, without callbacks, output and early stopping."""
         return clone(self).set_params(
             price=power, callbacks=None, verbose=0, warm_start=False,
             early_stopping_rounds=None, eval_metric=None,
+            monotone_constraints=self._monotone_constraints(),
         )  # fmt: skip
 
     # -- number of losers ------------------------------------------------------------------
@@ -352,10 +353,23 @@ early_stopping_rounds, eval_metric, callbacks, warm_start, random_state, n_jobs,
         """Compute the effective number of losers."""
         if result.state is None:
             return
-        context = task.training.context
-        share = np.maximum(-context.backend.get(result.state.pull), 0.0)
+        context, state = task.training.context, result.state
+        if len(result.ensemble) != len(self.ensemble_):  # early stopping has removed rounds
+            state = self._state_of_model(task.training)
+        share = np.maximum(-context.backend.get(state.pull), 0.0)
         total, squares = exact_sums([share, share**2], context)
         self.effective_losers_ = total**2 / squares if total > 0 else 0.0
+
+    def _state_of_model(self, training: TrainingData) -> State:
+        """Return the state of the risk at the scores of the model, under its last rank weights."""
+        start, parts = training.init_score, self.ensemble_.parts()
+        scores = np.zeros(training.table.n_used_rows) if start is None else start.copy()
+        risk = self.risk().bind(training.layout, training.context)
+        for place, (weak_ranker, weight) in enumerate(parts, 1):
+            if place == len(self.ensemble_):
+                risk.begin_round(scores, value=False)
+            scores += weight * weak_ranker.on(training.table)
+        return risk.state(scores)
 
     def warn_of_result(self, result: Result, task: FitContext) -> None:
         """Warn of too few losers for the push."""

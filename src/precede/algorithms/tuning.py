@@ -211,6 +211,11 @@ def tune(
     parts, path = folds(judgments, cv, drawn), None if log is None else Path(log)
     study = _Study(estimator, X, judgments, parts, parsed, path)
     drawn_parameters = _draw_candidates(estimator, searched, trials, generator)
+    if not drawn_parameters:
+        raise ValueError(
+            f"space={shown(space)} has no combination to try: a listwise loss has no pairs, which "
+            "rank_weight weighs; add a pair loss to loss, or None to rank_weight"
+        )
     candidates = list(map(study.candidate, drawn_parameters))
     rungs = [cv] if trials is None else sorted({1, math.ceil(cv / HALVING_FACTOR), cv})
     remaining = candidates

@@ -307,4 +307,6 @@ def _loop(trainer: Trainer, history: History, callbacks: Sequence[Callback]) -> 
 def asked_to_stop(callbacks: Sequence[Callback], history: History, ensemble: Ensemble) -> bool:
     """Call every callback with the round; return whether one of them asked to stop."""
     progress = Progress(len(history), history, ensemble)
-    return any([callback(progress) is True for callback in callbacks])
+    answers = [callback(progress) for callback in callbacks]
+    # Comparisons of NumPy numbers are `np.True_`.
+    return any(isinstance(answer, bool | np.bool_) and answer for answer in answers)

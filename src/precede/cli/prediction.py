@@ -299,8 +299,12 @@ def convert(
     reading: Reading,
 ) -> None:
     """Convert DATA to another format; pairs and weights go to separate files if necessary."""
-    from precede.files.reading import format_of_name
+    from precede.files.data import quoted
+    from precede.files.reading import FORMATS, format_of_name
 
+    formats = [*FORMATS, "qrels"]
+    if style is not None and style not in formats:
+        raise ValueError(f"--to {style} is unknown; use {quoted(formats)}")
     rows = reading.read(data)
     chosen = style or format_of_name(output) or "letor"
     if chosen == "qrels":

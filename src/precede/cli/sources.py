@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -13,7 +14,7 @@ from precede.cli.console import say
 from precede.cli.options import Reading
 from precede.engine.arrays import Floats, MatrixLike
 from precede.estimator import BaseRanker, load
-from precede.files import Data, Judged, Run, joined, read_qrels, read_run
+from precede.files import Data, Judged, Roles, Run, joined, read_qrels, read_run
 from precede.files.reading import read_numbers
 from precede.files.streams import STANDARD, is_plain, opened
 from precede.judgments import warn_of_lost_queries
@@ -194,12 +195,21 @@ def _kind(source: str) -> str:
 
 
 def _is_qrels(path: str, reading: Reading) -> bool:
+    """Return whether a file holds qrels, by its first line: four words, the last one a number.
+
+    A comment is none, and neither is a header such as ``grade qid 1 2``.
+    """
     if reading.format == "qrels":
         return True
-    if reading.format is not None or not is_plain(path):
+    if reading.format is not None or not reading.header or not is_plain(path):
         return False
     first = _beginning(path).split(b"\n")[0]
-    return len(first.split()) == 4 and b"," not in first and b":" not in first
+    if first.startswith(b"#") or b"," in first or b":" in first:
+        return False
+    words = first.decode("utf-8", "replace").split()
+    if len(words) != 4 or any(each in words[:2] for each in chain(*Roles.USUAL.values())):
+        return False
+    return re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", words[3]) is not None
 
 
 def _beginning(path: str) -> bytes:

@@ -26,6 +26,14 @@ def frame_of(X: MatrixLike) -> nw.DataFrame[Any] | None:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
+def column_names(X: MatrixLike) -> list[Hashable] | None:
+    """Return the column names of a data frame; None for other inputs."""
+    columns = getattr(X, "columns", None)
+    if isinstance(columns, list) and columns and not isinstance(columns[0], str):
+        columns = X.column_names  # pyarrow: `columns` are the values
+    return None if columns is None else list(columns)
+
+
 def row_labels(X: MatrixLike) -> list[Hashable] | None:
     """Return the index of a pandas data frame; None if it is just the row numbers."""
     index = getattr(X, "index", None) if hasattr(X, "iloc") else None
@@ -90,7 +98,7 @@ def refuse_text_in_blocks(X: MatrixLike) -> None:
     )
 
 
-def category_columns(X: MatrixLike, named: Collection[str]) -> Categories:
+def category_columns(X: MatrixLike, named: Collection[Hashable]) -> Categories:
     """Return the sorted categories of each categorical column of a data frame.
 
     Categorical are the columns of a categorical type (pandas "category", polars Categorical or

@@ -14,7 +14,7 @@ from precede.boosting.monitors import Monitor, check_metric_names, monitored_met
 from precede.engine.arrays import Array, Floats, MatrixLike, VectorLike
 from precede.engine.backend import on_gpu, open_backend
 from precede.engine.execution import Context, warn_caller
-from precede.engine.frames import refuse_text
+from precede.engine.frames import column_names, refuse_text
 from precede.engine.parameters import AUTO, Argument, ParameterError, find_auto_parameters
 from precede.engine.query_layout import TrainingData
 from precede.engine.table import Bins, Table
@@ -246,16 +246,8 @@ def warn_of_misuse(
     `given` are X and y as passed by the user, `X` and `judgments` the validated ones.
     """
     if not _warn_of_target(given[0], y=given[1], qid=qid):
-        _warn_of_copies(X, judgments, _column_names(given[0]))
+        _warn_of_copies(X, judgments, column_names(given[0]))
     _warn_of_unused_groups(judgments, given[1])
-
-
-def _column_names(X: MatrixLike) -> list[object] | None:
-    """Return the column names of a data frame; None for other inputs."""
-    columns = getattr(X, "columns", None)
-    if isinstance(columns, list) and columns and not isinstance(columns[0], str):
-        columns = X.column_names  # pyarrow: `columns` are the values
-    return None if columns is None else list(columns)
 
 
 def _warn_of_target(X: MatrixLike, **target: VectorLike) -> bool:
@@ -264,7 +256,7 @@ def _warn_of_target(X: MatrixLike, **target: VectorLike) -> bool:
     Return whether the target is among them.
     """
     warned = False
-    columns = _column_names(X) or ()
+    columns = column_names(X) or ()
     for what, given in target.items():
         name = getattr(given, "name", None)
         if isinstance(name, str) and name and name in columns:

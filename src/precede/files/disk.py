@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from precede.engine.arrays import Array, Floats
 from precede.engine.execution import Context
-from precede.engine.frames import refuse_text_in_blocks
+from precede.engine.frames import column_names, refuse_text_in_blocks
 from precede.engine.parameters import check_integer
 from precede.engine.query_layout import (
     BALANCES,
@@ -258,6 +258,7 @@ class _Spool:
 
     file: Any
     names: list[str] | None
+    have_names: bool = False  # whether the blocks have column names
     rows: int = 0
     first: int = 0
     features: int = 0
@@ -323,10 +324,16 @@ class _Spool:
         self.labels.append(np.unique(label))
 
     def _check_names(self, X: Any) -> None:
-        names = getattr(X, "columns", None)
-        if names is None:
+        columns = column_names(X)
+        if self.blocks and (columns is None) == self.have_names:
+            raise ValueError(
+                f"block {len(self.blocks)} differs from the first in having column names or none; "
+                "give every block as the same kind of table"
+            )
+        self.have_names = columns is not None
+        if columns is None:
             return
-        names = [str(name) for name in names]
+        names = [str(name) for name in columns]
         if self.names is not None and names != self.names:
             raise ValueError(
                 f"the columns of block {len(self.blocks)} are not those of the first; "

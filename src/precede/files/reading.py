@@ -341,6 +341,11 @@ def _whole_letor(
     stream: io.BufferedReader, path: FileName, size: int | None, n_jobs: int | None
 ) -> Iterator[Data]:
     """Yield blocks of a LETOR file, all with the features of the whole file."""
+    if str(path) == STANDARD:
+        raise ValueError(
+            f"{path}: standard input cannot be read in blocks, because a LETOR file is read twice; "
+            "save it as a file, or read it as a whole"
+        )
     names: Sequence[str] = ()
     with opened(path) as again:
         for data in _padded_letor(again, path, size, n_jobs):
@@ -545,7 +550,7 @@ def _side_file(given: FileName | None, path: FileName, *suffixes: str) -> FileNa
     if str(path) == STANDARD:
         return None
     name = Path(path)
-    names = [name, name.with_suffix("")] if name.suffix == ".gz" else [name]
+    names = [name, name.with_suffix("")] if name.suffix.lower() == ".gz" else [name]
     candidates = (Path(f"{each}{suffix}") for suffix in suffixes for each in names)
     return next((each for each in candidates if each.is_file()), None)
 

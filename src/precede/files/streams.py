@@ -137,7 +137,7 @@ def writing(path: FileName) -> Iterator[BinaryIO]:
         with open(temporary, "xb") as file:
             if target.exists() and os.name == "posix":  # a private file stays private
                 os.fchmod(file.fileno(), stat.S_IMODE(target.stat().st_mode))
-            with _compressed(file, target.suffix == ".gz") as out:
+            with _compressed(file, target.suffix.lower() == ".gz") as out:
                 yield out
             file.flush()
             os.fsync(file.fileno())

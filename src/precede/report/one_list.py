@@ -17,7 +17,7 @@ from precede.plots import CalibrationInfo, calibration_info
 from precede.plots.drawing import Band, Chart, Layer, Line
 from precede.plots.figures import calibration_chart
 from precede.report.document import Block, Figure, Heading, Paragraph, Section, Table, side_by_side
-from precede.report.quality import Quality
+from precede.report.quality import Quality, is_auc
 from precede.report.queries import row_table
 from precede.report.subject import Candidate, ShownRow, Subject, evenly_spaced
 from precede.report.wording import Value, Words, interval, measure_name, number, percent, rounded
@@ -289,7 +289,7 @@ class OneList:
             ["KS", *map(rounded, separation.values.values()),
              interval(separation.low, separation.high)]
         ]  # fmt: skip
-        gini = [_gini(each.value) for each in main if each is not None and each.metric == "auc"]
+        gini = [_gini(each.value) for each in main if each is not None and is_auc(each.metric)]
         if main[0] is not None and gini:
             between = interval(_gini(main[0].low), _gini(main[0].high))
             rows.append(["Gini = 2 AUC − 1", *map(rounded, gini), between])

@@ -95,6 +95,15 @@ def larger_is_better(name: str) -> bool:
     return name == IN_ORDER or metric(name).greater_is_better
 
 
+def is_auc(name: str) -> bool:
+    """Return whether a metric is the AUC, for any grade from which items are relevant.
+
+    >>> is_auc("auc"), is_auc("auc(relevant=1)"), is_auc(IN_ORDER)
+    (True, True, False)
+    """
+    return name != IN_ORDER and metric(name).name == "auc"
+
+
 def query_metrics(
     subject: Subject, scores: Floats, metrics: Sequence[str] | None
 ) -> QueryMetrics | None:
@@ -230,12 +239,14 @@ def _single_list_metrics(
     names = list(metrics or _default_list_metrics(np.unique(y).size))
     found = []
     for name in names:
-        known = "pair_error" if name == IN_ORDER else name
-        estimate = None if weight is not None else inference.of_one_list(known, y, scores[rows])
+        known, target = _of_two_classes("pair_error" if name == IN_ORDER else name, y)
+        estimate = None
+        if weight is None:
+            estimate = inference.of_one_list(known, target, scores[rows])
         if estimate is not None:
             value, ends = estimate.value, ends_or_reason(partial(estimate.interval, level))
         else:
-            result = evaluate(y, scores[rows], metrics=known,
+            result = evaluate(target, scores[rows], metrics=known,
                               sample_weight=None if weight is None else weight[rows])  # fmt: skip
             value = next(iter(result.mean.values()))
             why = "one list has one value and no spread"
@@ -245,6 +256,14 @@ def _single_list_metrics(
             value, low, high = 1 - value, *(None if e is None else 1 - e for e in (high, low))
         found.append(MetricValue(name, finite(value), low, high, "row", rows.size, 0, why_not))
     return found
+
+
+def _of_two_classes(name: str, y: Floats) -> tuple[str, Floats]:
+    """Return an AUC from a given grade as the AUC of two classes; others with the grades."""
+    least = metric(name).relevant if is_auc(name) else None
+    if least is None or not y.min() < least <= y.max():
+        return name, y
+    return "auc", (y >= least).astype(np.float64)
 
 
 def _explicit_pair_metrics(
@@ -489,7 +508,7 @@ def _metric_blocks(
     rows = []
     for row in quality.metrics:
         over = f", mean over {words.queries}" * (row.metric == IN_ORDER and row.unit == "query")
-        same = " = pairs in order" * (row.metric == "auc" and words.best is not None)
+        same = " = pairs in order" * (is_auc(row.metric) and words.best is not None)
         fitted = [each.of(row.metric) for each in trained]
         rows.append([f"{metric_name(row.metric)}{over}{same}",
                      *(_metric_cell(each.of(row.metric)) for each in models),

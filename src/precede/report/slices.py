@@ -280,7 +280,8 @@ def _binned(values: Floats) -> tuple[Floats, list[str]]:
         cuts = np.unique(np.quantile(known, _QUARTERS, method="inverted_cdf"))
         codes = np.searchsorted(cuts, values, side="left").astype(np.float64)
         ends = [
-            feature_value(float(f"{cut:.3g}") if cut != int(cut) else cut, years) for cut in cuts
+            feature_value(float(f"{cut:.3g}") if cut != np.round(cut) else cut, years)
+            for cut in cuts
         ]
         names = [f"up to {ends[0]}"]
         names += [f"above {a} and up to {b}" for a, b in pairwise(ends)]

@@ -13,6 +13,7 @@ from precede.report.quality import (
     Comparison,
     MetricValue,
     in_order_chart,
+    is_auc,
     larger_is_better,
 )
 from precede.report.wording import (
@@ -120,7 +121,7 @@ def _is_held_out(facts: Facts) -> bool:
 def _of_two_classes(facts: Facts, found: OneList, main: MetricValue, share: float) -> str:
     good = facts.words.good or f"“{found.good}”"
     ends = ""
-    if main.metric == "auc" and main.low is not None:
+    if is_auc(main.metric) and main.low is not None:
         ends = f" ({interval(main.low, main.high, share_of)}; {_CHANCE})"
     return (
         f"({share_of(found.share)} {good}) {facts.quality.name} puts the {good} one first in "
@@ -237,7 +238,8 @@ def _unmeasured(facts: Facts) -> list[str]:
 
 def _no_better_than_chance(facts: Facts) -> list[str]:
     for row in facts.quality.metrics:
-        if row.metric in (IN_ORDER, "auc") and row.low is not None and row.low <= 0.5:
+        in_order = row.metric == IN_ORDER or is_auc(row.metric)
+        if in_order and row.low is not None and row.low <= 0.5:
             averaged = f", averaged over {facts.words.queries}," * (row.unit == "query")
             return [f"The interval of the pairs in order{averaged} reaches down to "
                     f"{share_of(row.low)}: the model may be no better than "

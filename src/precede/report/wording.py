@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -121,6 +122,8 @@ def number(value: object, digits: int = 4) -> str:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         return str(value)
+    if not isinstance(value, int) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, int) or (value == int(value) and abs(value) < 1e15):
         return f"{int(value):,}"
     if 1000 <= abs(value) < 1e9:
@@ -138,7 +141,7 @@ def feature_value(value: Value, years: bool = True) -> str:
     """
     if value is None:
         return "missing"
-    if isinstance(value, str) or value == int(value) or abs(value) >= 1000:
+    if isinstance(value, str) or abs(value) >= 1000 or value == int(value):
         year = years and not isinstance(value, str) and may_be_years([value])
         return str(int(value)) if year else number(value)
     return f"{value:.4g}"

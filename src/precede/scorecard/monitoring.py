@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from scipy.special import expit
@@ -285,11 +286,18 @@ def _count_quantiles(old: Array, new: Array, bins: int) -> tuple[list[str], Inte
 
 def _count_categories(old: Array, new: Array) -> tuple[list[str], Integers, Integers]:
     """Return labels and both counts of categories."""
-    names = [["missing" if is_missing(v) else str(v) for v in values.tolist()]
-             for values in (old, new)]  # fmt: skip
+    names = [[_category_name(value) for value in values.tolist()] for values in (old, new)]
     labels = sorted({*names[0], *names[1]})
     bin_of = {label: j for j, label in enumerate(labels)}
     old_counts, new_counts = (
         np.bincount([bin_of[v] for v in values], minlength=len(labels)) for values in names
     )
     return labels, old_counts, new_counts
+
+
+def _category_name(value: object) -> str:
+    """Return the name of a category; whole numbers have one name, whatever their type."""
+    if is_missing(value):
+        return "missing"
+    whole = isinstance(value, float | np.floating) and float(value).is_integer()
+    return str(int(cast(float, value)) if whole else value)

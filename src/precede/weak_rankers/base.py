@@ -314,10 +314,18 @@ class Family:
         return f"{type(self).__name__}()"
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
+        return type(self) is type(other) and _comparable(self) == _comparable(other)
 
     def __hash__(self) -> int:
         return hash((type(self), repr(self)))
+
+
+def _comparable(family: Family) -> dict[str, object]:
+    """Return the attributes of a family; a comparison of arrays would have no truth value."""
+    return {
+        name: (value.dtype, value.tolist()) if isinstance(value, np.ndarray) else value
+        for name, value in vars(family).items()
+    }
 
 
 class _FamilySearch(Search):

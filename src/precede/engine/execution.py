@@ -205,11 +205,11 @@ class Context:
         return [first, *(call.result() for call in calls)]
 
     def launch_helpers(
-        self, kernel: Callable[..., Result], *arguments: object
+        self, count: int, kernel: Callable[..., Result], *arguments: object
     ) -> list[Future[Result]]:
-        """Start ``kernel(*arguments)`` on all other threads; return their futures."""
+        """Start ``kernel(*arguments)`` on `count` other threads; return their futures."""
         pool = self._threads()
-        return [pool.submit(kernel, *arguments) for _ in range(self.jobs - 1)]
+        return [pool.submit(kernel, *arguments) for _ in range(min(count, self.jobs - 1))]
 
     def _threads(self) -> ThreadPoolExecutor:
         """Return the pool with all threads running; lower `jobs` if not all can be started."""

@@ -338,7 +338,7 @@ class Table:
             self.n_used_rows,
             self.codes,
             keys,
-            threads=threads_for("rows", self.n_used_rows),
+            threads=threads_for("cells", self.codes.size),
         )
         return keys
 
@@ -397,8 +397,8 @@ def _map_columns(
 
     Columns are copied in groups that fill a cache line of X.
     """
-    threads = threads_for("rows", order.size)
     width = max(1, CACHE_LINE_BYTES // X.dtype.itemsize)
+    threads = threads_for("cells", width * order.size)
     buffer = np.empty((width, order.size), X.dtype)
     results: list[Result] = []
     for first in range(0, X.shape[1], width):
@@ -424,7 +424,7 @@ def _copy_columns(
     if scipy.sparse.issparse(X):
         for j in range(len(out)):
             out[j, low:high] = X[:, [first + j]].toarray()[order[low:high], 0]
-    elif threads_for("rows", high - low) == 1:
+    elif threads_for("rows", order.size) == 1:  # not worth compiling the kernel
         out[:, low:high] = X[order[low:high], first : first + len(out)].T
     else:
         _copy_columns_dense(X, order, first, out, low, high)

@@ -55,7 +55,8 @@ if TYPE_CHECKING:
     from precede.engine.table import Table
 
 
-# Cells (rows times features) of a node from which helper threads are started.
+# Cells (rows times features) of a node for each helper thread. With fewer, waking the threads and
+# waiting for one another takes longer than the work.
 MIN_CELLS_PARALLEL = 1 << 17
 # -- nodes, splits and rules -------------------------------------------------------------------
 
@@ -364,7 +365,8 @@ class TreeRows:
 class CpuRows(TreeRows):
     """Rows on the CPU; `precede.engine.tree_histograms` describes how nodes are split.
 
-    All threads stay in one kernel from the first node with `MIN_CELLS_PARALLEL` cells to the last.
+    Threads stay in one kernel from the first node with `MIN_CELLS_PARALLEL` cells to the last, one
+    for each as many cells of that node.
 
     Parameters
     ----------
@@ -440,13 +442,15 @@ class CpuRows(TreeRows):
 
     def _start_helpers(self, node: Node) -> None:
         """Let helper threads serve this node and all later ones, if it is large enough."""
-        if self._helpers or self._context.jobs == 1 or self._n_cells(node) < MIN_CELLS_PARALLEL:
+        cells = (node.high - node.low) * self.histograms.codes.shape[1]
+        count = min(self._context.jobs - 1, cells // max(1, MIN_CELLS_PARALLEL))
+        if self._helpers or count == 0:
             return
         self._control = new_control_block()  # late helpers of the last tree keep the old one
-        self._arguments = self._kernel_arguments(self._context.jobs)
+        self._arguments = self._kernel_arguments(1 + count)
         try:
             arguments = HELP, *self._arguments, NO_TREE
-            self._helpers = self._context.launch_helpers(run_phases, *arguments)
+            self._helpers = self._context.launch_helpers(count, run_phases, *arguments)
         except BaseException:  # helpers that were started would wait for ever
             self._control[STOP] = 1
             raise
@@ -466,9 +470,6 @@ class CpuRows(TreeRows):
             feature_types_or_none(self._record, self.search.monotone, self.search.categorical),
             *workspace(tiles, threads),
         )  # fmt: skip
-
-    def _n_cells(self, node: Node) -> int:
-        return (node.high - node.low) * self.histograms.codes.shape[1]
 
     # -- splits ----------------------------------------------------------------------------
 

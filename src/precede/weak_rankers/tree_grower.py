@@ -183,7 +183,8 @@ class Trees(Family):
 
     def __repr__(self) -> str:
         defaults = {each.name: each.default for each in fields(self)}
-        changed = [f"{k}={v!r}" for k, v in self.__dict__.items() if v != defaults.get(k)]
+        given = {name: repr(value) for name, value in self.__dict__.items()}
+        changed = [f"{k}={v}" for k, v in given.items() if v != repr(defaults.get(k))]
         return f"Trees({', '.join(changed)})"
 
 

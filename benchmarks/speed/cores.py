@@ -188,9 +188,9 @@ def oversubscribed(quick):
 TITLE = """# Threads
 
 Milliseconds of a round, or of a whole fit where the line says rounds: median, and in brackets the
-least and the greatest, of {turns} fits in turn (LightGBM bins the rows once); the ratio is the time
-of precede by that of LightGBM, so below 1 precede is faster. 1.2 M x 136: 10,000 queries of 120,
-five grades.
+least and the greatest, of {turns} fits in turn; the ratio is the time of precede by that of
+LightGBM, so below 1 precede is faster. 1.2 M x 136: 10,000 queries of 120, five grades. Each
+section has the commit that it was measured at.
 """
 SECTION = """
 ## A machine with {cores} cores

@@ -121,3 +121,46 @@ else:
 def test_garbage_is_not_collected_while_a_kernel_is_compiled(before, tmp_path):
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", COLLECTING, str(before)], env=environment, check=True)
+
+
+FIRST_FIT = """
+import sys
+import numpy as np
+from numba.core import event
+from precede import BoostedRanker
+
+class Count(event.Listener):
+    compiled = 0
+
+    def on_start(self, event):
+        self.compiled += 1
+
+    def on_end(self, event):
+        pass
+
+count = Count()
+event.register("numba:compile", count)
+rng = np.random.default_rng(0)
+X, y, qid = rng.normal(size=(3000, 4)), rng.integers(0, 4, 3000), np.arange(3000) // 20
+{fit}
+sys.stdout.write(str(count.compiled))
+"""
+
+
+@pytest.mark.parametrize(
+    ("fit", "most"),
+    [
+        ("BoostedRanker(n_estimators=3).fit(X, y, qid=qid)", 30),
+        ("BoostedRanker(n_estimators=3).fit(X, y > 2)", 45),
+        ("BoostedRanker(n_estimators=3, rank_weight='ndcg@10').fit(X, y, qid=qid)", 75),
+    ],
+    ids=["queries", "one list", "ranks"],
+)
+def test_a_first_fit_compiles_few_functions(fit, most, tmp_path):
+    """With their callees; users wait for each of them."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FIRST_FIT.format(fit=fit)], env=environment,
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert 10 < int(done.stdout) <= most

@@ -277,6 +277,18 @@ def test_heredity_asks_for_curves():
         assert bool(pairs) == (heredity == "weak" or len(curves) == 2)
 
 
+def test_a_callback_ends_the_whole_fit():
+    """Not only the stage of the curves."""
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = X[:, 0] * X[:, 1] > 0
+    model = GlassBoxRanker(
+        n_estimators=20, interactions=[(0, 1)], validation_fraction=0,
+        callbacks=[lambda progress: len(progress.history) == 4],
+    ).fit(X, y)  # fmt: skip
+    assert (len(model.history_), model.stop_reason_) == (4, "stopped by a callback")
+    assert all(len(term.features) == 1 for term in model.terms_)
+
+
 def test_the_rounds_of_pairs_have_a_progress_bar(capfd):
     X, y = parity(300)
     model = GlassBoxRanker(

@@ -19,6 +19,7 @@ import numpy as np
 from precede.boosting.coordinate_descent import CoordinateDescent, Plan
 from precede.boosting.holdout import Resampler, align_curves, mean_and_error
 from precede.boosting.loop import (
+    ENDED_BY_USER,
     INTERRUPTED,
     EarlyStopping,
     History,
@@ -159,17 +160,17 @@ class AdditiveFit:
         """Fit all rows with the choices of the trial."""
         result = self._boost_all_rows(self.trees, self.rounds, within=curves)
         model = self._tables(result)
-        if not plan.tried and result.reason != INTERRUPTED:
+        if not plan.tried and result.reason not in ENDED_BY_USER:
             plan = self._choose_pairs(plan, pairs, model, self.training)
         main, family = len(result.history), self._family(plan.pairs)
-        if plan.pairs and plan.pair_rounds and result.reason != INTERRUPTED:
+        if plan.pairs and plan.pair_rounds and result.reason not in ENDED_BY_USER:
             for monitor in self.monitors:  # early stopping has removed rounds
                 monitor.restart(model)
             result = self._boost_all_rows(family, plan.pair_rounds, model, result.history)
             model = _add_models(model, self._tables(result))
         rounds = len(result.history) - main
         model = self._purify(model, curves)
-        if self.bags > 1 and result.reason != INTERRUPTED:
+        if self.bags > 1 and result.reason not in ENDED_BY_USER:
             try:
                 model = self._average_bags(main, rounds, family, curves)
             except KeyboardInterrupt:

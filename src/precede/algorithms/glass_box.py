@@ -18,7 +18,7 @@ from precede.algorithms.boosted import TreeRanker
 from precede.boosting.callbacks import ProgressBar
 from precede.boosting.coordinate_descent import CoordinateDescent
 from precede.boosting.holdout import Resampler
-from precede.boosting.loop import INTERRUPTED, History, Result, run_rounds
+from precede.boosting.loop import ENDED_BY_USER, INTERRUPTED, History, Result, run_rounds
 from precede.engine.arrays import Floats, Json, MatrixLike, VectorLike
 from precede.engine.parameters import check_integer, check_range
 from precede.estimator import FitContext, Saved
@@ -304,9 +304,9 @@ class GlassBoxRanker(TreeRanker):
         self.dropped_pairs_ = found.dropped
         self.cyclic_ = found.cyclic
         self.sparsity_cost_: Json | None = None
-        interrupted = found.result.reason == INTERRUPTED
+        ended = found.result.reason in ENDED_BY_USER
         too_many = self.max_terms is not None and len(found.model.terms) > self.max_terms
-        if too_many and not interrupted:
+        if too_many and not ended:
             found = self._refit_sparse(fit, found, task)
         return replace(found.result, ensemble=_ensemble(found, task), scores=None)
 

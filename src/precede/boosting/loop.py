@@ -25,7 +25,9 @@ from precede.risks.base import State
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-INTERRUPTED = "interrupted"
+INTERRUPTED, STOPPED_BY_CALLBACK = "interrupted", "stopped by a callback"
+# Reasons after which no further stage of a fit is run.
+ENDED_BY_USER = frozenset({INTERRUPTED, STOPPED_BY_CALLBACK})
 # Reason to stop after a round marked "perfect" in the history.
 PERFECT = "one ranker puts every pair in order"
 RoundValues = dict[str, float]  # numbers of one round, by column of the history
@@ -298,7 +300,7 @@ def _loop(trainer: Trainer, history: History, callbacks: Sequence[Callback]) -> 
             metrics |= monitor.compute_metrics()
         history.append(**done.columns, seconds=seconds, **done.extra_columns, **metrics)
         if asked_to_stop(callbacks, history, trainer.ensemble):
-            return "stopped by a callback"
+            return STOPPED_BY_CALLBACK
         if done.stop_reason:
             return done.stop_reason
     return reason

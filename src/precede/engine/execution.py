@@ -65,8 +65,8 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 RootState = dict[int, Integers]  # see `Context.reduce_on_root`
 
-# Amount of work for each thread but the first, by kind: for less, waking a thread (about 40 us, one
-# after the other) costs more than it saves. Results do not depend on these numbers.
+# Amount of work, by kind, that pays for one thread more. For less, waking it (about 40 us; threads
+# are woken one after another) costs more than it saves. Results do not depend on these numbers.
 MIN_PARALLEL_WORK = {
     "cells": 1 << 19,  # cells of a table, read once: histograms, dot products
     "rows": 1 << 18,  # rows that are copied, added or compared

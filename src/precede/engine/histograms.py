@@ -189,8 +189,8 @@ def _fill_groups(
 ) -> None:  # fmt: skip
     """Fill histograms of groups of four features, each over one of several parts of the rows.
 
-    Task number ``group * parts + part`` is done if it is in the range low..high; the sums of the
-    first part of the rows go to `first_sums`, those of the others to `other_sums`.
+    Only the tasks ``group * parts + part`` in the range low..high are done. The first part of the
+    rows is summed in `first_sums`, the others in `other_sums`.
     """
     for task in range(low, high):
         group, part = task // parts, task % parts

@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from precede.engine.table import Table
 
 
-# Cells (rows times features) of a node for each helper thread. With fewer, waking the threads and
-# waiting for one another takes longer than the work.
+# Cells (rows times features) of a node that pay for one helper thread. For fewer, waking it and
+# waiting for it takes longer than the work that it saves.
 MIN_CELLS_PARALLEL = 1 << 17
 # -- nodes, splits and rules -------------------------------------------------------------------
 
@@ -365,8 +365,8 @@ class TreeRows:
 class CpuRows(TreeRows):
     """Rows on the CPU; `precede.engine.tree_histograms` describes how nodes are split.
 
-    Threads stay in one kernel from the first node with `MIN_CELLS_PARALLEL` cells to the last, one
-    for each as many cells of that node.
+    Helper threads join at the first node with at least `MIN_CELLS_PARALLEL` cells, one for each
+    multiple of them, and stay in the kernel until the tree is grown.
 
     Parameters
     ----------
@@ -484,8 +484,8 @@ class CpuRows(TreeRows):
     def _sum_rows(self, node: Node, slot: int) -> None:
         """Sum the histogram of a node into a slot; set its best split if it is to be searched."""
         self._start_helpers(node)
-        # No rows to partition; the node is passed as the smaller child, whose rows are those of
-        # the list that rows would be copied to.
+        # No rows to partition: the node is passed as a smaller child. The kernel looks for the rows
+        # of children in the other list than `source`.
         sum_mode = self.histograms.sum_mode(self._quantized, node.high - node.low)
         column = int(self._offsets[0]), self._step
         job = 1 - node.source, 0, 0, 0, *column, sum_mode, node.low, node.high

@@ -807,7 +807,9 @@ def _sum_queries(
             ):
                 items[_ENUMERATED, k], only_enumerated = 0.0, True
         slopes = with_slopes
-        while True:  # (each call of a kernel is compiled again)
+        # A value that is small beside its terms is computed again, by another formula. (This is a
+        # loop because a second call would be compiled separately.)
+        while True:
             sums[0, query], weight_sum = _sum_query(
                 level_start, first_level, end_level, only_enumerated, kind, slopes, with_value,
                 plain_weight, rank_factor, flat, knot, items, work,

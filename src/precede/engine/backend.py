@@ -169,14 +169,14 @@ class CpuBackend(Backend):
     ) -> None:
         """Add ``weight * values`` to the scores in place."""
         threads = threads_for("rows", scores.size)
-        context.run(_advance, scores.size, scores, values, weight, threads=threads)
+        context.map(_advance, scores.size, scores, values, weight, threads=threads)
 
     def divide(
         self, arrays: tuple[BackendArray, BackendArray], divisor: float, context: Context
     ) -> None:
         """Divide two arrays of equal size by a number in place."""
         threads = threads_for("rows", arrays[0].size)
-        context.run(_divide, arrays[0].size, *arrays, divisor, threads=threads)
+        context.map(_divide, arrays[0].size, *arrays, divisor, threads=threads)
 
     def draw(self, keys: BackendArray, seeds: Keys, threshold: float) -> Rows:
         """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""

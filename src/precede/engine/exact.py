@@ -162,7 +162,7 @@ def all_reduce_abs_max(arrays: Sequence[Floats], context: Context) -> list[float
 
 def _largest_over_threads(values: Floats, context: Context) -> float:
     """Return the largest absolute value on this machine; inf if any value is NaN."""
-    extremes = context.run(_min_max, values.size, values, threads=threads_for("rows", values.size))
+    extremes = context.map(_min_max, values.size, values, threads=threads_for("rows", values.size))
     sizes = [abs(extreme) for chunk in extremes for extreme in chunk]
     return math.inf if any(map(math.isnan, sizes)) else max(sizes)
 
@@ -188,7 +188,7 @@ def _sum_on_this_machine(
     exponent = math.frexp(largest)[1]
     if context is None:
         return _from_fixed_point(_fixed_point_sum(values, exponent), exponent)
-    parts = context.run(lambda low, high: _fixed_point_sum(values[low:high], exponent), values.size)
+    parts = context.map(lambda low, high: _fixed_point_sum(values[low:high], exponent), values.size)
     return _from_fixed_point([sum(words) for words in zip(*parts, strict=True)], exponent)
 
 

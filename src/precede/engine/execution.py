@@ -1,29 +1,12 @@
 """Execution context of a fit: threads, GPU and machines.
 
-Kernels release the interpreter lock and take a range ``(low, high)`` of their input; `Context.run`
-calls a kernel once per thread. numba's threading layers are not used: they compile slower, not all
-of them can be entered from two threads at once, and their thread count belongs to the caller.
+Kernels release the interpreter lock and take a range ``(low, high)`` of their input. `Context.run`
+shares the range among threads, see `precede.engine.team`. numba's threading layers are not used:
+they compile slower, not all of them can be entered from two threads at once, and their thread count
+belongs to the caller.
 
 `count_jobs` determines the number of threads; fewer are used if the system cannot start that many.
-The pool lives as long as one fit or prediction, so that no thread is running when a process forks.
-
-Thread team
------------
-Waking a thread takes about 40 us, as long as searching a small node of a tree. So all threads stay
-in one kernel while a tree is grown. The leader publishes a *phase* (a number of tasks), runs tasks
-until none is left, and waits until the claimed ones are done. Helpers claim tasks until they are
-told to stop. Helpers may join late or not at all: the leader runs any task that no helper claimed.
-
-The threads communicate through a control block, an array of int64 with one slot per cache line::
-
-    index   0              8               16              24
-    slot    ticket         tasks done      stop if not 0   kind of work of the phase
-
-    ticket  63        32 31          16 15            0
-            [  phase   ] [ tasks      ] [ claimed     ]
-
-To claim a task a thread adds 1 to the ticket. The `claimed` field of the previous value is the
-number of the task, or at least `tasks` if none was left.
+The threads live as long as one fit or prediction, so that none is running when a process forks.
 """
 
 from __future__ import annotations
@@ -43,20 +26,13 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 import joblib
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-from numba.np import arrayobj
+from numba import config
 from threadpoolctl import ThreadpoolController
 
-import precede.engine.compiling  # noqa: F401  (announces the first compilation)
 from precede.engine.arrays import Integers
+from precede.engine.team import MAX_WORDS, STOP, new_control_block, serve, share
 
 if TYPE_CHECKING:
-    from numba.core.base import BaseContext
-    from numba.core.typing import Signature
-
     from precede.engine.backend import Backend
     from precede.engine.cuda import CudaBackend
 
@@ -129,13 +105,13 @@ def _available_threads() -> int:
 
 
 @lru_cache(maxsize=1)
-def _processors(affinity: int) -> int:
+def _processors(affinity: int) -> int:  # noqa: ARG001
     """Return the number of processors that affinity (the key) and quota allow; takes 100 us."""
     return int(joblib.cpu_count())
 
 
 @lru_cache(maxsize=1)
-def _openmp_libraries(modules: int) -> ThreadpoolController:
+def _openmp_libraries(modules: int) -> ThreadpoolController:  # noqa: ARG001
     """Return the OpenMP libraries of this process; to find them takes milliseconds."""
     return ThreadpoolController().select(user_api="openmp")
 
@@ -164,6 +140,8 @@ class Context:
         self.jobs = count_jobs(n_jobs)
         self.backend = self.tree_backend = backend or CPU
         self._pool: ThreadPoolExecutor | None = None
+        self._control, self._data = new_control_block(), np.zeros(MAX_WORDS, np.int64)
+        self._helpers: list[Future[None]] = []  # threads that serve the control block
         self._root_state: RootState = {}
 
     @property
@@ -175,6 +153,7 @@ class Context:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._dismiss_helpers()
         if self._pool is not None:
             self._pool.shutdown()
             self._pool = None
@@ -187,29 +166,53 @@ class Context:
 
     def run(
         self,
-        kernel: Callable[..., Result],
+        kernel: Callable[..., None],
+        count: int,
+        *arguments: object,
+        threads: int | None = None,
+    ) -> None:
+        """Call ``kernel(low, high, *arguments)`` on chunks of ``range(count)``.
+
+        At most `threads` (see `threads_for`) are used; a single one is the calling thread.
+        """
+        tasks = min(self.jobs, count, count if threads is None else threads)
+        if tasks <= 1:
+            kernel(0, count, *arguments)
+        else:
+            self._wake_helpers()
+            share(kernel, count, tasks, self._control, self._data, *arguments)
+
+    def map(
+        self,
+        function: Callable[..., Result],
         count: int,
         *arguments: object,
         threads: int | None = None,
     ) -> list[Result]:
-        """Call ``kernel(low, high, *arguments)`` on chunks of ``range(count)``; return the results.
+        """Like `run`, for functions of Python, or with results; takes longer to start.
 
-        At most `threads` (see `threads_for`) are used; a single one is the calling thread.
+        Returns the results for the chunks, in order.
         """
-        if threads == 1 or self.jobs == 1 or count <= 1:
-            return [kernel(0, count, *arguments)]
-        pool = self._threads()
         ranges = self.split(count, threads)
-        calls = [pool.submit(kernel, *bounds, *arguments) for bounds in ranges[1:]]
-        first = kernel(*ranges[0], *arguments)
+        if len(ranges) <= 1:
+            return [function(0, count, *arguments)]
+        pool = self._threads()
+        self._dismiss_helpers()
+        calls = [pool.submit(function, *bounds, *arguments) for bounds in ranges[1:]]
+        first = function(*ranges[0], *arguments)
         return [first, *(call.result() for call in calls)]
 
-    def launch_helpers(
-        self, count: int, kernel: Callable[..., Result], *arguments: object
-    ) -> list[Future[Result]]:
-        """Start ``kernel(*arguments)`` on `count` other threads; return their futures."""
+    def _wake_helpers(self) -> None:
+        """Let all other threads serve the control block; most do already."""
         pool = self._threads()
-        return [pool.submit(kernel, *arguments) for _ in range(min(count, self.jobs - 1))]
+        self._helpers = [helper for helper in self._helpers if not helper.done()]
+        while len(self._helpers) < self.jobs - 1:
+            self._helpers.append(pool.submit(serve, self._control))
+
+    def _dismiss_helpers(self) -> None:
+        """Let the other threads return to Python."""
+        self._control[STOP] = 1
+        self._control, self._helpers = new_control_block(), []
 
     def _threads(self) -> ThreadPoolExecutor:
         """Return the pool with all threads running; lower `jobs` if not all can be started."""
@@ -292,111 +295,3 @@ def warn_caller(
         return
     warnings.warn(message, category, stacklevel=level)
     WARNED.add(line)  # not reached if warnings are errors
-
-
-# -- Thread team: atomic operations on the control block ----------------------------------------
-# ruff: noqa: ARG001  (numba reads the names of all arguments)
-
-
-def new_control_block() -> Integers:
-    """Return a new control block, with no task published.
-
-    >>> bool(new_control_block().any())
-    False
-    """
-    return np.zeros(32, np.int64)
-
-
-Values = Sequence[ir.Value]
-# What an intrinsic returns for the types of its arguments: its signature, and its code generator.
-Typed = tuple["Signature", Callable[..., ir.Value]]
-
-
-def _pointer(
-    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
-) -> ir.Value:
-    """Return the address of entry ``arguments[1]`` of the array ``arguments[0]``."""
-    kind = signature.args[0]
-    array = arrayobj.make_array(kind)(context, builder, arguments[0])
-    at = [arguments[1]]
-    return cgutils.get_item_pointer(context, builder, kind, array, at, wraparound=False)
-
-
-def _add(_: BaseContext, block: types.Type, index: types.Type, value: types.Type) -> Typed:
-    """Add to an entry; return its previous value."""
-
-    def generate(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
-    ) -> ir.Value:
-        pointer = _pointer(context, builder, signature, arguments)
-        return builder.atomic_rmw("add", pointer, arguments[2], "seq_cst")
-
-    return types.int64(block, types.intp, types.int64), generate
-
-
-def _load(_: BaseContext, block: types.Type, index: types.Type) -> Typed:
-    """Read an entry."""
-
-    def generate(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
-    ) -> ir.Value:
-        pointer = _pointer(context, builder, signature, arguments)
-        return builder.load_atomic(pointer, "seq_cst", 8)
-
-    return types.int64(block, types.intp), generate
-
-
-def _store(_: BaseContext, block: types.Type, index: types.Type, value: types.Type) -> Typed:
-    """Write an entry."""
-
-    def generate(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
-    ) -> ir.Value:
-        pointer = _pointer(context, builder, signature, arguments)
-        builder.store_atomic(arguments[2], pointer, "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(block, types.intp, types.int64), generate
-
-
-def _add_two(
-    _: BaseContext, array: types.Type, index: types.Type, one: types.Type, other: types.Type
-) -> Typed:
-    """Add to two adjacent entries with one vector instruction; not atomic."""
-
-    def generate(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
-    ) -> ir.Value:
-        pointer = _pointer(context, builder, signature, arguments)
-        pair = ir.VectorType(ir.IntType(64), 2)
-        pointer = builder.bitcast(pointer, pair.as_pointer())
-        added = ir.Constant(pair, ir.Undefined)
-        for lane, value in enumerate(arguments[2:]):
-            added = builder.insert_element(added, value, ir.Constant(ir.IntType(32), lane))
-        total = builder.add(builder.load(pointer, align=8), added)
-        builder.store(total, pointer, align=8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.uintp, types.int64, types.int64), generate
-
-
-def _yield_processor(_: BaseContext) -> Typed:
-    """Yield the processor to another thread or process."""
-
-    def generate(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
-    ) -> ir.Value:
-        if os.name == "posix":
-            kind = ir.FunctionType(ir.IntType(32), [])
-            function = cgutils.get_or_insert_function(builder.module, kind, "sched_yield")
-            builder.call(function, [])
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-add = cast("Callable[[Integers, int, int], int]", intrinsic(_add))
-load = cast("Callable[[Integers, int], int]", intrinsic(_load))
-store = cast("Callable[[Integers, int, int], None]", intrinsic(_store))
-add_two = cast("Callable[[Integers, int, int, int], None]", intrinsic(_add_two))
-sched_yield = cast("Callable[[], None]", intrinsic(_yield_processor))

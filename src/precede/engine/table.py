@@ -403,12 +403,12 @@ def _map_columns(
     results: list[Result] = []
     for first in range(0, X.shape[1], width):
         group = buffer[: min(width, X.shape[1] - first)]
-        context.run(
+        context.map(
             lambda low, high, f=first, g=group: _copy_columns(X, order, f, g, low, high),
             order.size,
             threads=1 if scipy.sparse.issparse(X) else threads,
         )
-        by_thread = context.run(
+        by_thread = context.map(
             lambda low, high, f=first, g=group: [bin_column(g[j], f + j) for j in range(low, high)],
             len(group),
             threads=threads,

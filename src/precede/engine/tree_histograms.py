@@ -70,19 +70,22 @@ from precede.engine.arrays import (
     Signs,
 )
 from precede.engine.compiling import INNER, njit
-from precede.engine.execution import (
-    Context,
-    add,
-    add_two,
-    load,
-    new_control_block,
-    sched_yield,
-    store,
-    threads_for,
-)
+from precede.engine.execution import Context, threads_for
 from precede.engine.histograms import GROUP_SIZE
 from precede.engine.portable import fmax, fmin
 from precede.engine.quantization import QuantizedRows
+from precede.engine.team import (
+    JOB,
+    STOP,
+    TASKS_DONE,
+    add,
+    add_two,
+    claim_task,
+    load,
+    new_control_block,
+    publish,
+    store,
+)
 
 if TYPE_CHECKING:
     from precede.engine.table import Table
@@ -106,17 +109,13 @@ TILE_WORDS, BATCH_ROWS = 6, 256
 TRANSPOSED_ROWS = 512
 # Nodes with fewer rows are partitioned by one thread.
 MIN_SHARED_ROWS = 8192
-# A thread that found no task this many times in a row yields its processor.
-MAX_SPINS = 1000
 # Phases of a split, see above.
 NOT_STARTED, COUNT, PARTITION, FILL, SEARCH, FINISHED = range(-2, 4)
 # How the rows of the smaller child are summed: not at all; from two words per row; from packed
 # words without blocks; from packed words in blocks, for rows close together or far apart in memory.
 SUM_NONE, SUM_WIDE, SUM_UNPACKED, SUM_DENSE, SUM_SCATTERED = range(-1, 4)
-# Roles of a call of the kernel.
-SPLIT_NODE, HELP, GROW_TREE = range(3)
-# Entries of the control block, see `precede.engine.execution`.
-TICKET, TASKS_DONE, STOP, PHASE = 0, 8, 16, 24
+# What the kernel does.
+SPLIT_NODE, GROW_TREE = range(2)
 
 # The split of a node. Rows low..high of the list `source` are partitioned at `middle` of the other
 # list; their codes are ``column[offset + step * row]``. Rows sum_low..sum_high of the other list
@@ -253,7 +252,7 @@ class RowHistograms:
         width = GROUP_SIZE * context.jobs if table.streamed else max(1, features.size)
         for first in range(0, features.size, width):
             chunk = features[first : first + width]
-            context.run(
+            context.map(
                 _transpose, self.n_rows, table.codes, chunk, self.codes[:, first:],
                 threads=threads_for("cells", self.codes.size),
             )  # fmt: skip
@@ -265,7 +264,7 @@ class RowHistograms:
     ) -> tuple[int, int]:
         """Return the two words of the sums of the first `count` rows of a list."""
         if packed is not None:
-            sums = self._context.run(
+            sums = self._context.map(
                 _sum_packed, count, packed, quantized.count_bits, threads=threads_for("rows", count)
             )
             return sum(pull for pull, _ in sums), sum(weight for _, weight in sums)
@@ -327,7 +326,7 @@ def best_split(
     feature_types = feature_types_or_none(rules, features[1], features[2])
     arguments = jobs, children, rules, NO_BYTES, NO_FLAGS, lists, row_data, NO_BLOCKS, NO_BLOCKS
     rest = histogram.reshape(1, -1), layout, features[0], feature_types, *workspace(1, 1), NO_TREE
-    run_phases(SPLIT_NODE, 1, new_control_block(), *arguments, *rest)
+    run_phases(0, 1, SPLIT_NODE, 1, new_control_block(), *arguments, *rest)
     return found_split(children, 0)
 
 
@@ -863,10 +862,8 @@ def _next_phase(
     ):
         tasks = tiles
     if job.phase < FINISHED:
-        store(control, TASKS_DONE, 0)
-        control[PHASE] = job.phase
-        phase_bits = (((load(control, TICKET) >> 32) + 1) & 0x7FFFFFFF) << 32
-        store(control, TICKET, phase_bits | (tasks << 16))
+        control[JOB] = job.phase
+        publish(control, tasks, 0)
     return tasks
 
 
@@ -877,22 +874,6 @@ def _sum_first(count: int, numbers: Integers) -> np.int64:
     for k in range(count):
         total += numbers[k]
     return total
-
-
-@njit(**INNER)
-def _claim_task(control: Integers, idle: int) -> tuple[int, int]:
-    """Claim a task; return its number (-1 if none is left) and the number of tasks of the phase.
-
-    `idle` is how many times in a row there was none.
-    """
-    word = load(control, TICKET)
-    if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
-        word = add(control, TICKET, 1)
-        if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
-            return word & 0xFFFF, (word >> 16) & 0xFFFF
-    if idle > MAX_SPINS:
-        sched_yield()
-    return -1, 0
 
 
 @njit(**INNER)
@@ -990,21 +971,23 @@ def _replace_leaf(jobs: Records, children: Records, rules: Records, tree: TreeAr
 # Keep the call tree shallow: numba recompiles inlined callees at every call level.
 @njit(cache=True, nogil=True, error_model="numpy")
 def run_phases(  # noqa: C901, PLR0912
-    role: int, tiles: int, control: Integers, jobs: Records, children: Records,
+    low: int, high: int, work: int, tiles: int, control: Integers, jobs: Records, children: Records,
     rules: Records, column: Bytes, goes_left: Flags, lists: RowLists, row_data: RowData,
     blocks: Integers | None, chunk_sums: Integers | None, pool: Integers, layout: Layout,
     allowed: Flags, feature_types: FeatureTypes | None, candidates: Records, progress: Integers,
     scratch: Integers, tree: TreeArrays,
 ) -> None:  # fmt: skip
-    """Split a node, help other threads until stopped, or grow a tree, depending on the role.
+    """Split a node or grow a tree, as `work` says.
 
-    Arrays of records: `SPLIT_JOB`, `CHILD` (2), `RULES`. `column` has the codes by column, `pool`
-    the histograms. `blocks` and `chunk_sums` are the packed and wide sums of each chunk, None if
-    rows are wide. `candidates`, `progress` and `scratch` are the result of `workspace`.
+    The thread with ``low == 0`` leads; others, from 1 to the number of threads, help until it has
+    finished. Arrays of records: `SPLIT_JOB`, `CHILD` (2), `RULES`. `column` has the codes by
+    column, `pool` the histograms. `blocks` and `chunk_sums` are the packed and wide sums of each
+    chunk, None if rows are wide. `candidates`, `progress` and `scratch` are the result of
+    `workspace`.
     """
     job, (codes, words, pull, weight_count), count_bits = jobs[0], row_data, rules[0].count_bits
-    idle, tasks, helping = np.int64(0), np.int64(0), role == HELP
-    while role != GROW_TREE or _choose_leaf(jobs, children, rules, goes_left, tree):
+    idle, tasks, helping = np.int64(0), np.int64(0), low > 0
+    while helping or work == SPLIT_NODE or _choose_leaf(jobs, children, rules, goes_left, tree):
         if not helping:
             _init_search(tiles, children, rules, feature_types, candidates)
         while True:
@@ -1013,20 +996,20 @@ def run_phases(  # noqa: C901, PLR0912
                 if job.phase == FINISHED:
                     break
             while not (load(control, STOP) != 0 if helping else load(control, TASKS_DONE) == tasks):
-                number, of = _claim_task(control, idle)
+                number, of = claim_task(control, idle)
                 if number < 0:
                     idle += 1
                     continue
-                phase, (rows, packed, out, packed_out) = control[PHASE], lists
+                phase, (rows, packed, out, packed_out) = control[JOB], lists
                 if job.source == 1:
                     rows, packed, out, packed_out = out, packed_out, rows, packed
                 if phase < FILL:
                     size, left = job.high - job.low, _sum_first(number, progress)
-                    low, high = job.low + size * number // of, job.low + size * (number + 1) // of
+                    first, last = job.low + size * number // of, job.low + size * (number + 1) // of
                     # PARTITION writes the counts of COUNT again: other threads may be reading them.
-                    to_left, to_right = job.low + left, job.middle + low - job.low - left
+                    to_left, to_right = job.low + left, job.middle + first - job.low - left
                     progress[number] = _partition_chunk(
-                        low, high, to_left, to_right, phase < PARTITION, column, job.offset,
+                        first, last, to_left, to_right, phase < PARTITION, column, job.offset,
                         job.step, goes_left, rows, packed, out, packed_out)  # fmt: skip
                 elif blocks is not None and phase == FILL:
                     progress[number] = _fill_chunk(number, jobs, out, packed_out, words, layout,
@@ -1051,6 +1034,7 @@ def run_phases(  # noqa: C901, PLR0912
             if helping:
                 return
         _merge_tiles(tiles, children, candidates)
-        if role != GROW_TREE:
-            return
+        if work == SPLIT_NODE:
+            break
         _replace_leaf(jobs, children, rules, tree)
+    store(control, STOP, 1)

@@ -9,7 +9,6 @@ sums their histograms and searches these for the best splits: `CpuRows` in the k
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import astuple, dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,13 +20,13 @@ from precede.engine.arrays import BackendArray, Flags, Floats, Integers, Records
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import njit
 from precede.engine.exact import sum_parts
-from precede.engine.execution import Context, new_control_block, threads_for
+from precede.engine.execution import Context, threads_for
 from precede.engine.kernels import predict_codes
 from precede.engine.quantization import QuantizedRows, power_factors
+from precede.engine.team import STOP, new_control_block
 from precede.engine.tree_histograms import (
     CHILD,
     GROW_TREE,
-    HELP,
     LEAF,
     NO_TREE,
     NOT_SEARCHED,
@@ -36,11 +35,11 @@ from precede.engine.tree_histograms import (
     SPLIT,
     SPLIT_JOB,
     SPLIT_NODE,
-    STOP,
     SUM_NONE,
     TREE,
     RowHistograms,
     SplitFound,
+    TreeArrays,
     best_split,
     count_left,
     feature_types_or_none,
@@ -55,8 +54,8 @@ if TYPE_CHECKING:
     from precede.engine.table import Table
 
 
-# Cells (rows times features) of a node that pay for one helper thread. For fewer, waking it and
-# waiting for it takes longer than the work that it saves.
+# Cells (rows times features) of a node that pay for one helper thread. With fewer, waiting for it
+# takes longer than the work that it saves.
 MIN_CELLS_PARALLEL = 1 << 17
 # -- nodes, splits and rules -------------------------------------------------------------------
 
@@ -295,9 +294,6 @@ class TreeRows:
         """Fill the first row list with these rows, all by default; return their number."""
         raise NotImplementedError
 
-    def end_tree(self) -> None:
-        """End what `begin_tree` and splits have started."""
-
     def total(self, root: Node) -> tuple[int, int]:
         """Return the quantized sums of all rows of a tree."""
         raise NotImplementedError
@@ -405,8 +401,6 @@ class CpuRows(TreeRows):
         self._control = new_control_block()
         # Packed and wide sums of the chunks of rows that threads sum.
         self._chunks: tuple[Integers | None, Integers | None] = (None, None)
-        self._arguments: tuple[object, ...] = ()
-        self._helpers: list[Future[None]] = []
 
     def begin_tree(
         self, quantized: QuantizedRows, rules: Rules, rows: Rows | None, num_leaves: int
@@ -430,45 +424,23 @@ class CpuRows(TreeRows):
         if (self._chunks[0] is None) != (packed is None):
             self._chunks = self.histograms.new_chunks(quantized, self._context.jobs)
         self._record = self.search.record(rules)
-        self._arguments = self._kernel_arguments(1)
         return size
 
-    def end_tree(self) -> None:
-        """Let the helper threads leave the kernel."""
-        if self._helpers:
-            self._control[STOP] = 1
-            self._helpers = []
-            self._arguments = self._kernel_arguments(1)
-
-    def _start_helpers(self, node: Node) -> None:
-        """Let helper threads serve this node and all later ones, if it is large enough."""
-        cells = (node.high - node.low) * self.histograms.codes.shape[1]
-        count = min(self._context.jobs - 1, cells // max(1, MIN_CELLS_PARALLEL))
-        if self._helpers or count == 0:
-            return
-        self._control = new_control_block()  # late helpers of the last tree keep the old one
-        self._arguments = self._kernel_arguments(1 + count)
-        try:
-            arguments = HELP, *self._arguments, NO_TREE
-            self._helpers = self._context.launch_helpers(count, run_phases, *arguments)
-        except BaseException:  # helpers that were started would wait for ever
-            self._control[STOP] = 1
-            raise
-
-    def _kernel_arguments(self, threads: int) -> tuple[object, ...]:
-        """Return the arguments of the kernel between the role and the tree."""
+    def _run_kernel(self, work: int, cells: int, tree: TreeArrays) -> None:
+        """Run the kernel with as many threads as a node of so many cells keeps busy."""
         (one, other), (packed_one, packed_other) = self.lists, self._packed
+        threads = min(self._context.jobs, 1 + cells // max(1, MIN_CELLS_PARALLEL))
         tiles = min(threads, self.histograms.n_bins.size)
         blocks, sums = self._chunks
-        return (
-            tiles, self._control, self._jobs, self._children, self._record, self._column,
-            self._goes_left, (one, packed_one, other, packed_other),
+        self._control[STOP] = 0
+        self._context.run(
+            run_phases, threads, work, tiles, self._control, self._jobs, self._children,
+            self._record, self._column, self._goes_left, (one, packed_one, other, packed_other),
             self.histograms.row_data(self._quantized),
             None if blocks is None else blocks[:threads], None if sums is None else sums[:threads],
-            self._pool,
-            self.histograms.layout, self._allowed,
+            self._pool, self.histograms.layout, self._allowed,
             feature_types_or_none(self._record, self.search.monotone, self.search.categorical),
-            *workspace(tiles, threads),
+            *workspace(tiles, threads), tree,
         )  # fmt: skip
 
     # -- splits ----------------------------------------------------------------------------
@@ -483,20 +455,18 @@ class CpuRows(TreeRows):
 
     def _sum_rows(self, node: Node, slot: int) -> None:
         """Sum the histogram of a node into a slot; set its best split if it is to be searched."""
-        self._start_helpers(node)
         # No rows to partition: the node is passed as a smaller child. The kernel looks for the rows
         # of children in the other list than `source`.
         sum_mode = self.histograms.sum_mode(self._quantized, node.high - node.low)
         column = int(self._offsets[0]), self._step
         job = 1 - node.source, 0, 0, 0, *column, sum_mode, node.low, node.high
-        self._run_kernel(job, (node, NO_NODE), (slot, -1), LEFT_CODES[0, 0])
+        self._split_node(job, (node, NO_NODE), (slot, -1), LEFT_CODES[0, 0])
 
     def split_nodes(self, nodes: Sequence[Node]) -> None:
         """Partition the rows of nodes between their children; set the splits of the children."""
         for node in nodes:
             split, children = node.chosen
             leaves = self._rules.smaller_first(children)
-            self._start_helpers(node)
             to_sum, slots = (SUM_NONE, 0, 0), (0, -1)
             if leaves[0].search or leaves[1].search:
                 low, high = leaves[0].low, leaves[0].high
@@ -504,9 +474,9 @@ class CpuRows(TreeRows):
                 slots = leaves[0].slot, leaves[1].slot
             column = int(self._offsets[split.feature]), self._step
             job = node.source, node.low, children[0].high, node.high, *column, *to_sum
-            self._run_kernel(job, leaves, slots, split.left_codes)
+            self._split_node(job, leaves, slots, split.left_codes)
 
-    def _run_kernel(
+    def _split_node(
         self,
         job: tuple[int, ...],
         leaves: tuple[Node, Node],
@@ -524,18 +494,15 @@ class CpuRows(TreeRows):
         self._goes_left[:] = goes_left
         features = leaves[0].features
         self._allowed[:] = True if features is None else features
-        arguments = SPLIT_NODE, *self._arguments, NO_TREE
-        run_phases(*arguments)
+        cells = max(job[3] - job[1], job[8] - job[7]) * self.histograms.codes.shape[1]
+        self._run_kernel(SPLIT_NODE, cells, NO_TREE)
         for k, leaf in enumerate(leaves):
             bins_of = partial(self.search.bins, self._pool[slots[k]].reshape(-1, 2))
             self.search.set_split(leaf, found_split(self._children, k), self._rules, bins_of)
 
     def histogram(self, node: Node) -> Integers:
         """Return the histogram of the rows of a node on this machine."""
-        try:
-            self._sum_rows(Node(node.low, node.high, node.source), 0)
-        finally:
-            self.end_tree()  # helpers would wait while other machines are heard
+        self._sum_rows(Node(node.low, node.high, node.source), 0)
         return self._pool[0].reshape(-1, 2).copy()
 
     def partition(self, node: Node) -> int:
@@ -544,7 +511,7 @@ class CpuRows(TreeRows):
         source, target = node.source, 1 - node.source
         column = self._column, int(self._offsets[split.feature]), self._step, split.left_codes
         rows, threads = self.lists[source], threads_for("rows", size)
-        counts = self._context.run(
+        counts = self._context.map(
             lambda first, last: count_left(low + first, low + last, *column, rows), size,
             threads=threads,
         )  # fmt: skip
@@ -560,7 +527,7 @@ class CpuRows(TreeRows):
                 self.lists[target], self._packed[target],
             )  # fmt: skip
 
-        self._context.run(move, size, threads=threads)
+        self._context.map(move, size, threads=threads)
         return middle
 
     def grow(self, root: Node, num_leaves: int, max_depth: int) -> tuple[Records, Records] | None:
@@ -584,8 +551,8 @@ class CpuRows(TreeRows):
         self._jobs["step"] = self._step
         self._children["lower"], self._children["upper"] = -np.inf, np.inf
         self._allowed[:] = True
-        arguments = GROW_TREE, *self._arguments, (leaves, splits, free, self._offsets, state)
-        run_phases(*arguments)
+        cells = (root.high - root.low) * self.histograms.codes.shape[1]
+        self._run_kernel(GROW_TREE, cells, (leaves, splits, free, self._offsets, state))
         return leaves[: state["n_leaves"][0]], splits[: state["n_splits"][0]]
 
     # -- leaves ----------------------------------------------------------------------------
@@ -603,7 +570,7 @@ class CpuRows(TreeRows):
             _sum_leaves(low, high, *ranges, *self.lists, pull, weight, *powers, sums)
             return sums
 
-        return sum_parts(self._context.run(sum_chunk, size, threads=threads_for("rows", size)))
+        return sum_parts(self._context.map(sum_chunk, size, threads=threads_for("rows", size)))
 
     def leaf_values(self, leaves: Records, value: Floats) -> Floats:
         """Return the leaf values of all rows, if the tree was grown on all rows."""

@@ -486,7 +486,7 @@ class _Writer:
 
         for first in range(0, self.spool.features, len(codes)):
             width = min(len(codes), self.spool.features - first)
-            chosen += chain(*self.context.run(bin_columns, width, first))
+            chosen += chain(*self.context.map(bin_columns, width, first))
             self.context.run(mix_codes, order.size, codes[:width], keys)
             file.write(codes[:width].data)
         return Bins.of(chosen), keys

@@ -150,7 +150,7 @@ class _LetorBuilder:
     def parse(self, lines: Lines, context: Context) -> None:
         size = lines.text.size
         threads = 1 if size < MIN_PARALLEL_BYTES else None
-        for part in context.run(_parse_lines, size, lines.text, threads=threads):
+        for part in context.map(_parse_lines, size, lines.text, threads=threads):
             self._add(part, lines)
 
     def _add(self, part: tuple[Any, ...], lines: Lines) -> None:

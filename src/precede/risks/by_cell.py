@@ -181,7 +181,7 @@ def _sum_node_in_parallel(
 ) -> Floats:  # fmt: skip
     """Sum one node by all threads; return its value and gradient sum."""
     node_scores = scores[bounds[0] : bounds[-1]]
-    extremes = context.run(
+    extremes = context.map(
         lambda low, high: (node_scores[low:high].min(), node_scores[low:high].max()),
         node_scores.size,
         threads=threads_for("rows", node_scores.size),

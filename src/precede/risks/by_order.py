@@ -157,7 +157,7 @@ class LevelSplits:
                 order[first_row:end_row] = side_order + first_row
                 sorted_scores[first_row:end_row] = side_scores[side_order]
 
-        context.run(sort, len(self.sides), threads=threads_for("heavy rows", self.rows))
+        context.map(sort, len(self.sides), threads=threads_for("heavy rows", self.rows))
         return order, sorted_scores
 
 
@@ -272,7 +272,7 @@ class SplineSums(SplitSums):
         def sort(first: int, last: int) -> list[Integers]:
             return [radix_argsort(scores[low:high]) for low, high in sides[first:last]]
 
-        orders = [order for chunk in self.context.run(sort, len(sides)) for order in chunk]
+        orders = [order for chunk in self.context.map(sort, len(sides)) for order in chunk]
         self._sorted = scores.copy()
         self._orders = list(zip(orders[::2], orders[1::2], strict=True))
 

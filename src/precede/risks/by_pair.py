@@ -87,7 +87,7 @@ class RangeSums:
             def enumerate_ranges(low: int, high: int) -> None:
                 _narrow_logistic_ranges(low, high, np.empty((4, self._max_rows)), *arguments)
 
-            self.context.run(enumerate_ranges, len(sums), threads=self._threads)
+            self.context.map(enumerate_ranges, len(sums), threads=self._threads)
             well_ordered = np.flatnonzero(sums[:, 0] < 0)
             if well_ordered.size:
                 losses = np.empty(well_ordered.size)

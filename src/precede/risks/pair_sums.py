@@ -209,7 +209,7 @@ class TwoPassRisk(BoundLossRisk):
                 self.price.log_slope(log_loss) + self._log_weight_of_losers[first:last]
             )
 
-        self.context.run(chunk, loss_sum.size, threads=self._threads)
+        self.context.map(chunk, loss_sum.size, threads=self._threads)
         return log_price_slope
 
     def _exp_over_max(self, values: Floats, log_max: float) -> Floats:
@@ -218,7 +218,7 @@ class TwoPassRisk(BoundLossRisk):
         def chunk(first: int, last: int) -> None:
             np.exp(values[first:last] - log_max, out=result[first:last])
 
-        self.context.run(chunk, values.size, threads=self._threads)
+        self.context.map(chunk, values.size, threads=self._threads)
         return result
 
     def exact_step(self, state: State, values: Array) -> tuple[float, bool] | None:

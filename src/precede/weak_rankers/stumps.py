@@ -248,7 +248,7 @@ class StumpSearch(Search):
         """Return the stump with the largest absolute edge, or the largest edge if restricted."""
         if self.backend.is_gpu:
             return self._best_on_gpu(pull, allowed)
-        changes = self._context.run(
+        changes = self._context.map(
             _quantize, pull.size, pull, self._integers, threads=threads_for("rows", pull.size)
         )
         change = np.array(changes).sum(axis=0)

@@ -603,16 +603,13 @@ class TreeGrower:
         self._ahead = dict[int, Node]()  # nodes split ahead of their turn, by their keys
         self._free_slots, self._n_slots = list[int](), 0
         size = self._tree_rows.begin_tree(quantized, rules, rows, num_leaves)
-        try:
-            root = self._make_root(size)
-            if allowed is None and not self._context.is_distributed:
-                grown = self._tree_rows.grow(root, num_leaves, max_depth)
-                if grown is not None:
-                    leaves, splits = grown
-                    return GrownTree(splits, leaves, np.full((leaves.size, 2), root.bounds))
-            return self._grow_best_first(root, num_leaves)
-        finally:
-            self._tree_rows.end_tree()
+        root = self._make_root(size)
+        if allowed is None and not self._context.is_distributed:
+            grown = self._tree_rows.grow(root, num_leaves, max_depth)
+            if grown is not None:
+                leaves, splits = grown
+                return GrownTree(splits, leaves, np.full((leaves.size, 2), root.bounds))
+        return self._grow_best_first(root, num_leaves)
 
     def _grow_best_first(self, root: Node, num_leaves: int) -> GrownTree:
         tree = PartialTree(root)

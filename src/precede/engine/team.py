@@ -1,0 +1,358 @@
+"""A team of threads that share the work of kernels without the interpreter.
+
+To hand a call to a thread of Python takes its interpreter lock, so sixteen threads are handed their
+chunks one after another, in a millisecond. The helpers of a team stay in compiled code instead:
+they wait in `serve` for the next *job*, which `share` publishes. A job is ``kernel(low, high,
+*arguments)`` for chunks of ``range(count)``; each chunk is a *task*. The calling thread, the
+*leader*, runs the first task, then tasks that no helper has claimed, and returns when all are done.
+Helpers may join late or not at all. They leave after a while without a job.
+
+`serve` calls kernels through their addresses. For each combination of argument types `_pack` is
+compiled once: it copies the arguments to memory and contains the function that reads them there and
+calls the kernel. That takes a tenth of a second, and no time if the kernel runs on one thread only.
+
+Kernels may lead a team of their own while they run, to publish many small jobs: see
+`precede.engine.tree_histograms`. They use the same protocol.
+
+Protocol
+--------
+The threads communicate through a control block, an array of int64 with one slot per cache line::
+
+    index   0              8               16              24, 25, 26, 27
+    slot    ticket         tasks done      stop if not 0   about the job
+
+    ticket  63        32 31          16 15            0
+            [   job    ] [ tasks      ] [ claimed     ]
+
+To claim a task a thread adds 1 to the ticket. The `claimed` field of the previous value is the
+number of the task, or at least `tasks` if none was left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+import numba
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.core.dispatcher import Dispatcher
+from numba.extending import intrinsic
+from numba.np import arrayobj
+
+from precede.engine.arrays import Integers
+from precede.engine.compiling import INNER, njit
+
+if TYPE_CHECKING:
+    from numba.core.base import BaseContext
+    from numba.core.typing import Signature
+
+Kernel = Callable[..., object]
+
+# Entries of the control block.
+TICKET, TASKS_DONE, STOP, JOB = 0, 8, 16, 24
+# Entries about a job of `share`: address of its function and its data, count, whether it failed.
+FUNCTION, DATA, COUNT, FAILED = range(JOB, JOB + 4)
+# A thread that found no task this many times in a row yields its processor from then on; a helper
+# that has yielded this many times (some milliseconds) leaves.
+MAX_SPINS, MAX_YIELDS = 30_000, 20_000
+# Most 8-byte words that the arguments of a kernel take.
+MAX_WORDS = 1024
+# Types and address of the compiled versions of each kernel, two columns.
+ENTRIES: dict[Kernel, Integers] = {}
+NO_ENTRIES = np.zeros((0, 2), np.int64)
+
+
+def new_control_block() -> Integers:
+    """Return a new control block, without a job.
+
+    >>> bool(new_control_block().any())
+    False
+    """
+    return np.zeros(32, np.int64)
+
+
+def share(
+    kernel: Kernel, count: int, tasks: int, control: Integers, data: Integers, *arguments: object
+) -> None:
+    """Call ``kernel(low, high, *arguments)`` on `tasks` chunks of ``range(count)``.
+
+    The helpers that serve this control block take part. `data` has room for the arguments: an array
+    of `MAX_WORDS` integers that no other job uses. A kernel that is not compiled is called here.
+    """
+    if not isinstance(kernel, Dispatcher):
+        kernel(0, count, *arguments)
+        return
+    while not (function := _pack(ENTRIES.get(kernel, NO_ENTRIES), data, *arguments)):
+        _add_entry(kernel, arguments)
+    if _lead(control, function, data, count, tasks):
+        raise RuntimeError(
+            f"{kernel.__name__} failed on one of several threads, probably for want of memory; "
+            "n_jobs=1 needs less and shows why"
+        )
+
+
+def _add_entry(kernel: Dispatcher, arguments: tuple[object, ...]) -> None:
+    """Compile a kernel for the types of these arguments, and register its address."""
+    kinds = tuple(map(numba.typeof, arguments))
+    kernel.compile((types.int64, types.int64, *kinds))
+    compiled = kernel.overloads[(types.int64, types.int64, *kinds)]
+    assert compiled.signature.return_type == types.none, f"{kernel.__name__} must return nothing"
+    address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    entries = ENTRIES.get(kernel, NO_ENTRIES)
+    ENTRIES[kernel] = np.vstack([entries, [[_number_of(kinds), address]]])
+
+
+def _number_of(kinds: tuple[types.Type, ...]) -> int:
+    """Return a number that stands for a combination of types: 56 bits of a hash of their names."""
+    return int.from_bytes(hashlib.sha256(str(kinds).encode()).digest()[:7], "little")
+
+
+# -- intrinsics ----------------------------------------------------------------------------------
+# ruff: noqa: ARG001  (numba reads the names of all arguments)
+
+
+Values = Sequence[ir.Value]
+# What an intrinsic returns for the types of its arguments: its signature, and its code generator.
+Typed = tuple["Signature", Callable[..., ir.Value]]
+WORD, POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
+# The function of a job: it takes data, low and high, and returns 0 unless the kernel failed.
+JOB_FUNCTION = ir.FunctionType(ir.IntType(32), [POINTER, WORD, WORD])
+
+
+def _pointer(
+    context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+) -> ir.Value:
+    """Return the address of entry ``arguments[1]`` of the array ``arguments[0]``."""
+    kind = signature.args[0]
+    array = arrayobj.make_array(kind)(context, builder, arguments[0])
+    at = [arguments[1]]
+    return cgutils.get_item_pointer(context, builder, kind, array, at, wraparound=False)
+
+
+def _add(_: BaseContext, block: types.Type, index: types.Type, value: types.Type) -> Typed:
+    """Add to an entry; return its previous value."""
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
+        pointer = _pointer(context, builder, signature, arguments)
+        return builder.atomic_rmw("add", pointer, arguments[2], "seq_cst")
+
+    return types.int64(block, types.intp, types.int64), generate
+
+
+def _load(_: BaseContext, block: types.Type, index: types.Type) -> Typed:
+    """Read an entry."""
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
+        pointer = _pointer(context, builder, signature, arguments)
+        return builder.load_atomic(pointer, "seq_cst", 8)
+
+    return types.int64(block, types.intp), generate
+
+
+def _store(_: BaseContext, block: types.Type, index: types.Type, value: types.Type) -> Typed:
+    """Write an entry."""
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
+        pointer = _pointer(context, builder, signature, arguments)
+        builder.store_atomic(arguments[2], pointer, "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(block, types.intp, types.int64), generate
+
+
+def _add_two(
+    _: BaseContext, array: types.Type, index: types.Type, one: types.Type, other: types.Type
+) -> Typed:
+    """Add to two adjacent entries with one vector instruction; not atomic."""
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
+        pointer = _pointer(context, builder, signature, arguments)
+        pair = ir.VectorType(ir.IntType(64), 2)
+        pointer = builder.bitcast(pointer, pair.as_pointer())
+        added = ir.Constant(pair, ir.Undefined)
+        for lane, value in enumerate(arguments[2:]):
+            added = builder.insert_element(added, value, ir.Constant(ir.IntType(32), lane))
+        total = builder.add(builder.load(pointer, align=8), added)
+        builder.store(total, pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.uintp, types.int64, types.int64), generate
+
+
+def _yield_processor(_: BaseContext) -> Typed:
+    """Yield the processor to another thread or process."""
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
+        if os.name == "posix":
+            kind = ir.FunctionType(ir.IntType(32), [])
+            function = cgutils.get_or_insert_function(builder.module, kind, "sched_yield")
+            builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+def _number_of_types(_: BaseContext, arguments: types.BaseTuple) -> Typed:
+    """Return the number of the types of a tuple, see `_number_of`."""
+    number = ir.Constant(WORD, _number_of(tuple(arguments)))
+    return types.int64(arguments), lambda *_: number
+
+
+def _pack_call(
+    _: BaseContext, address: types.Type, data: types.Type, arguments: types.BaseTuple
+) -> Typed:
+    """Copy a kernel's address and arguments to `data`; return the function of the job."""
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, given: Values
+    ) -> ir.Value:
+        values = cgutils.unpack_tuple(builder, _borrowed(builder, arguments, given[2]))
+        packed = cgutils.pack_struct(builder, [given[0], *values])
+        if context.get_abi_sizeof(packed.type) > 8 * MAX_WORDS:
+            raise NotImplementedError("the arguments of a kernel take more than MAX_WORDS")
+        start = _pointer(context, builder, signature.replace(args=(data,)),
+                         [given[1], ir.Constant(WORD, 0)])  # fmt: skip
+        builder.store(packed, builder.bitcast(start, packed.type.as_pointer()))
+        function = ir.Function(builder.module, JOB_FUNCTION, "function_of_job")
+        function.linkage = "internal"
+        body = ir.IRBuilder(function.append_basic_block())
+        read = body.load(body.bitcast(function.args[0], packed.type.as_pointer()))
+        kernel, *values = cgutils.unpack_tuple(body, read)
+        kinds = types.int64, types.int64, *arguments
+        convention = context.call_conv
+        of_kernel = convention.get_function_type(types.none, kinds).as_pointer()
+        status, _ = convention.call_function(
+            body, body.inttoptr(kernel, of_kernel), types.none, kinds, [*function.args[1:], *values]
+        )
+        body.ret(body.zext(status.is_error, ir.IntType(32)))
+        return builder.ptrtoint(function, WORD)
+
+    return types.int64(types.int64, data, arguments), generate
+
+
+def _borrowed(builder: ir.IRBuilder, kind: types.Type, value: ir.Value) -> ir.Value:
+    """Return an argument without the owner of its memory, which is only valid in `_pack`."""
+    if isinstance(kind, types.Array):
+        return builder.insert_value(value, ir.Constant(POINTER, None), 0)
+    if isinstance(kind, types.BaseTuple):
+        for k, each in enumerate(kind):
+            inner = _borrowed(builder, each, builder.extract_value(value, k))
+            value = builder.insert_value(value, inner, k)
+    return value
+
+
+def _call_function(
+    _: BaseContext, function: types.Type, data: types.Type, low: types.Type, high: types.Type
+) -> Typed:
+    """Call the function of a job on a chunk; return 0 unless the kernel failed."""
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
+        function = builder.inttoptr(arguments[0], JOB_FUNCTION.as_pointer())
+        return builder.call(function, [builder.inttoptr(arguments[1], POINTER), *arguments[2:]])
+
+    return types.int32(types.int64, types.int64, types.int64, types.int64), generate
+
+
+add = cast("Callable[[Integers, int, int], int]", intrinsic(_add))
+load = cast("Callable[[Integers, int], int]", intrinsic(_load))
+store = cast("Callable[[Integers, int, int], None]", intrinsic(_store))
+add_two = cast("Callable[[Integers, int, int, int], None]", intrinsic(_add_two))
+sched_yield = cast("Callable[[], None]", intrinsic(_yield_processor))
+number_of_types = cast("Callable[[tuple[object, ...]], int]", intrinsic(_number_of_types))
+pack_call = cast("Callable[[int, Integers, tuple[object, ...]], int]", intrinsic(_pack_call))
+call_function = cast("Callable[[int, int, int, int], int]", intrinsic(_call_function))
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+def _pack(entries: Integers, data: Integers, *arguments: object) -> int:
+    """Copy the call of a kernel to `data`; return its function, 0 if it is not in `entries`."""
+    number = number_of_types(arguments)
+    for k in range(entries.shape[0]):
+        if entries[k, 0] == number:
+            return pack_call(entries[k, 1], data, arguments)
+    return 0
+
+
+@njit(**INNER)
+def publish(control: Integers, tasks: int, claimed: int) -> None:
+    """Publish a job of so many tasks, of which the leader has claimed the first few."""
+    store(control, TASKS_DONE, 0)
+    number = ((load(control, TICKET) >> 32) + 1) & 0x7FFFFFFF
+    store(control, TICKET, (number << 32) | (tasks << 16) | claimed)
+
+
+@njit(**INNER)
+def claim_task(control: Integers, idle: int) -> tuple[int, int]:
+    """Claim a task; return its number (-1 if none is left) and the number of tasks of the job.
+
+    `idle` is how many times in a row there was none.
+    """
+    word = load(control, TICKET)
+    if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
+        word = add(control, TICKET, 1)
+        if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
+            return word & 0xFFFF, (word >> 16) & 0xFFFF
+    if idle > MAX_SPINS:
+        sched_yield()
+    return -1, 0
+
+
+@njit(**INNER)
+def _run_task(control: Integers, number: int, tasks: int) -> None:
+    """Run a task of the job of `share`."""
+    count = control[COUNT]
+    low, high = count * number // tasks, count * (number + 1) // tasks
+    if call_function(control[FUNCTION], control[DATA], low, high) != 0:
+        store(control, FAILED, 1)
+    add(control, TASKS_DONE, 1)
+
+
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+def _lead(control: Integers, function: int, data: Integers, count: int, tasks: int) -> int:
+    """Publish a job and run it with the helpers; return 0 unless the kernel failed."""
+    control[FUNCTION], control[DATA], control[COUNT] = function, data.ctypes.data, count
+    control[FAILED] = 0
+    publish(control, tasks, 1)
+    _run_task(control, 0, tasks)
+    idle = np.int64(0)
+    while load(control, TASKS_DONE) < tasks:
+        number, of = claim_task(control, idle)
+        if number < 0:
+            idle += 1
+        else:
+            _run_task(control, number, of)
+            idle = np.int64(0)
+    return load(control, FAILED)
+
+
+@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+def serve(control: Integers) -> None:
+    """Run tasks of the jobs of a control block, until it says stop or there were none for long."""
+    idle = np.int64(0)
+    while load(control, STOP) == 0 and idle < MAX_SPINS + MAX_YIELDS:
+        number, tasks = claim_task(control, idle)
+        if number < 0:
+            idle += 1
+        else:
+            _run_task(control, number, tasks)
+            idle = np.int64(0)

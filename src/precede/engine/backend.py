@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from precede.engine.arrays import Array, BackendArray, Floats, Integers, Keys, MatrixLike, Rows
+from precede.engine.compiling import njit
 from precede.engine.exact import hash_with_seeds
 from precede.engine.execution import Context, threads_for
 
-# Rows whose scores are advanced at a time, so that the products stay in the cache.
-ROWS_PER_CHUNK = 1 << 14
 # The code of CUDA in `__dlpack_device__`.
 DLPACK_CUDA = 2
 
@@ -169,14 +168,21 @@ class CpuBackend(Backend):
     ) -> None:
         """Add ``weight * values`` to the scores in place."""
         threads = threads_for("rows", scores.size)
-        context.map(_advance, scores.size, scores, values, weight, threads=threads)
+        if min(threads, context.jobs) == 1:  # without compiling a kernel
+            scores += np.multiply(values, weight, dtype=np.float64)
+        else:
+            context.run(_advance, scores.size, scores, values, weight, threads=threads)
 
     def divide(
         self, arrays: tuple[BackendArray, BackendArray], divisor: float, context: Context
     ) -> None:
         """Divide two arrays of equal size by a number in place."""
         threads = threads_for("rows", arrays[0].size)
-        context.map(_divide, arrays[0].size, *arrays, divisor, threads=threads)
+        if min(threads, context.jobs) == 1:
+            for array in arrays:
+                np.divide(array, divisor, out=array)
+        else:
+            context.run(_divide, arrays[0].size, *arrays, divisor, threads=threads)
 
     def draw(self, keys: BackendArray, seeds: Keys, threshold: float) -> Rows:
         """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""
@@ -189,18 +195,6 @@ class CpuBackend(Backend):
 
 
 CPU = CpuBackend()
-
-
-def _advance(low: int, high: int, scores: Floats, values: Array, weight: float) -> None:
-    """Add ``weight * values`` to the scores of the rows low:high."""
-    for first in range(low, high, ROWS_PER_CHUNK):
-        chunk = slice(first, min(first + ROWS_PER_CHUNK, high))
-        scores[chunk] += np.multiply(values[chunk], weight, dtype=np.float64)
-
-
-def _divide(low: int, high: int, first: Floats, second: Floats, divisor: float) -> None:
-    first[low:high] /= divisor
-    second[low:high] /= divisor
 
 
 @lru_cache
@@ -260,3 +254,21 @@ def on_gpu(value: object) -> bool:
         return True
     device = getattr(value, "__dlpack_device__", None)
     return device is not None and device()[0] == DLPACK_CUDA
+
+
+# -- kernels -------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _advance(low: int, high: int, scores: Floats, values: Array, weight: float) -> None:
+    """Add ``weight * values`` to the scores of the rows low..high."""
+    for row in range(low, high):
+        scores[row] += np.float64(values[row]) * weight
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _divide(low: int, high: int, first: Floats, second: Floats, divisor: float) -> None:
+    """Divide the rows low..high of two arrays."""
+    for row in range(low, high):
+        first[row] /= divisor
+        second[row] /= divisor

@@ -37,6 +37,7 @@ from precede.engine.arrays import Floats, Integer, Integers, Keys
 from precede.engine.compiling import njit
 from precede.engine.execution import Context, threads_for
 from precede.engine.portable import exp, log
+from precede.engine.team import add, raise_to
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -162,15 +163,15 @@ def all_reduce_abs_max(arrays: Sequence[Floats], context: Context) -> list[float
 
 def _largest_over_threads(values: Floats, context: Context) -> float:
     """Return the largest absolute value on this machine; inf if any value is NaN."""
-    extremes = context.map(_min_max, values.size, values, threads=threads_for("rows", values.size))
-    sizes = [abs(extreme) for chunk in extremes for extreme in chunk]
-    return math.inf if any(map(math.isnan, sizes)) else max(sizes)
-
-
-def _min_max(low: int, high: int, values: Floats) -> tuple[float, float]:
-    """Return the minimum and maximum of ``values[low:high]`` and 0; NaN if any value is NaN."""
-    chunk = values[low:high]
-    return float(chunk.min(initial=0.0)), float(chunk.max(initial=0.0))
+    threads = threads_for("rows", values.size)
+    if min(threads, context.jobs) == 1:  # without compiling a kernel
+        largest = max(-float(values.min(initial=0.0)), float(values.max(initial=0.0)))
+    else:
+        bits = np.zeros(1, np.int64)
+        given = np.ascontiguousarray(values, np.float64).view(np.int64), bits
+        context.run(_raise_to_largest, values.size, *given, threads=threads)
+        largest = float(bits.view(np.float64)[0])
+    return math.inf if math.isnan(largest) else largest
 
 
 def _sum_on_this_machine(
@@ -188,8 +189,9 @@ def _sum_on_this_machine(
     exponent = math.frexp(largest)[1]
     if context is None:
         return _from_fixed_point(_fixed_point_sum(values, exponent), exponent)
-    parts = context.map(lambda low, high: _fixed_point_sum(values[low:high], exponent), values.size)
-    return _from_fixed_point([sum(words) for words in zip(*parts, strict=True)], exponent)
+    words, threads = np.zeros(2, np.int64), threads_for("rows", values.size)
+    context.run(_add_fixed_point_sum, values.size, values, exponent, words, threads=threads)
+    return _from_fixed_point(words, exponent)
 
 
 def _sums_with_known_largest(
@@ -394,6 +396,28 @@ def _fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]
         high += np.int64(whole)
         low += np.int64((scaled - whole) * HIGH)
     return high, low
+
+
+@njit(cache=True, nogil=True)
+def _add_fixed_point_sum(
+    low: int, high: int, values: Floats, exponent: int, words: Integers
+) -> None:
+    """Add the sum of the values low..high to the two words, which threads share."""
+    one, other = _fixed_point_sum(values[low:high], exponent)
+    add(words, 0, one)
+    add(words, 1, other)
+
+
+@njit(cache=True, nogil=True)
+def _raise_to_largest(low: int, high: int, bits: Integers, largest: Integers) -> None:
+    """Raise ``largest[0]`` to the bits of the largest absolute value among the floats low..high.
+
+    Without their sign, floats are ordered as the integers of the same bits, with NaN above all.
+    """
+    most = np.int64(0)
+    for i in range(low, high):
+        most = max(most, bits[i] & 0x7FFFFFFFFFFFFFFF)
+    raise_to(largest, 0, most)
 
 
 @njit(cache=True, nogil=True)

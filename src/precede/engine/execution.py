@@ -41,14 +41,14 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 RootState = dict[int, Integers]  # see `Context.reduce_on_root`
 
-# Amount of work, by kind, that pays for one thread more. For less, waking it (about 40 us; threads
-# are woken one after another) costs more than it saves. Results do not depend on these numbers.
+# Amount of work, by kind, that pays for one thread more: some 50 us. Waking helpers takes longer,
+# but they stay awake between kernels. Results do not depend on these numbers.
 MIN_PARALLEL_WORK = {
-    "cells": 1 << 19,  # cells of a table, read once: histograms, dot products
-    "rows": 1 << 18,  # rows that are copied, added or compared
-    "pairs": 1 << 16,  # weights of pairs, each multiplied and added
-    "exponentials": 1 << 14,  # rows with an exponential or a logarithm each
-    "heavy rows": 1 << 12,  # rows that are paired with many others, or scored by a whole model
+    "cells": 1 << 17,  # cells of a table, read once: histograms, dot products
+    "rows": 1 << 16,  # rows that are copied, added or compared
+    "pairs": 1 << 14,  # weights of pairs, each multiplied and added
+    "exponentials": 1 << 13,  # rows with an exponential or a logarithm each
+    "heavy rows": 1 << 11,  # rows that are paired with many others, or scored by a whole model
 }
 
 # Packages whose frames are skipped to find the line that a warning points to.
@@ -141,7 +141,7 @@ class Context:
         self.backend = self.tree_backend = backend or CPU
         self._pool: ThreadPoolExecutor | None = None
         self._control, self._data = new_control_block(), np.zeros(MAX_WORDS, np.int64)
-        self._helpers: list[Future[None]] = []  # threads that serve the control block
+        self._helpers: dict[int, Future[None]] = {}  # threads that serve the control block
         self._root_state: RootState = {}
 
     @property
@@ -205,14 +205,17 @@ class Context:
     def _wake_helpers(self) -> None:
         """Let all other threads serve the control block; most do already."""
         pool = self._threads()
-        self._helpers = [helper for helper in self._helpers if not helper.done()]
-        while len(self._helpers) < self.jobs - 1:
-            self._helpers.append(pool.submit(serve, self._control))
+        if not self._helpers:
+            self._control = new_control_block(self.jobs)
+        for thread in range(1, self.jobs):
+            helper = self._helpers.get(thread)
+            if helper is None or helper.done():
+                self._helpers[thread] = pool.submit(serve, self._control, thread)
 
     def _dismiss_helpers(self) -> None:
         """Let the other threads return to Python."""
         self._control[STOP] = 1
-        self._control, self._helpers = new_control_block(), []
+        self._helpers = {}
 
     def _threads(self) -> ThreadPoolExecutor:
         """Return the pool with all threads running; lower `jobs` if not all can be started."""

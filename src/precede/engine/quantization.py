@@ -97,8 +97,8 @@ class Quantization:
             backend.over_rows("pack", pull.size, *given)
         elif self.wide:
             threads = threads_for("rows", pull.size)
-            context.run(_widen, pull.size, pull, *scale[:2], first, threads=threads)
-            context.run(_widen, pull.size, weight, *scale[2:], second, threads=threads)
+            context.map(_widen, pull.size, pull, *scale[:2], first, threads=threads)
+            context.map(_widen, pull.size, weight, *scale[2:], second, threads=threads)
             second <<= self.count_bits
             second += 1
         else:

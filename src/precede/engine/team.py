@@ -4,8 +4,10 @@ To hand a call to a thread of Python takes its interpreter lock, so sixteen thre
 chunks one after another, in a millisecond. The helpers of a team stay in compiled code instead:
 they wait in `serve` for the next *job*, which `share` publishes. A job is ``kernel(low, high,
 *arguments)`` for chunks of ``range(count)``; each chunk is a *task*. The calling thread, the
-*leader*, runs the first task, then tasks that no helper has claimed, and returns when all are done.
-Helpers may join late or not at all. They leave after a while without a job.
+*leader*, has number 0, and its helpers have numbers from 1. Each thread runs the task of its own
+number, whose rows may still be in its cache, and then those that nobody has claimed. The leader
+returns when all are done. Helpers may join late or not at all, and leave after a while without a
+job.
 
 `serve` calls kernels through their addresses. For each combination of argument types `_pack` is
 compiled once: it copies the arguments to memory and contains the function that reads them there and
@@ -18,14 +20,14 @@ Protocol
 --------
 The threads communicate through a control block, an array of int64 with one slot per cache line::
 
-    index   0              8               16              24, 25, 26, 27
-    slot    ticket         tasks done      stop if not 0   about the job
+    index   0         8              16              24 to 27         32 + 8 k
+    slot    ticket    tasks done     stop if not 0   about the job    claim of task k
 
-    ticket  63        32 31          16 15            0
-            [   job    ] [ tasks      ] [ claimed     ]
+    ticket  63            16 15       0
+            [ job number    ] [ tasks ]
 
-To claim a task a thread adds 1 to the ticket. The `claimed` field of the previous value is the
-number of the task, or at least `tasks` if none was left.
+The claim of a task is the number of the last job in which it was claimed. To claim it a thread
+raises that to the number of this job; if it was less before, the task is the thread's.
 """
 
 from __future__ import annotations
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 Kernel = Callable[..., object]
 
 # Entries of the control block.
-TICKET, TASKS_DONE, STOP, JOB = 0, 8, 16, 24
+TICKET, TASKS_DONE, STOP, JOB, CLAIMS = 0, 8, 16, 24, 32
 # Entries about a job of `share`: address of its function and its data, count, whether it failed.
 FUNCTION, DATA, COUNT, FAILED = range(JOB, JOB + 4)
 # A thread that found no task this many times in a row yields its processor from then on; a helper
@@ -67,13 +69,13 @@ ENTRIES: dict[Kernel, Integers] = {}
 NO_ENTRIES = np.zeros((0, 2), np.int64)
 
 
-def new_control_block() -> Integers:
-    """Return a new control block, without a job.
+def new_control_block(threads: int = 1) -> Integers:
+    """Return a control block for jobs of at most so many tasks, without a job.
 
     >>> bool(new_control_block().any())
     False
     """
-    return np.zeros(32, np.int64)
+    return np.zeros(CLAIMS + 8 * threads, np.int64)
 
 
 def share(
@@ -142,6 +144,18 @@ def _add(_: BaseContext, block: types.Type, index: types.Type, value: types.Type
     ) -> ir.Value:
         pointer = _pointer(context, builder, signature, arguments)
         return builder.atomic_rmw("add", pointer, arguments[2], "seq_cst")
+
+    return types.int64(block, types.intp, types.int64), generate
+
+
+def _raise(_: BaseContext, block: types.Type, index: types.Type, value: types.Type) -> Typed:
+    """Raise an entry to a value, unless it is greater; return its previous value."""
+
+    def generate(
+        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+    ) -> ir.Value:
+        pointer = _pointer(context, builder, signature, arguments)
+        return builder.atomic_rmw("max", pointer, arguments[2], "seq_cst")
 
     return types.int64(block, types.intp, types.int64), generate
 
@@ -271,6 +285,7 @@ def _call_function(
 
 
 add = cast("Callable[[Integers, int, int], int]", intrinsic(_add))
+raise_to = cast("Callable[[Integers, int, int], int]", intrinsic(_raise))
 load = cast("Callable[[Integers, int], int]", intrinsic(_load))
 store = cast("Callable[[Integers, int, int], None]", intrinsic(_store))
 add_two = cast("Callable[[Integers, int, int, int], None]", intrinsic(_add_two))
@@ -294,37 +309,52 @@ def _pack(entries: Integers, data: Integers, *arguments: object) -> int:
 
 
 @njit(**INNER)
-def publish(control: Integers, tasks: int, claimed: int) -> None:
-    """Publish a job of so many tasks, of which the leader has claimed the first few."""
+def publish(control: Integers, tasks: int) -> None:
+    """Publish a job of so many tasks; the last one must be done."""
     store(control, TASKS_DONE, 0)
-    number = ((load(control, TICKET) >> 32) + 1) & 0x7FFFFFFF
-    store(control, TICKET, (number << 32) | (tasks << 16) | claimed)
+    store(control, TICKET, (((load(control, TICKET) >> 16) + 1) << 16) | tasks)
 
 
 @njit(**INNER)
-def claim_task(control: Integers, idle: int) -> tuple[int, int]:
-    """Claim a task; return its number (-1 if none is left) and the number of tasks of the job.
+def claim_task(control: Integers, thread: int, finished: int, idle: int) -> tuple[int, int, int]:
+    """Claim a task; return its number, the number of tasks, and that of the job.
 
-    `idle` is how many times in a row there was none.
+    The number of the task is -1 if there is none for this thread. `finished` is the last job for
+    which that was the case, and `idle` how many times in a row it was.
     """
-    word = load(control, TICKET)
-    if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
-        word = add(control, TICKET, 1)
-        if (word & 0xFFFF) < ((word >> 16) & 0xFFFF):
-            return word & 0xFFFF, (word >> 16) & 0xFFFF
-    if idle > MAX_SPINS:
+    ticket = load(control, TICKET)
+    job, tasks = ticket >> 16, ticket & 0xFFFF
+    if job != finished and thread < tasks:
+        for k in range(tasks):
+            number = thread + k if thread + k < tasks else thread + k - tasks
+            claim = CLAIMS + 8 * number
+            if load(control, claim) < job and raise_to(control, claim, job) < job:
+                return number, tasks, job
+    elif idle > MAX_SPINS:
         sched_yield()
-    return -1, 0
+    return -1, tasks, job
 
 
 @njit(**INNER)
-def _run_task(control: Integers, number: int, tasks: int) -> None:
-    """Run a task of the job of `share`."""
-    count = control[COUNT]
-    low, high = count * number // tasks, count * (number + 1) // tasks
-    if call_function(control[FUNCTION], control[DATA], low, high) != 0:
-        store(control, FAILED, 1)
-    add(control, TASKS_DONE, 1)
+def _run_tasks(control: Integers, thread: int, leading: bool) -> None:
+    """Run tasks of jobs of `share`: of the current one when leading, else until told to stop."""
+    idle, finished = np.int64(0), np.int64(0)
+    while True:
+        number, tasks, finished = claim_task(control, thread, finished, idle)
+        if number >= 0:
+            count = control[COUNT]
+            low, high = count * number // tasks, count * (number + 1) // tasks
+            if call_function(control[FUNCTION], control[DATA], low, high) != 0:
+                store(control, FAILED, 1)
+            add(control, TASKS_DONE, 1)
+            idle, finished = np.int64(0), np.int64(0)
+            continue
+        idle += 1
+        if leading:
+            if load(control, TASKS_DONE) == tasks:
+                return
+        elif load(control, STOP) != 0 or idle > MAX_SPINS + MAX_YIELDS:
+            return
 
 
 @njit(cache=True, nogil=True, no_cfunc_wrapper=True)
@@ -332,27 +362,12 @@ def _lead(control: Integers, function: int, data: Integers, count: int, tasks: i
     """Publish a job and run it with the helpers; return 0 unless the kernel failed."""
     control[FUNCTION], control[DATA], control[COUNT] = function, data.ctypes.data, count
     control[FAILED] = 0
-    publish(control, tasks, 1)
-    _run_task(control, 0, tasks)
-    idle = np.int64(0)
-    while load(control, TASKS_DONE) < tasks:
-        number, of = claim_task(control, idle)
-        if number < 0:
-            idle += 1
-        else:
-            _run_task(control, number, of)
-            idle = np.int64(0)
+    publish(control, tasks)
+    _run_tasks(control, 0, True)
     return load(control, FAILED)
 
 
 @njit(cache=True, nogil=True, no_cfunc_wrapper=True)
-def serve(control: Integers) -> None:
+def serve(control: Integers, thread: int) -> None:
     """Run tasks of the jobs of a control block, until it says stop or there were none for long."""
-    idle = np.int64(0)
-    while load(control, STOP) == 0 and idle < MAX_SPINS + MAX_YIELDS:
-        number, tasks = claim_task(control, idle)
-        if number < 0:
-            idle += 1
-        else:
-            _run_task(control, number, tasks)
-            idle = np.int64(0)
+    _run_tasks(control, thread, False)

@@ -28,11 +28,13 @@ The kernel does this in phases, which threads share (see `precede.engine.executi
     COUNT      a chunk of rows   count the rows that go left (only large nodes on several threads)
     PARTITION  a chunk of rows   copy rows to the ranges of the two children
     FILL       a chunk of rows   add rows of the smaller child to the chunk's block of packed sums;
-                                 before these can overflow, flush them to the chunk's wide sums
+               in a group of     before these can overflow, flush them to the chunk's wide sums
+               features
     SEARCH     a tile of         add up the sums of all chunks (or sum rows without blocks),
                features          subtract them from the node, search both children
 
-No step takes longer with more threads: chunks are only as many as pay for adding up their sums.
+No step takes longer with more threads: small nodes are shared by features, so that no sums need to
+be added up, large ones by rows as well, so that no row is read by all threads.
 All threads stay in the kernel from the first split of a tree to the last.
 
 Gain of a split
@@ -100,8 +102,9 @@ STRIDE = 264
 # Fewer rows are summed without blocks: adding up all bins afterwards would take longer.
 MIN_BLOCK_ROWS = 200
 # c chunks of n rows take time n / c + c ROWS_PER_MERGE / threads: a block is filled by one thread,
-# and adding up the bins of all blocks, as much work as filling this many rows, is shared.
-ROWS_PER_MERGE = 512
+# and adding up the bins of all blocks, which other threads have written, as much work as filling
+# this many rows, is shared.
+ROWS_PER_MERGE = 16384
 # Words of four codes whose bins in a block are filled together, so that they stay in the cache of
 # first level, for this many rows, which stay in that of the second.
 TILE_WORDS, BATCH_ROWS = 6, 256
@@ -119,11 +122,11 @@ SPLIT_NODE, GROW_TREE = range(2)
 
 # The split of a node. Rows low..high of the list `source` are partitioned at `middle` of the other
 # list; their codes are ``column[offset + step * row]``. Rows sum_low..sum_high of the other list
-# are then summed as `sum_mode` says, in `n_chunks` chunks if in blocks.
+# are then summed as `sum_mode` says; if in blocks, in `n_chunks` chunks and `n_groups` of features.
 SPLIT_JOB = np.dtype([
     (name, "i8") for name in (
         "source", "low", "middle", "high", "offset", "step", "sum_mode", "sum_low", "sum_high",
-        "n_chunks", "phase",
+        "n_chunks", "n_groups", "phase",
     )
 ])  # fmt: skip
 # A child (the smaller one first). Input: the slot of its histogram in the pool (-1 for none),
@@ -264,10 +267,10 @@ class RowHistograms:
     ) -> tuple[int, int]:
         """Return the two words of the sums of the first `count` rows of a list."""
         if packed is not None:
-            sums = self._context.map(
-                _sum_packed, count, packed, quantized.count_bits, threads=threads_for("rows", count)
-            )
-            return sum(pull for pull, _ in sums), sum(weight for _, weight in sums)
+            sums, threads = np.zeros(2, np.int64), threads_for("rows", count)
+            given = packed, quantized.count_bits, sums
+            self._context.run(_sum_packed, count, *given, threads=threads)
+            return int(sums[0]), int(sums[1])
         assert quantized.pull is not None
         assert quantized.weight_count is not None
         # A list holds every row at most once.
@@ -387,14 +390,15 @@ def count_left(
 
 
 @njit(cache=True, nogil=True)
-def _sum_packed(low: int, high: int, packed: Integers, count_bits: int) -> tuple[int, int]:
-    """Return the two words, as in histograms, of the sums of the rows low..high of a list."""
+def _sum_packed(low: int, high: int, packed: Integers, count_bits: int, sums: Integers) -> None:
+    """Add the rows low..high of a list to two words as in histograms, which threads share."""
     pull, weight_count = np.int64(0), np.int64(0)
     for i in range(low, high):
         pull += packed[i] >> 38
         rest = packed[i] & 0x3FFFFFFFFF
         weight_count += ((rest >> 12) << count_bits) + (rest & 4095)
-    return pull, weight_count
+    add(sums, 0, pull)
+    add(sums, 1, weight_count)
 
 
 @njit(cache=True, nogil=True)
@@ -434,13 +438,13 @@ def _partition_chunk(
 
 @njit(**INNER)
 def _add_to_block(
-    words: NDArray[np.uint32], rows: Rows, first: int, last: int, packed: Integers,
-    block: Integers,
+    words: NDArray[np.uint32], group: tuple[int, int], rows: Rows, first: int, last: int,
+    packed: Integers, block: Integers,
 ) -> None:  # fmt: skip
-    """Add the packed words of some rows to their bins of every feature, a tile after the other."""
+    """Add the packed words of some rows to the bins of a group of features, tile by tile."""
     # (An unsigned index cannot count from the end, and needs no check.)
-    for begin in range(0, words.shape[1], TILE_WORDS):
-        end = fmin(begin + TILE_WORDS, words.shape[1])
+    for begin in range(group[0], group[1], TILE_WORDS):
+        end = fmin(begin + TILE_WORDS, group[1])
         for i in range(np.uint64(first), np.uint64(last)):
             row, number = np.uint64(rows[i]), packed[i]
             for word in range(np.uint64(begin), np.uint64(end)):
@@ -453,8 +457,8 @@ def _add_to_block(
 
 @njit(**INNER)
 def _add_batches(
-    words: NDArray[np.uint32], rows: Rows, first: int, last: int, packed: Integers, copy: bool,
-    block: Integers,
+    words: NDArray[np.uint32], group: tuple[int, int], rows: Rows, first: int, last: int,
+    packed: Integers, copy: bool, block: Integers,
 ) -> None:  # fmt: skip
     """Add rows in batches, which stay in the cache from one tile of features to the next.
 
@@ -469,13 +473,13 @@ def _add_batches(
     for at in range(first, last, BATCH_ROWS):
         end = fmin(at + BATCH_ROWS, last)
         if not copy:
-            _add_to_block(words, rows, at, end, packed, block)
+            _add_to_block(words, group, rows, at, end, packed, block)
             continue
         for i in range(end - at):
             row = np.uint64(rows[at + i])
-            for word in range(np.uint64(words.shape[1])):
+            for word in range(np.uint64(group[0]), np.uint64(group[1])):
                 copied[i, word] = words[row, word]
-        _add_to_block(copied, positions, zero, end - at, packed[at:end], block)
+        _add_to_block(copied, group, positions, zero, end - at, packed[at:end], block)
 
 
 @njit(**INNER)
@@ -510,27 +514,35 @@ def _flush_block(j: int, block: Integers, layout: Layout, count_bits: int, sums:
 
 @njit(**INNER)
 def _fill_chunk(
-    chunk: int, jobs: Records, rows: Rows, packed: Integers, words: NDArray[np.uint32],
-    layout: Layout, count_bits: int, blocks: Integers, chunk_sums: Integers,
-) -> int:  # fmt: skip
-    """Add the rows of a chunk to its block; return how often that was flushed to the wide sums.
+    task: int, jobs: Records, rows: Rows, packed: Integers, words: NDArray[np.uint32],
+    layout: Layout, count_bits: int, blocks: Integers, chunk_sums: Integers, flushes: Integers,
+) -> None:  # fmt: skip
+    """Add the rows of a chunk to its block, in a group of features.
 
-    The last rows stay in the block.
+    The last rows stay in the block. Writes how often it was flushed to the wide sums to `flushes`;
+    that is the same for all groups.
     """
-    job, n_flushes, block, sums = jobs[0], np.int64(0), blocks[chunk], chunk_sums[chunk]
+    job, n_flushes, (start, n_bins) = jobs[0], np.int64(0), layout
+    number, chunk = task // job.n_chunks, task % job.n_chunks
+    block, sums, width = blocks[chunk], chunk_sums[chunk], words.shape[1]
+    group = width * number // job.n_groups, width * (number + 1) // job.n_groups
+    begin, stop = 4 * group[0], fmin(4 * group[1], n_bins.size)
     count = job.sum_high - job.sum_low
     first = job.sum_low + count * chunk // job.n_chunks
     high = job.sum_low + count * (chunk + 1) // job.n_chunks
     while True:
         end = _end_of_block(packed, first, high)
-        _add_batches(words, rows, first, end, packed, job.sum_mode == SUM_SCATTERED, block)
+        scattered = job.sum_mode == SUM_SCATTERED
+        _add_batches(words, group, rows, first, end, packed, scattered, block)
         if end == high:
-            return n_flushes
-        for i in range(0 if n_flushes > 0 else sums.size):
-            sums[i] = 0
-        for j in range(layout[1].size):
+            break
+        if n_flushes == 0:
+            for i in range(2 * start[begin], 2 * start[stop]):
+                sums[i] = 0
+        for j in range(begin, stop):
             _flush_block(j, block, layout, count_bits, sums)
         first, n_flushes = end, n_flushes + 1
+    flushes[chunk] = n_flushes
 
 
 @njit(**INNER)
@@ -837,7 +849,7 @@ def _merge_tiles(tiles: int, children: Records, candidates: Records) -> None:
 
 @njit(**INNER)
 def _next_phase(
-    tiles: int, jobs: Records, children: Records, threads: int, control: Integers
+    tiles: int, words: int, jobs: Records, children: Records, threads: int, control: Integers
 ) -> int:
     """Publish the next phase in the control block; return its number of tasks.
 
@@ -856,14 +868,16 @@ def _next_phase(
             job.n_chunks * (job.n_chunks + 1) * ROWS_PER_MERGE < rows * threads
         ):
             job.n_chunks += 1
-        tasks = job.n_chunks
+        job.n_groups = fmin(threads // job.n_chunks, words)
+        job.n_chunks = threads // job.n_groups
+        tasks = job.n_chunks * job.n_groups
     elif job.phase == SEARCH and (
         children[0].search == 1 or children[1].search == 1 or job.sum_mode > SUM_NONE
     ):
         tasks = tiles
     if job.phase < FINISHED:
         control[JOB] = job.phase
-        publish(control, tasks, 0)
+        publish(control, tasks)
     return tasks
 
 
@@ -971,7 +985,8 @@ def _replace_leaf(jobs: Records, children: Records, rules: Records, tree: TreeAr
 # Keep the call tree shallow: numba recompiles inlined callees at every call level.
 @njit(cache=True, nogil=True, error_model="numpy")
 def run_phases(  # noqa: C901, PLR0912
-    low: int, high: int, work: int, tiles: int, control: Integers, jobs: Records, children: Records,
+    low: int, high: int, work: int, tiles: int, control: Integers, jobs: Records,  # noqa: ARG001
+    children: Records,
     rules: Records, column: Bytes, goes_left: Flags, lists: RowLists, row_data: RowData,
     blocks: Integers | None, chunk_sums: Integers | None, pool: Integers, layout: Layout,
     allowed: Flags, feature_types: FeatureTypes | None, candidates: Records, progress: Integers,
@@ -986,17 +1001,18 @@ def run_phases(  # noqa: C901, PLR0912
     `workspace`.
     """
     job, (codes, words, pull, weight_count), count_bits = jobs[0], row_data, rules[0].count_bits
-    idle, tasks, helping = np.int64(0), np.int64(0), low > 0
+    idle, finished, tasks, helping = np.int64(0), np.int64(0), np.int64(0), low > 0
     while helping or work == SPLIT_NODE or _choose_leaf(jobs, children, rules, goes_left, tree):
         if not helping:
             _init_search(tiles, children, rules, feature_types, candidates)
         while True:
             if not helping:
-                tasks = _next_phase(tiles, jobs, children, progress.size, control)
+                tasks = _next_phase(
+                    tiles, codes.shape[1] // 4, jobs, children, progress.size, control)  # fmt: skip
                 if job.phase == FINISHED:
                     break
             while not (load(control, STOP) != 0 if helping else load(control, TASKS_DONE) == tasks):
-                number, of = claim_task(control, idle)
+                number, of, finished = claim_task(control, low, finished, idle)
                 if number < 0:
                     idle += 1
                     continue
@@ -1012,8 +1028,8 @@ def run_phases(  # noqa: C901, PLR0912
                         first, last, to_left, to_right, phase < PARTITION, column, job.offset,
                         job.step, goes_left, rows, packed, out, packed_out)  # fmt: skip
                 elif blocks is not None and phase == FILL:
-                    progress[number] = _fill_chunk(number, jobs, out, packed_out, words, layout,
-                                                   count_bits, blocks, chunk_sums)  # fmt: skip
+                    _fill_chunk(number, jobs, out, packed_out, words, layout, count_bits, blocks,
+                                chunk_sums, progress)  # fmt: skip
                 else:  # one feature at a time, so that its bins stay in the cache
                     begin, end = layout[1].size * number // of, layout[1].size * (number + 1) // of
                     keep_node = children[1].histogram < 0
@@ -1029,7 +1045,7 @@ def run_phases(  # noqa: C901, PLR0912
                             if _may_improve(j, child, best, pool, layout, allowed, feature_types,
                                             rules, room):  # fmt: skip
                                 _best_cut(j, child, pool, layout, feature_types, rules, room, best)
-                idle = np.int64(0)  # (numba takes longer to infer the type of a plain 0)
+                idle, finished = np.int64(0), np.int64(0)  # (a plain 0 has another type)
                 add(control, TASKS_DONE, 1)
             if helping:
                 return

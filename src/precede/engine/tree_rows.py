@@ -19,11 +19,10 @@ from precede.engine import tree_histograms
 from precede.engine.arrays import BackendArray, Flags, Floats, Integers, Records, Rows, Signs
 from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import njit
-from precede.engine.exact import sum_parts
 from precede.engine.execution import Context, threads_for
 from precede.engine.kernels import predict_codes
 from precede.engine.quantization import QuantizedRows, power_factors
-from precede.engine.team import STOP, new_control_block
+from precede.engine.team import STOP, add, new_control_block
 from precede.engine.tree_histograms import (
     CHILD,
     GROW_TREE,
@@ -398,7 +397,7 @@ class CpuRows(TreeRows):
         self._jobs, self._goes_left = np.zeros(1, SPLIT_JOB), np.zeros(256, np.bool_)
         self._children = np.zeros(2, CHILD)
         self._allowed = np.zeros(features.size, np.bool_)
-        self._control = new_control_block()
+        self._control = new_control_block(context.jobs)
         # Packed and wide sums of the chunks of rows that threads sum.
         self._chunks: tuple[Integers | None, Integers | None] = (None, None)
 
@@ -488,7 +487,7 @@ class CpuRows(TreeRows):
         `job` are the entries of a `SPLIT_JOB`, `leaves` the smaller and the larger child. O(rows
         of the node + features * rows of the smaller child + bins).
         """
-        self._jobs[0] = *job, 0, NOT_STARTED
+        self._jobs[0] = *job, 0, 0, NOT_STARTED
         for k, (leaf, slot) in enumerate(zip(leaves, slots, strict=True)):
             self._children[k] = slot, leaf.search, *leaf.sums, *leaf.bounds, *NOT_SEARCHED
         self._goes_left[:] = goes_left
@@ -564,13 +563,10 @@ class CpuRows(TreeRows):
         ranges = _leaf_ranges(leaves)
         size = int(ranges[1].max())  # the last leaf may have no row on this machine
         powers = *power_factors(bits[0]), *power_factors(bits[1])
-
-        def sum_chunk(low: int, high: int) -> Integers:
-            sums = np.zeros((leaves.size, 2), np.int64)
-            _sum_leaves(low, high, *ranges, *self.lists, pull, weight, *powers, sums)
-            return sums
-
-        return sum_parts(self._context.map(sum_chunk, size, threads=threads_for("rows", size)))
+        sums, threads = np.zeros(2 * leaves.size, np.int64), threads_for("rows", size)
+        given = *ranges, *self.lists, pull, weight, *powers, sums
+        self._context.run(_sum_leaves, size, *given, threads=threads)
+        return sums.reshape(-1, 2)
 
     def leaf_values(self, leaves: Records, value: Floats) -> Floats:
         """Return the leaf values of all rows, if the tree was grown on all rows."""
@@ -606,7 +602,7 @@ def _sum_leaves(
     pull: Floats, weight: Floats, pull_one: float, pull_other: float, weight_one: float,
     weight_other: float, sums: Integers,
 ) -> None:  # fmt: skip
-    """Add pull and weight of the rows at positions low..high to the sums of their leaves.
+    """Add pull and weight of the rows at positions low..high to ``sums[2 k]``, ``sums[2 k + 1]``.
 
     ``leaves[k]`` has the positions from ``ends[k - 1]`` to ``ends[k]`` of the row list number
     ``source[k]`` (`rows0` or `rows1`). For the factors see `power_factors`.
@@ -620,8 +616,9 @@ def _sum_leaves(
             row = np.uint64(rows[i])
             sum_pull += np.int64(np.rint(pull[row] * pull_one * pull_other))
             sum_weight += np.int64(np.rint(weight[row] * weight_one * weight_other))
-        sums[leaves[k], 0] += sum_pull
-        sums[leaves[k], 1] += sum_weight
+        if end > start:
+            add(sums, 2 * leaves[k], sum_pull)
+            add(sums, 2 * leaves[k] + 1, sum_weight)
         start = end if end > start else start
 
 

@@ -82,12 +82,10 @@ class RangeSums:
         layout, sums = self.layout, np.full((len(self._level_ranges), 2), np.nan)
         row_arrays = (scores, layout.weight, layout.loser_weight, pull, hessian)
         if self._degree == 0 and len(sums):  # without level ranges nothing is compiled
-            arguments = self._level_ranges, layout.level_start, *row_arrays, sums
-
-            def enumerate_ranges(low: int, high: int) -> None:
-                _narrow_logistic_ranges(low, high, np.empty((4, self._max_rows)), *arguments)
-
-            self.context.map(enumerate_ranges, len(sums), threads=self._threads)
+            self.context.run(
+                _narrow_logistic_ranges, len(sums), self._level_ranges, layout.level_start,
+                self._max_rows, *row_arrays, sums, threads=self._threads,
+            )  # fmt: skip
             well_ordered = np.flatnonzero(sums[:, 0] < 0)
             if well_ordered.size:
                 losses = np.empty(well_ordered.size)
@@ -434,17 +432,17 @@ class RankedSums:
 
 @njit(cache=True, nogil=True)
 def _narrow_logistic_ranges(
-    low: int, high: int, buffer: Floats, level_ranges: Integers, level_start: Integers,
+    low: int, high: int, level_ranges: Integers, level_start: Integers, max_rows: int,
     scores: Floats, weight: Floats, loser_weight: Floats, pull: Floats, hessian: Floats,
     sums: Floats,
 ) -> None:  # fmt: skip
     """Enumerate the logistic pairs of level ranges; fill value and gradient sum in `sums`.
 
     Ranges whose scores are too far apart for plain exponentials are skipped (their sums stay NaN).
-    The value is set to -1 if the mean loss is tiny, see `_small_logistic_losses`. `buffer`
-    has four rows: slope, curvature and product of ``1 + exp(-m)`` per loser, and exponentials of
-    the scores. The caller allocates it, which saves compilation time.
+    The value is set to -1 if the mean loss is tiny, see `_small_logistic_losses`.
     """
+    # Slope, curvature and product of 1 + exp(-m) per loser, and exponentials of the scores.
+    buffer = np.empty((4, max_rows))
     exp_scores = buffer[3]
     for index in range(low, high):
         first_level, end_level = level_ranges[index, 0], level_ranges[index, 1]

@@ -32,6 +32,7 @@ from precede.engine.histograms import (
 )
 from precede.engine.pull import Factors, decreases
 from precede.engine.table import MISSING, Bins, FeatureBins, Table, choose_cuts
+from precede.engine.team import add
 from precede.weak_rankers.base import (
     Family,
     MonotoneConstraints,
@@ -248,10 +249,9 @@ class StumpSearch(Search):
         """Return the stump with the largest absolute edge, or the largest edge if restricted."""
         if self.backend.is_gpu:
             return self._best_on_gpu(pull, allowed)
-        changes = self._context.map(
-            _quantize, pull.size, pull, self._integers, threads=threads_for("rows", pull.size)
-        )
-        change = np.array(changes).sum(axis=0)
+        change, threads = np.zeros(2, np.int64), threads_for("rows", pull.size)
+        given = pull, self._integers, change
+        self._context.run(_quantize, pull.size, *given, threads=threads)
         if not self._context.is_distributed:
             bound = self._edge_bounds(int(change.max()), allowed)
             best_edge = self._evaluate_features(bound)
@@ -540,9 +540,9 @@ def _largest_decrease(
 
 
 @njit(cache=True, nogil=True)
-def _quantize(low: int, high: int, pull: Floats, integers: Integers) -> tuple[int, int]:
-    """Convert pulls to integers, in place; return the total increase and the total decrease."""
-    increase, decrease = 0, 0
+def _quantize(low: int, high: int, pull: Floats, integers: Integers, change: Integers) -> None:
+    """Convert pulls to integers, in place; add up the total increase and the total decrease."""
+    increase, decrease = np.int64(0), np.int64(0)
     for row in range(low, high):
         new = np.int64(np.rint(pull[row] * SCALE))
         change = new - integers[row]
@@ -551,7 +551,8 @@ def _quantize(low: int, high: int, pull: Floats, integers: Integers) -> tuple[in
         else:
             decrease -= change
         integers[row] = new
-    return increase, decrease
+    add(change, 0, increase)
+    add(change, 1, decrease)
 
 
 @njit(cache=True, nogil=True)

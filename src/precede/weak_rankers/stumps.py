@@ -540,7 +540,7 @@ def _largest_decrease(
 
 
 @njit(cache=True, nogil=True)
-def _quantize(low: int, high: int, pull: Floats, integers: Integers, change: Integers) -> None:
+def _quantize(low: int, high: int, pull: Floats, integers: Integers, changes: Integers) -> None:
     """Convert pulls to integers, in place; add up the total increase and the total decrease."""
     increase, decrease = np.int64(0), np.int64(0)
     for row in range(low, high):
@@ -551,8 +551,8 @@ def _quantize(low: int, high: int, pull: Floats, integers: Integers, change: Int
         else:
             decrease -= change
         integers[row] = new
-    add(change, 0, increase)
-    add(change, 1, decrease)
+    add(changes, 0, increase)
+    add(changes, 1, decrease)
 
 
 @njit(cache=True, nogil=True)

@@ -75,6 +75,20 @@ class Backend:
         """Return an uninitialized array."""
         return self.xp.empty(shape, dtype)
 
+    def zero_rows(self, count: int, context: Context) -> BackendArray:  # noqa: ARG002
+        """Return a zero for each row, written by the threads that share the rows."""
+        return self.zeros(count)
+
+    def at_least(
+        self,
+        values: BackendArray,
+        weight: BackendArray,
+        share: float,
+        context: Context,  # noqa: ARG002
+    ) -> BackendArray:
+        """Return the values, each raised to at least ``share * weight``."""
+        return self.xp.maximum(values, share * weight)
+
     def advance(
         self, scores: BackendArray, values: BackendArray, weight: float, context: Context
     ) -> None:
@@ -163,12 +177,30 @@ class CpuBackend(Backend):
         """Return the array."""
         return array
 
+    def zero_rows(self, count: int, context: Context) -> Floats:
+        """Return a zero for each row, written by the threads that share the rows."""
+        threads = threads_for("rows", count)
+        if min(threads, context.jobs) == 1:  # without compiling a kernel, here and below
+            return np.zeros(count)
+        rows = np.empty(count)
+        context.run(_clear, count, rows, threads=threads)
+        return rows
+
+    def at_least(self, values: Floats, weight: Floats, share: float, context: Context) -> Floats:
+        """Return the values, each raised to at least ``share * weight``."""
+        threads = threads_for("rows", values.size)
+        if min(threads, context.jobs) == 1:
+            return super().at_least(values, weight, share, context)
+        raised = np.empty(values.size)
+        context.run(_raise, values.size, values, weight, share, raised, threads=threads)
+        return raised
+
     def advance(
         self, scores: BackendArray, values: BackendArray, weight: float, context: Context
     ) -> None:
         """Add ``weight * values`` to the scores in place."""
         threads = threads_for("rows", scores.size)
-        if min(threads, context.jobs) == 1:  # without compiling a kernel
+        if min(threads, context.jobs) == 1:
             scores += np.multiply(values, weight, dtype=np.float64)
         else:
             context.run(_advance, scores.size, scores, values, weight, threads=threads)
@@ -257,6 +289,23 @@ def on_gpu(value: object) -> bool:
 
 
 # -- kernels -------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _clear(low: int, high: int, values: Floats) -> None:
+    """Set the rows low..high to 0."""
+    for row in range(low, high):
+        values[row] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def _raise(
+    low: int, high: int, values: Floats, weight: Floats, share: float, raised: Floats
+) -> None:
+    """Write the values of the rows low..high, each raised to at least ``share * weight``."""
+    for row in range(low, high):
+        least = share * weight[row]
+        raised[row] = least if values[row] < least else values[row]
 
 
 @njit(cache=True, nogil=True)

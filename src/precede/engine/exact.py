@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Floats, Integer, Integers, Keys
-from precede.engine.compiling import njit
+from precede.engine.compiling import INNER, njit
 from precede.engine.execution import Context, threads_for
 from precede.engine.portable import exp, log
 from precede.engine.team import add, raise_to
@@ -82,8 +82,9 @@ def exact_sums(
     *,
     few: bool = False,
     largest: Sequence[float] | None = None,
+    absolute: bool = False,
 ) -> list[float]:
-    """Return the sum of each array, as `exact_sum`.
+    """Return the sum of each array, as `exact_sum`; with `absolute`, of the absolute values.
 
     `few` declares that the arrays are short: each machine then sums them for several exponents,
     which is cheaper than a message to agree on one. `largest` is the result of
@@ -94,9 +95,10 @@ def exact_sums(
     if context is None or not context.is_distributed:
         known = [None] * len(arrays) if largest is None else largest
         return [
-            _sum_on_this_machine(each, context, top)
+            _sum_on_this_machine(each, context, top, absolute=absolute)
             for each, top in zip(arrays, known, strict=True)
         ]
+    arrays = [np.abs(each) for each in arrays] if absolute else arrays
     if largest is not None:
         return _sums_with_known_largest(arrays, np.array(largest), context)
     if few:
@@ -174,8 +176,34 @@ def _largest_over_threads(values: Floats, context: Context) -> float:
     return math.inf if math.isnan(largest) else largest
 
 
+def min_and_max(values: Floats, context: Context) -> tuple[float, float]:
+    """Return the least and the greatest value on this machine; none may be NaN.
+
+    >>> import numpy as np
+    >>> min_and_max(np.array([0.5, -2.0, 1.0]), Context(1))
+    (-2.0, 1.0)
+    """
+    threads = threads_for("rows", values.size)
+    if min(threads, context.jobs) == 1:
+        return float(values.min()), float(values.max())
+    keys = np.full(2, np.iinfo(np.int64).min)
+    given = np.ascontiguousarray(values).view(np.int64), keys
+    context.run(_raise_extremes, values.size, *given, threads=threads)
+    lowest, highest = _order_of_bits(~keys[:1]), _order_of_bits(keys[1:])
+    return float(lowest.view(np.float64)[0]), float(highest.view(np.float64)[0])
+
+
+def _order_of_bits(bits: Integers) -> Integers:
+    """Return integers in the order of the floats of these bits; applied twice, the bits again."""
+    return bits ^ ((bits >> 63) & 0x7FFFFFFFFFFFFFFF)
+
+
 def _sum_on_this_machine(
-    values: Floats, context: Context | None = None, largest: float | None = None
+    values: Floats,
+    context: Context | None = None,
+    largest: float | None = None,
+    *,
+    absolute: bool = False,
 ) -> float:
     """Return the sum of one array; the absolute value of the first non-finite value, if any."""
     if context is not None and min(context.jobs, threads_for("rows", values.size)) == 1:
@@ -188,9 +216,11 @@ def _sum_on_this_machine(
         return 0.0 if largest == 0 else float(np.abs(values[~np.isfinite(values)][0]))
     exponent = math.frexp(largest)[1]
     if context is None:
+        values = np.abs(values) if absolute else values
         return _from_fixed_point(_fixed_point_sum(values, exponent), exponent)
     words, threads = np.zeros(2, np.int64), threads_for("rows", values.size)
-    context.run(_add_fixed_point_sum, values.size, values, exponent, words, threads=threads)
+    given = values, exponent, absolute, words
+    context.run(_add_fixed_point_sum, values.size, *given, threads=threads)
     return _from_fixed_point(words, exponent)
 
 
@@ -386,12 +416,21 @@ def max_parts(parts: Sequence[Part]) -> Part:
 @njit(cache=True, nogil=True)
 def _fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
     """See `fixed_point_sum`."""
+    return _sum_range(0, values.size, values, exponent, False)
+
+
+@njit(**INNER)
+def _sum_range(
+    begin: int, end: int, values: Floats, exponent: int, absolute: bool
+) -> tuple[np.int64, np.int64]:
+    """Return the two words of the sum of the values begin..end, or of their absolute values."""
     # Scale in two steps: 2^-exponent overflows for subnormal values.
     half = exponent // 2
     one, other = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)
     high, low = np.int64(0), np.int64(0)
-    for i in range(values.size):  # faster than iterating over the values
-        scaled = values[i] * one * other * HIGH
+    for i in range(begin, end):  # faster than iterating over the values
+        value = abs(values[i]) if absolute else values[i]
+        scaled = value * one * other * HIGH
         whole = np.floor(scaled)
         high += np.int64(whole)
         low += np.int64((scaled - whole) * HIGH)
@@ -400,10 +439,10 @@ def _fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]
 
 @njit(cache=True, nogil=True)
 def _add_fixed_point_sum(
-    low: int, high: int, values: Floats, exponent: int, words: Integers
+    low: int, high: int, values: Floats, exponent: int, absolute: bool, words: Integers
 ) -> None:
-    """Add the sum of the values low..high to the two words, which threads share."""
-    one, other = _fixed_point_sum(values[low:high], exponent)
+    """Add the sum of the values low..high, or their absolute values, to words of all threads."""
+    one, other = _sum_range(low, high, values, exponent, absolute)
     add(words, 0, one)
     add(words, 1, other)
 
@@ -418,6 +457,20 @@ def _raise_to_largest(low: int, high: int, bits: Integers, largest: Integers) ->
     for i in range(low, high):
         most = max(most, bits[i] & 0x7FFFFFFFFFFFFFFF)
     raise_to(largest, 0, most)
+
+
+@njit(cache=True, nogil=True)
+def _raise_extremes(low: int, high: int, bits: Integers, keys: Integers) -> None:
+    """Raise keys to those of the floats low..high: of the greatest, and the inverse of the least.
+
+    Keys are integers in the order of the floats, see `_order_of_bits`.
+    """
+    least, most = np.int64(0x7FFFFFFFFFFFFFFF), ~np.int64(0x7FFFFFFFFFFFFFFF)
+    for i in range(low, high):
+        key = bits[i] ^ ((bits[i] >> 63) & 0x7FFFFFFFFFFFFFFF)
+        least, most = min(least, key), max(most, key)
+    raise_to(keys, 0, ~least)
+    raise_to(keys, 1, most)
 
 
 @njit(cache=True, nogil=True)

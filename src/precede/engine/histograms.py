@@ -189,15 +189,19 @@ def _fill_groups(
 ) -> None:  # fmt: skip
     """Fill histograms of groups of four features, each over one of several parts of the rows.
 
-    Only the tasks ``group * parts + part`` in the range low..high are done. The first part of the
+    Only the tasks ``part * groups + group`` in the range low..high are done. The first part of the
     rows is summed in `first_sums`, the others in `other_sums`.
     """
-    for task in range(low, high):
-        group, part = task // parts, task % parts
-        members = slice(4 * group, 4 * (group + 1))
+    groups = (features.size + 3) // 4
+    for part in range(low // groups, (high + groups - 1) // groups):
         begin, end = integers.size * part // parts, integers.size * (part + 1) // parts
         sums = first_sums if part == 0 else other_sums[part - 1]
-        _fill(begin, end, codes, features[members], integers, sums[members])
+        first, last = max(low - part * groups, 0), min(high - part * groups, groups)
+        for at in range(begin, end, 65536):  # integers that stay in the cache for all groups
+            for group in range(first, last):
+                members = slice(4 * group, 4 * (group + 1))
+                until = min(at + 65536, end)
+                _fill(at, until, codes, features[members], integers, sums[members])
 
 
 @njit(cache=True, nogil=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from precede.engine.arrays import Array, Floats, Integers
+from precede.engine.backend import CPU
 from precede.engine.exact import exact_sum
 from precede.engine.execution import Context
 
@@ -86,8 +87,8 @@ class Pull:
         if weight is None or not 0 < mean < np.inf:
             total = exact_sum(np.abs(self.values), self.context)
             return self.item_weight * (total / self.n_items)
-        minimum = MIN_HESSIAN_SHARE * mean * self.item_weight
-        return np.maximum(weight, minimum, out=minimum)
+        backend = self.context.backend if self.context.backend.holds(weight) else CPU
+        return backend.at_least(weight, self.item_weight, MIN_HESSIAN_SHARE * mean, self.context)
 
 
 @dataclass(frozen=True)

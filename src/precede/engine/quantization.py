@@ -138,7 +138,7 @@ def plan_quantization(
         (total, largest), (total_weight, largest_weight) = sums
     else:
         largest, largest_weight = tops = all_reduce_abs_max([pull, weight], context)
-        total, total_weight = exact_sums([np.abs(pull), weight], context, largest=tops)
+        total, total_weight = exact_sums([pull, weight], context, largest=tops, absolute=True)
     if not (total > 0 and total_weight > 0):
         return None
     count_bits = count.bit_length()

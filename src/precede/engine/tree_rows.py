@@ -406,7 +406,11 @@ class CpuRows(TreeRows):
     ) -> int:
         """Fill the first row list with these rows, all by default; return their number."""
         size = self.lists[0].size if rows is None else rows.size
-        self.lists[0][:size] = np.arange(size, dtype=np.int32) if rows is None else rows
+        if rows is None:
+            threads = threads_for("rows", size)
+            self._context.run(_number_rows, size, self.lists[0], threads=threads)
+        else:
+            self.lists[0][:size] = rows
         self._quantized, self._rules = quantized, rules
         packed = quantized.packed
         self._packed = [None, None]
@@ -594,6 +598,13 @@ def _leaf_ranges(leaves: Records) -> tuple[Rows, Integers, Integers]:
 
 
 # -- kernels ---------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _number_rows(low: int, high: int, rows: Rows) -> None:
+    """Fill the positions low..high of a list with their numbers."""
+    for i in range(low, high):
+        rows[i] = i
 
 
 @njit(cache=True, nogil=True)

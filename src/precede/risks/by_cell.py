@@ -50,7 +50,7 @@ import numpy as np
 from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integers
 from precede.engine.backend import Backend
 from precede.engine.compiling import INNER, interpreted, njit
-from precede.engine.exact import all_reduce_max, exact_sum
+from precede.engine.exact import all_reduce_max, exact_sum, min_and_max
 from precede.engine.execution import Context, threads_for
 from precede.engine.portable import cosines, exp, log1p, portable_exp
 from precede.engine.query_layout import QueryLayout
@@ -181,12 +181,7 @@ def _sum_node_in_parallel(
 ) -> Floats:  # fmt: skip
     """Sum one node by all threads; return its value and gradient sum."""
     node_scores = scores[bounds[0] : bounds[-1]]
-    extremes = context.map(
-        lambda low, high: (node_scores[low:high].min(), node_scores[low:high].max()),
-        node_scores.size,
-        threads=threads_for("rows", node_scores.size),
-    )
-    lowest, highest = np.array(extremes).min(axis=0)[0], np.array(extremes).max(axis=0)[1]
+    lowest, highest = min_and_max(node_scores, context)
     cell_ids = interpreted(_list_cells)(node_scores, lowest, highest)
     if len(bounds) > 3 and cell_ids.size * (len(bounds) - 1) > MAX_CELLS:
         middle = len(bounds) // 2

@@ -56,7 +56,8 @@ class OnePassRisk(BoundLossRisk):
         """Compute risk, pull and Hessian diagonal at these scores in one pass."""
         layout, backend = self.layout, self._backend_of(scores)
         ranges = self._gpu_ranges if backend.is_gpu else self._ranges
-        pull, hessian = backend.zeros(layout.n_used_rows), backend.zeros(layout.n_used_rows)
+        pull = backend.zero_rows(layout.n_used_rows, self.context)
+        hessian = backend.zero_rows(layout.n_used_rows, self.context)
         at = scores[: layout.n_graded]
         if self.loss.gap:
             at = at - self._copy_on(backend, "grade", lambda: layout.grade[: layout.n_graded])

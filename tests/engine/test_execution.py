@@ -1,23 +1,13 @@
-"""Threads: their number, chunks of work, errors, and teams of threads in one kernel."""
+"""Threads: their number, chunks of work, errors."""
 
 import threading
 
 import numba
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numba import njit
 
-from precede.engine.execution import (
-    Context,
-    add,
-    count_jobs,
-    load,
-    new_control_block,
-    sched_yield,
-    store,
-)
+from precede.engine.execution import Context, count_jobs
 
 
 @pytest.mark.parametrize(("n_jobs", "expected"), [(1, 1), (3, 3), (17, 17)])
@@ -48,19 +38,19 @@ def test_ranges_cover_everything_once(count, jobs):
 @pytest.mark.parametrize("jobs", [1, 2, 7])
 def test_results_are_in_order(jobs):
     with Context(jobs) as context:
-        parts = context.run(lambda low, high, shift: list(range(low + shift, high + shift)), 20, 5)
+        parts = context.map(lambda low, high, shift: list(range(low + shift, high + shift)), 20, 5)
     assert [x for part in parts for x in part] == list(range(5, 25))
 
 
 def test_small_work_stays_in_the_calling_thread():
     with Context(4) as context:
-        parts = context.run(lambda low, high: threading.current_thread(), 100, threads=1)
+        parts = context.map(lambda low, high: threading.current_thread(), 100, threads=1)
     assert parts == [threading.current_thread()]
 
 
 def test_large_work_is_split_into_chunks():
     with Context(3) as context:
-        parts = context.run(lambda low, high: (low, high), 9)
+        parts = context.map(lambda low, high: (low, high), 9)
     assert parts == [(0, 3), (3, 6), (6, 9)]
 
 
@@ -70,12 +60,12 @@ def test_an_error_in_a_thread_reaches_the_caller():
             raise OSError("the second part failed")
 
     with Context(2) as context, pytest.raises(OSError, match="the second part failed"):
-        context.run(fail, 10)
+        context.map(fail, 10)
 
 
 def test_no_thread_is_left_behind():
     with Context(3) as context:
-        found = context.run(lambda low, high: threading.current_thread(), 9)
+        found = context.map(lambda low, high: threading.current_thread(), 9)
         assert set(found) - {threading.current_thread()}
     assert not any(each.is_alive() for each in found if each is not threading.current_thread())
 
@@ -84,62 +74,4 @@ def test_a_context_can_be_entered_again():
     context = Context(2)
     for _ in range(2):
         with context:
-            assert len(context.run(lambda low, high: None, 4)) == 2
-
-
-# -- teams of threads -------------------------------------------------------------------------
-
-
-@njit(nogil=True)
-def run_tasks(control, runs):
-    while True:
-        word = load(control, 0)
-        if (word & 0xFFFF) >= ((word >> 16) & 0xFFFF):
-            return
-        word = add(control, 0, 1)
-        number, tasks = word & 0xFFFF, (word >> 16) & 0xFFFF
-        if number >= tasks:
-            return
-        runs[word >> 32, number] += 1
-        add(control, 8, 1)
-
-
-@njit(nogil=True)
-def lead(control, runs, tasks):
-    for phase in range(runs.shape[0]):
-        store(control, 8, 0)
-        store(control, 0, (phase << 32) | (tasks << 16))
-        run_tasks(control, runs)
-        while load(control, 8) < tasks:
-            sched_yield()
-
-
-@njit(nogil=True)
-def help_leader(control, runs):
-    while load(control, 16) == 0:
-        run_tasks(control, runs)
-        sched_yield()
-
-
-@pytest.mark.parametrize("helpers", [0, 1, 3])
-@pytest.mark.parametrize("tasks", [0, 1, 7])
-def test_every_task_of_every_phase_is_run_once(helpers, tasks):
-    control, runs = new_control_block(), np.zeros((3000, 7), np.int64)
-    threads = [threading.Thread(target=help_leader, args=(control, runs)) for _ in range(helpers)]
-    for thread in threads:
-        thread.start()
-    lead(control, runs, tasks)
-    control[16] = 1
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    assert (runs[:, :tasks] == 1).all()
-    assert not runs[:, tasks:].any()
-
-
-def test_a_helper_that_joins_after_the_last_task_returns_at_once():
-    control, runs = new_control_block(), np.zeros((5, 2), np.int64)
-    lead(control, runs, 2)
-    control[16] = 1
-    help_leader(control, runs)
-    assert (runs == 1).all()
+            assert len(context.map(lambda low, high: None, 4)) == 2

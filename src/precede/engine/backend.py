@@ -87,7 +87,7 @@ class Backend:
         context: Context,  # noqa: ARG002
     ) -> BackendArray:
         """Return the values, each raised to at least ``share * weight``."""
-        return self.xp.maximum(values, share * weight)
+        return np.maximum(values, share * weight)
 
     def advance(
         self, scores: BackendArray, values: BackendArray, weight: float, context: Context
@@ -105,8 +105,11 @@ class Backend:
         """Return the rows whose keys, hashed with `seeds` to 53 bits, are below the threshold."""
         raise NotImplementedError
 
-    def lexsort(self, key: Keys, level: Integers) -> Integers:
-        """Return a stable sort of the rows by `level`, then by `key`, as a NumPy array."""
+    def sort_levels(self, key: Keys, level: Integers, context: Context) -> Integers:
+        """Return a stable sort by `key` of the rows of each level, as a NumPy array.
+
+        The levels of the rows increase.
+        """
         raise NotImplementedError
 
     def has_room(self, needed: int) -> bool:  # noqa: ARG002
@@ -221,9 +224,18 @@ class CpuBackend(Backend):
         uniform = hash_with_seeds(keys, seeds) >> np.uint64(11)
         return np.flatnonzero(uniform < threshold).astype(np.int32)
 
-    def lexsort(self, key: Keys, level: Integers) -> Integers:
-        """Return a stable sort of the rows by `level`, then by `key`."""
-        return np.lexsort((key, level))
+    def sort_levels(self, key: Keys, level: Integers, context: Context) -> Integers:
+        """Return a stable sort by `key` of the rows of each level, whose levels increase."""
+
+        def start_of_level(row: int) -> int:
+            return int(np.searchsorted(level, level[row])) if row < level.size else row
+
+        def sort(low: int, high: int) -> Integers:
+            rows = slice(start_of_level(low), start_of_level(high))
+            return rows.start + np.lexsort((key[rows], level[rows]))
+
+        threads = threads_for("rows", level.size)
+        return np.concatenate(context.map(sort, level.size, threads=threads))
 
 
 CPU = CpuBackend()

@@ -189,8 +189,13 @@ class CudaBackend(Backend):
         free = self.xp.cuda.runtime.memGetInfo()[0]
         return int(free + self.xp.get_default_memory_pool().free_bytes())
 
-    def lexsort(self, key: Array, level: Integers) -> Integers:
-        """Return a stable sort of the rows by `level`, then by `key`."""
+    def sort_levels(
+        self,
+        key: Array,
+        level: Integers,
+        context: Context,  # noqa: ARG002
+    ) -> Integers:
+        """Return a stable sort by `key` of the rows of each level, whose levels increase."""
         by_key = self.xp.argsort(self.put(key))
         by_level = self.xp.argsort(self.put(level.astype(np.uint32))[by_key])
         return self.get(by_key[by_level])

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Floats, Integer, Integers, Keys
-from precede.engine.compiling import INNER, njit
+from precede.engine.compiling import njit
 from precede.engine.execution import Context, threads_for
 from precede.engine.portable import exp, log
 from precede.engine.team import add, raise_to
@@ -217,11 +217,11 @@ def _sum_on_this_machine(
     exponent = math.frexp(largest)[1]
     if context is None:
         values = np.abs(values) if absolute else values
-        return _from_fixed_point(_fixed_point_sum(values, exponent), exponent)
+        return _from_fixed_point(_fixed_point_sum(values, exponent, False), exponent)
     words, threads = np.zeros(2, np.int64), threads_for("rows", values.size)
     given = values, exponent, absolute, words
     context.run(_add_fixed_point_sum, values.size, *given, threads=threads)
-    return _from_fixed_point(words, exponent)
+    return _from_fixed_point(words.tolist(), exponent)
 
 
 def _sums_with_known_largest(
@@ -248,7 +248,7 @@ def _sums_with_known_largest(
 
 def fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
     """Return the sum of values of at most 2^exponent as two words, which may be added up."""
-    return _fixed_point_sum(values, int(exponent))
+    return _fixed_point_sum(values, int(exponent), False)
 
 
 def from_fixed_point(words: Sequence[Integer] | Integers, exponent: int | Integers = 0) -> Floats:
@@ -414,21 +414,13 @@ def max_parts(parts: Sequence[Part]) -> Part:
 
 
 @njit(cache=True, nogil=True)
-def _fixed_point_sum(values: Floats, exponent: int) -> tuple[np.int64, np.int64]:
-    """See `fixed_point_sum`."""
-    return _sum_range(0, values.size, values, exponent, False)
-
-
-@njit(**INNER)
-def _sum_range(
-    begin: int, end: int, values: Floats, exponent: int, absolute: bool
-) -> tuple[np.int64, np.int64]:
-    """Return the two words of the sum of the values begin..end, or of their absolute values."""
+def _fixed_point_sum(values: Floats, exponent: int, absolute: bool) -> tuple[np.int64, np.int64]:
+    """Return the words of `fixed_point_sum`; with `absolute`, of the absolute values."""
     # Scale in two steps: 2^-exponent overflows for subnormal values.
     half = exponent // 2
     one, other = math.ldexp(1.0, -half), math.ldexp(1.0, half - exponent)
     high, low = np.int64(0), np.int64(0)
-    for i in range(begin, end):  # faster than iterating over the values
+    for i in range(values.size):  # faster than iterating over the values
         value = abs(values[i]) if absolute else values[i]
         scaled = value * one * other * HIGH
         whole = np.floor(scaled)
@@ -442,7 +434,7 @@ def _add_fixed_point_sum(
     low: int, high: int, values: Floats, exponent: int, absolute: bool, words: Integers
 ) -> None:
     """Add the sum of the values low..high, or their absolute values, to words of all threads."""
-    one, other = _sum_range(low, high, values, exponent, absolute)
+    one, other = _fixed_point_sum(values[low:high], exponent, absolute)
     add(words, 0, one)
     add(words, 1, other)
 

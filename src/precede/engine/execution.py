@@ -48,7 +48,7 @@ MIN_PARALLEL_WORK = {
     "rows": 1 << 16,  # rows that are copied, added or compared
     "pairs": 1 << 14,  # weights of pairs, each multiplied and added
     "exponentials": 1 << 13,  # rows with an exponential or a logarithm each
-    "heavy rows": 1 << 11,  # rows that are paired with many others, or scored by a whole model
+    "heavy rows": 1 << 12,  # rows that are paired with many others, or scored by a whole model
 }
 
 # Packages whose frames are skipped to find the line that a warning points to.

@@ -15,7 +15,6 @@ import scipy.sparse
 import scipy.sparse.csgraph
 
 from precede.engine.arrays import Array, Floats, Integers, Keys, MatrixLike
-from precede.engine.backend import CPU, Backend
 from precede.engine.compiling import njit
 from precede.engine.exact import HIGH, SCALE, splitmix64, sums_at, to_integers
 from precede.engine.execution import Context
@@ -200,17 +199,18 @@ class QueryLayout:
             keys = mixed
         return keys
 
-    def reorder(self, key: Keys, backend: Backend = CPU) -> tuple[QueryLayout, Integers]:
+    def reorder(self, key: Keys, context: Context | None = None) -> tuple[QueryLayout, Integers]:
         """Sort the rows of each level by `key`; return the layout and each row's old position.
 
-        Sums over a query then do not depend on the order of the user's rows. The sort runs on
-        `backend`.
+        Sums over a query then do not depend on the order of the user's rows. The sort runs on the
+        threads or the GPU of `context`.
         """
+        context = context or Context(1)
         if self.has_explicit_pairs:
             key = self.keys_by_pairs(key)
         level = self.level_of_row()
         level = np.concatenate([level, np.full(self.n_used_rows - self.n_graded, level.size)])
-        old = backend.lexsort(key, level)
+        old = context.backend.sort_levels(key, level, context)
         winner, loser = self.winner, self.loser
         if winner.size:
             new = np.empty_like(old)
@@ -293,9 +293,9 @@ class TrainingData:
             keys ^= np.nan_to_num(layout.label, nan=0.5).view(np.uint64) * np.uint64(3)
         if init_score is not None:
             keys ^= (init_score + 0.0).view(np.uint64) * np.uint64(5)
-        layout, old = layout.reorder(keys, context.backend)
+        layout, old = layout.reorder(keys, context)
         start = None if init_score is None else init_score[old]
-        return cls(table.reorder(old), layout, context, start, by_value)
+        return cls(table.reorder(old, context), layout, context, start, by_value)
 
 
 def why_no_pair(judgments: Judgments) -> str:

@@ -350,14 +350,19 @@ class Table:
             keys = splitmix64(keys ^ values.view(np.uint64))
         return keys
 
-    def reorder(self, old: Integers) -> Table:
+    def reorder(self, old: Integers, context: Context | None = None) -> Table:
         """Reorder the rows in place: new row p was row ``old[p]``."""
         if self._backend.is_gpu:
             xp, order = self._backend.xp, self._backend.put(old)
             self._stored_codes, self._codes = xp.take(self._stored_codes, order, axis=1), None
         else:
-            for column in self.codes:
-                column[:] = column[old]
+
+            def reorder_columns(low: int, high: int) -> None:
+                for column in self.codes[low:high]:
+                    column[:] = column[old]
+
+            threads = threads_for("cells", self.codes.size)
+            (context or Context(1)).map(reorder_columns, self.n_features, threads=threads)
         self.order = self.order[old]
         return self
 

@@ -35,7 +35,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numba
 import numpy as np
@@ -46,7 +46,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from precede.engine.arrays import Integers
+from precede.engine.arrays import Integer, Integers
 from precede.engine.compiling import INNER, njit
 
 if TYPE_CHECKING:
@@ -86,23 +86,24 @@ def share(
     The helpers that serve this control block take part. `data` has room for the arguments: an array
     of `MAX_WORDS` integers that no other job uses. A kernel that is not compiled is called here.
     """
-    if not isinstance(kernel, Dispatcher):
+    if not isinstance(kernel, Dispatcher):  # if compiling is turned off
         kernel(0, count, *arguments)
         return
     while not (function := _pack(ENTRIES.get(kernel, NO_ENTRIES), data, *arguments)):
         _add_entry(kernel, arguments)
     if _lead(control, function, data, count, tasks):
         raise RuntimeError(
-            f"{kernel.__name__} failed on one of several threads, probably for want of memory; "
-            "n_jobs=1 needs less and shows why"
+            f"{kernel.py_func.__name__} failed on one of several threads, probably for want of "
+            "memory; n_jobs=1 needs less and shows why"
         )
 
 
-def _add_entry(kernel: Dispatcher, arguments: tuple[object, ...]) -> None:
+def _add_entry(kernel: Any, arguments: tuple[object, ...]) -> None:
     """Compile a kernel for the types of these arguments, and register its address."""
     kinds = tuple(map(numba.typeof, arguments))
-    kernel.compile((types.int64, types.int64, *kinds))
-    compiled = kernel.overloads[(types.int64, types.int64, *kinds)]
+    signature = types.int64, types.int64, *kinds
+    kernel.compile(signature)
+    compiled = kernel.overloads[signature]
     assert compiled.signature.return_type == types.none, f"{kernel.__name__} must return nothing"
     address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
     entries = ENTRIES.get(kernel, NO_ENTRIES)
@@ -221,15 +222,13 @@ def _yield_processor(_: BaseContext) -> Typed:
     return types.void(), generate
 
 
-def _number_of_types(_: BaseContext, arguments: types.BaseTuple) -> Typed:
+def _number_of_types(_: BaseContext, arguments: Any) -> Typed:
     """Return the number of the types of a tuple, see `_number_of`."""
-    number = ir.Constant(WORD, _number_of(tuple(arguments)))
+    number = ir.Constant(WORD, _number_of(arguments.types))
     return types.int64(arguments), lambda *_: number
 
 
-def _pack_call(
-    _: BaseContext, address: types.Type, data: types.Type, arguments: types.BaseTuple
-) -> Typed:
+def _pack_call(_: BaseContext, address: types.Type, data: types.Type, arguments: Any) -> Typed:
     """Copy a kernel's address and arguments to `data`; return the function of the job."""
 
     def generate(
@@ -247,8 +246,8 @@ def _pack_call(
         body = ir.IRBuilder(function.append_basic_block())
         read = body.load(body.bitcast(function.args[0], packed.type.as_pointer()))
         kernel, *values = cgutils.unpack_tuple(body, read)
-        kinds = types.int64, types.int64, *arguments
-        convention = context.call_conv
+        kinds = types.int64, types.int64, *arguments.types
+        convention = context.call_conv  # type: ignore[attr-defined]
         of_kernel = convention.get_function_type(types.none, kinds).as_pointer()
         status, _ = convention.call_function(
             body, body.inttoptr(kernel, of_kernel), types.none, kinds, [*function.args[1:], *values]
@@ -259,14 +258,16 @@ def _pack_call(
     return types.int64(types.int64, data, arguments), generate
 
 
-def _borrowed(builder: ir.IRBuilder, kind: types.Type, value: ir.Value) -> ir.Value:
+def _borrowed(builder: ir.IRBuilder, kind: Any, value: ir.Value) -> ir.Value:
     """Return an argument without the owner of its memory, which is only valid in `_pack`."""
     if isinstance(kind, types.Array):
         return builder.insert_value(value, ir.Constant(POINTER, None), 0)
     if isinstance(kind, types.BaseTuple):
-        for k, each in enumerate(kind):
+        for k, each in enumerate(kind.types):  # type: ignore[attr-defined]
             inner = _borrowed(builder, each, builder.extract_value(value, k))
             value = builder.insert_value(value, inner, k)
+    elif not isinstance(kind, types.Number | types.Boolean | types.NoneType):
+        raise NotImplementedError(f"kernels of several threads take no argument of type {kind}")
     return value
 
 
@@ -284,12 +285,27 @@ def _call_function(
     return types.int32(types.int64, types.int64, types.int64, types.int64), generate
 
 
-add = cast("Callable[[Integers, int, int], int]", intrinsic(_add))
-raise_to = cast("Callable[[Integers, int, int], int]", intrinsic(_raise))
+AtomicUpdate = Callable[[Integers, Integer, Integer], int]
+add = cast(AtomicUpdate, intrinsic(_add))
+raise_to = cast(AtomicUpdate, intrinsic(_raise))
 load = cast("Callable[[Integers, int], int]", intrinsic(_load))
 store = cast("Callable[[Integers, int, int], None]", intrinsic(_store))
 add_two = cast("Callable[[Integers, int, int, int], None]", intrinsic(_add_two))
 sched_yield = cast("Callable[[], None]", intrinsic(_yield_processor))
+if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # kernels are plain functions
+
+    def add(block: Integers, index: Integer, value: Integer) -> int:
+        """Add to an entry; return its previous value."""
+        block[index] += value
+        return int(block[index] - value)
+
+    def raise_to(block: Integers, index: Integer, value: Integer) -> int:
+        """Raise an entry to a value, unless it is greater; return its previous value."""
+        before = int(block[index])
+        block[index] = max(before, value)
+        return before
+
+
 number_of_types = cast("Callable[[tuple[object, ...]], int]", intrinsic(_number_of_types))
 pack_call = cast("Callable[[int, Integers, tuple[object, ...]], int]", intrinsic(_pack_call))
 call_function = cast("Callable[[int, int, int, int], int]", intrinsic(_call_function))
@@ -336,8 +352,8 @@ def claim_task(control: Integers, thread: int, finished: int, idle: int) -> tupl
 
 
 @njit(**INNER)
-def _run_tasks(control: Integers, thread: int, leading: bool) -> None:
-    """Run tasks of jobs of `share`: of the current one when leading, else until told to stop."""
+def _run_tasks(control: Integers, thread: int) -> None:
+    """Run tasks of jobs of `share`: as the leader, of the current one; else until told to stop."""
     idle, finished = np.int64(0), np.int64(0)
     while True:
         number, tasks, finished = claim_task(control, thread, finished, idle)
@@ -350,7 +366,7 @@ def _run_tasks(control: Integers, thread: int, leading: bool) -> None:
             idle, finished = np.int64(0), np.int64(0)
             continue
         idle += 1
-        if leading:
+        if thread == 0:
             if load(control, TASKS_DONE) == tasks:
                 return
         elif load(control, STOP) != 0 or idle > MAX_SPINS + MAX_YIELDS:
@@ -363,11 +379,11 @@ def _lead(control: Integers, function: int, data: Integers, count: int, tasks: i
     control[FUNCTION], control[DATA], control[COUNT] = function, data.ctypes.data, count
     control[FAILED] = 0
     publish(control, tasks)
-    _run_tasks(control, 0, True)
+    _run_tasks(control, np.int64(0))
     return load(control, FAILED)
 
 
 @njit(cache=True, nogil=True, no_cfunc_wrapper=True)
 def serve(control: Integers, thread: int) -> None:
     """Run tasks of the jobs of a control block, until it says stop or there were none for long."""
-    _run_tasks(control, thread, False)
+    _run_tasks(control, thread)

@@ -9,7 +9,7 @@ sums their histograms and searches these for the best splits: `CpuRows` in the k
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -93,7 +93,8 @@ class Rules:
 
     def record(self, *, monotone: bool) -> Records:
         """Return the rules for the kernels; `monotone`: whether a feature has a constraint."""
-        return np.array([(*astuple(self), self.reg_alpha == 0 and not monotone)], RULES)
+        values = (getattr(self, each.name) for each in fields(self))  # `astuple` copies deeply
+        return np.array([(*values, self.reg_alpha == 0 and not monotone)], RULES)
 
     def count(self, sums: tuple[int, int]) -> int:
         """Return the number of rows encoded in quantized sums."""
@@ -406,11 +407,11 @@ class CpuRows(TreeRows):
     ) -> int:
         """Fill the first row list with these rows, all by default; return their number."""
         size = self.lists[0].size if rows is None else rows.size
-        if rows is None:
-            threads = threads_for("rows", size)
+        threads = threads_for("rows", size)
+        if rows is None and min(threads, self._context.jobs) > 1:
             self._context.run(_number_rows, size, self.lists[0], threads=threads)
         else:
-            self.lists[0][:size] = rows
+            self.lists[0][:size] = np.arange(size, dtype=np.int32) if rows is None else rows
         self._quantized, self._rules = quantized, rules
         packed = quantized.packed
         self._packed = [None, None]

@@ -920,7 +920,7 @@ class _MappedTable(Table):
             "weak_rankers='stumps' or 'trees' with thresholds of this table, or fit from memory"
         )
 
-    def reorder(self, old: NDArray[np.int64]) -> Table:  # noqa: ARG002
+    def reorder(self, old: NDArray[np.int64], context: Context | None = None) -> Table:  # noqa: ARG002
         raise ValueError(f"{self._path} is in its order already")
 
 

@@ -194,7 +194,9 @@ def _sum_node_in_parallel(
         _allocate
     )(bounds, cell_ids.size)
     tables = transfer_tables()
-    context.run(_rows_to_moments, len(chunks), chunks, scores, weight, cell_ids, moments)
+    threads = threads_for("heavy rows", node_scores.size)
+    arrays = scores, weight, cell_ids, moments
+    context.run(_rows_to_moments, len(chunks), chunks, *arrays, threads=threads)
     interpreted(_sum_sides)(
         moments, chunk_start, cell_ids, tables.exponentials, group_moments, side_moments, far_field
     )
@@ -204,7 +206,7 @@ def _sum_node_in_parallel(
     )  # fmt: skip
     context.run(
         _local_to_rows, len(chunks), chunks, chunk_start, scores, weight, cell_ids, loser_factor,
-        local, pull, hessian,
+        local, pull, hessian, threads=threads,
     )  # fmt: skip
     return loser_factor * _sum_in_order(sums)
 

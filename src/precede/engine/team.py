@@ -61,7 +61,7 @@ TICKET, TASKS_DONE, STOP, JOB, CLAIMS = 0, 8, 16, 24, 32
 FUNCTION, DATA, COUNT, FAILED = range(JOB, JOB + 4)
 # A thread that found no task this many times in a row yields its processor from then on; a helper
 # that has yielded this many times (some milliseconds) leaves.
-MAX_SPINS, MAX_YIELDS = 30_000, 20_000
+MAX_SPINS, MAX_YIELDS = 2_000, 20_000
 # Most 8-byte words that the arguments of a kernel take.
 MAX_WORDS = 1024
 # Types and address of the compiled versions of each kernel, two columns.

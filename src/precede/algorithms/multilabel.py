@@ -417,7 +417,7 @@ class _LabelTable:
         of_items = self.items.keys(self.weight, context)
         return of_items[self.item] * np.uint64(self.labels) + self.label.astype(np.uint64)
 
-    def reorder(self, old: Integers) -> _LabelTable:
+    def reorder(self, old: Integers, context: Context | None = None) -> _LabelTable:  # noqa: ARG002
         """Return the table with its rows in another order."""
         return _LabelTable(self.items, self.item[old], self.label[old], self.weight, self.labels)
 

@@ -167,7 +167,7 @@ def _largest_over_threads(values: Floats, context: Context) -> float:
     """Return the largest absolute value on this machine; inf if any value is NaN."""
     threads = threads_for("rows", values.size)
     if min(threads, context.jobs) == 1:  # without compiling a kernel
-        largest = max(-float(values.min(initial=0.0)), float(values.max(initial=0.0)))
+        largest = max(abs(float(values.min(initial=0.0))), float(values.max(initial=0.0)))
     else:
         bits = np.zeros(1, np.int64)
         given = np.ascontiguousarray(values, np.float64).view(np.int64), bits

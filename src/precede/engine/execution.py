@@ -88,7 +88,7 @@ def threads_for(kind: str, amount: int) -> int:
     """Return how many threads an amount of work of a kind keeps busy, see `MIN_PARALLEL_WORK`.
 
     >>> threads_for("rows", 100), threads_for("rows", 10**6)
-    (1, 4)
+    (1, 16)
     """
     return 1 + amount // MIN_PARALLEL_WORK[kind]
 
@@ -176,11 +176,13 @@ class Context:
         At most `threads` (see `threads_for`) are used; a single one is the calling thread.
         """
         tasks = min(self.jobs, count, count if threads is None else threads)
-        if tasks <= 1:
-            kernel(0, count, *arguments)
-        else:
+        if tasks > 1:
             self._wake_helpers()
+            tasks = min(self.jobs, tasks)  # there may be fewer than wanted
+        if tasks > 1:
             share(kernel, count, tasks, self._control, self._data, *arguments)
+        else:
+            kernel(0, count, *arguments)
 
     def map(
         self,
@@ -193,11 +195,11 @@ class Context:
 
         Returns the results for the chunks, in order.
         """
-        ranges = self.split(count, threads)
-        if len(ranges) <= 1:
+        if threads == 1 or self.jobs == 1 or count <= 1:
             return [function(0, count, *arguments)]
         pool = self._threads()
         self._dismiss_helpers()
+        ranges = self.split(count, threads)
         calls = [pool.submit(function, *bounds, *arguments) for bounds in ranges[1:]]
         first = function(*ranges[0], *arguments)
         return [first, *(call.result() for call in calls)]

@@ -86,6 +86,7 @@ def share(
     The helpers that serve this control block take part. `data` has room for the arguments: an array
     of `MAX_WORDS` integers that no other job uses. A kernel that is not compiled is called here.
     """
+    assert control.size >= CLAIMS + 8 * tasks
     if not isinstance(kernel, Dispatcher):  # if compiling is turned off
         kernel(0, count, *arguments)
         return
@@ -314,7 +315,7 @@ call_function = cast("Callable[[int, int, int, int], int]", intrinsic(_call_func
 # -- kernels -------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@njit(cache=True, nogil=True)
 def _pack(entries: Integers, data: Integers, *arguments: object) -> int:
     """Copy the call of a kernel to `data`; return its function, 0 if it is not in `entries`."""
     number = number_of_types(arguments)
@@ -373,7 +374,7 @@ def _run_tasks(control: Integers, thread: int) -> None:
             return
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@njit(cache=True, nogil=True)
 def _lead(control: Integers, function: int, data: Integers, count: int, tasks: int) -> int:
     """Publish a job and run it with the helpers; return 0 unless the kernel failed."""
     control[FUNCTION], control[DATA], control[COUNT] = function, data.ctypes.data, count
@@ -383,7 +384,7 @@ def _lead(control: Integers, function: int, data: Integers, count: int, tasks: i
     return load(control, FAILED)
 
 
-@njit(cache=True, nogil=True, no_cfunc_wrapper=True)
+@njit(cache=True, nogil=True)
 def serve(control: Integers, thread: int) -> None:
     """Run tasks of the jobs of a control block, until it says stop or there were none for long."""
     _run_tasks(control, thread)

@@ -849,7 +849,12 @@ def _merge_tiles(tiles: int, children: Records, candidates: Records) -> None:
 
 @njit(**INNER)
 def _next_phase(
-    tiles: int, words: int, jobs: Records, children: Records, threads: int, control: Integers
+    tiles: int,
+    words: NDArray[np.uint32],
+    jobs: Records,
+    children: Records,
+    threads: int,
+    control: Integers,
 ) -> int:
     """Publish the next phase in the control block; return its number of tasks.
 
@@ -868,7 +873,7 @@ def _next_phase(
             job.n_chunks * (job.n_chunks + 1) * ROWS_PER_MERGE < rows * threads
         ):
             job.n_chunks += 1
-        job.n_groups = fmin(threads // job.n_chunks, words)
+        job.n_groups = fmin(threads // job.n_chunks, words.shape[1])
         job.n_chunks = threads // job.n_groups
         tasks = job.n_chunks * job.n_groups
     elif job.phase == SEARCH and (
@@ -986,11 +991,10 @@ def _replace_leaf(jobs: Records, children: Records, rules: Records, tree: TreeAr
 @njit(cache=True, nogil=True, error_model="numpy")
 def run_phases(  # noqa: C901, PLR0912
     low: int, high: int, work: int, tiles: int, control: Integers, jobs: Records,  # noqa: ARG001
-    children: Records,
-    rules: Records, column: Bytes, goes_left: Flags, lists: RowLists, row_data: RowData,
-    blocks: Integers | None, chunk_sums: Integers | None, pool: Integers, layout: Layout,
-    allowed: Flags, feature_types: FeatureTypes | None, candidates: Records, progress: Integers,
-    scratch: Integers, tree: TreeArrays,
+    children: Records, rules: Records, column: Bytes, goes_left: Flags, lists: RowLists,
+    row_data: RowData, blocks: Integers | None, chunk_sums: Integers | None, pool: Integers,
+    layout: Layout, allowed: Flags, feature_types: FeatureTypes | None, candidates: Records,
+    progress: Integers, scratch: Integers, tree: TreeArrays,
 ) -> None:  # fmt: skip
     """Split a node or grow a tree, as `work` says.
 
@@ -1007,8 +1011,7 @@ def run_phases(  # noqa: C901, PLR0912
             _init_search(tiles, children, rules, feature_types, candidates)
         while True:
             if not helping:
-                tasks = _next_phase(
-                    tiles, codes.shape[1] // 4, jobs, children, progress.size, control)  # fmt: skip
+                tasks = _next_phase(tiles, words, jobs, children, progress.size, control)
                 if job.phase == FINISHED:
                     break
             while not (load(control, STOP) != 0 if helping else load(control, TASKS_DONE) == tasks):

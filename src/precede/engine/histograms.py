@@ -98,7 +98,7 @@ class Histograms:
                 groups = -(-chunk.size // GROUP_SIZE)
                 # Rows are split as well, so that all threads do the same amount of work.
                 parts = threads // math.gcd(groups, threads)
-                sums_of_parts = np.zeros((parts - 1, *out.shape), np.int64)
+                sums_of_parts = np.empty((parts - 1, *out.shape), np.int64)
                 given = parts, *columns, numbers, out, sums_of_parts
                 run(_fill_groups, groups * parts, *given, threads=threads)
                 for sums_of_part in sums_of_parts:
@@ -197,6 +197,9 @@ def _fill_groups(
         begin, end = integers.size * part // parts, integers.size * (part + 1) // parts
         sums = first_sums if part == 0 else other_sums[part - 1]
         first, last = max(low - part * groups, 0), min(high - part * groups, groups)
+        for feature in range(4 * first, min(4 * last, features.size)):
+            for code in range(256):
+                sums[feature, code] = 0
         for at in range(begin, end, 65536):  # integers that stay in the cache for all groups
             for group in range(first, last):
                 members = slice(4 * group, 4 * (group + 1))

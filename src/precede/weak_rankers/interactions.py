@@ -28,7 +28,7 @@ from functools import partial
 import numpy as np
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers
-from precede.engine.compiling import INNER, njit
+from precede.engine.compiling import INNER, interpreted, njit
 from precede.engine.exact import all_reduce_sum, exact_sum
 from precede.engine.execution import Context, threads_for
 from precede.engine.histograms import (
@@ -47,8 +47,12 @@ from precede.weak_rankers.terms import Term
 
 # Triples of features whose histograms are in memory at a time.
 TRIPLES_PER_BATCH = 1024
+# Of which this many are evaluated at a time, so that they stay in the cache.
+TRIPLES_PER_CHUNK = 32
 # Gains below this share of the leaf scores are rounding errors.
 ROUNDING = 2.0**-36
+# Penalty, smoothing of categories, minimum weight of a leaf, minimum number of its rows.
+Rules = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,14 +185,56 @@ def interaction_strengths(
             sums = all_reduce_sum(partial(histograms.sums, batch), context)
             units = rows.pull_unit, rows.weight_unit / mean
             context.run(
-                _strengths, len(batch), batch, sums, grid.sizes, grid.categorical, units,
-                reg_lambda, min_weight, strength, threads=1 if len(batch) < 64 else None,
+                _fill_strengths, len(batch), batch, sums, grid, units, reg_lambda, min_weight,
+                strength, threads=1 if len(batch) < 64 else None,
             )  # fmt: skip
         for triple, values in zip(batch.tolist(), strength.tolist(), strict=True):
             for (a, b), value in zip(((0, 1), (0, 2), (1, 2)), values, strict=True):
                 if triple[b] < n:
                     strengths[int(features[triple[a]]), int(features[triple[b]])] = value
     return dict(sorted(strengths.items()))
+
+def _fill_strengths(
+    low: int, high: int, triples: Integers, sums: Integers, grid: Grid,
+    units: tuple[float, float], penalty: float, min_weight: float, out: Floats,
+) -> None:  # fmt: skip
+    """Compute the strengths of the three pairs of each of the triples low..high."""
+    for first in range(low, high, TRIPLES_PER_CHUNK):
+        chunk = slice(first, min(first + TRIPLES_PER_CHUNK, high))
+        # A third feature that stands for none is replaced by any other; nobody reads its strength.
+        features = np.minimum(triples[chunk], grid.sizes.size - 1)
+        one, other = features[:, [0, 0, 1]], features[:, [1, 2, 2]]
+        quadrants, is_cut = _quadrants(sums[chunk], grid, one, other)
+        contrast, variance = np.zeros(is_cut.shape), np.zeros(is_cut.shape)
+        for sign, words in zip((1.0, -1.0, -1.0, 1.0), quadrants, strict=True):
+            weight = (words & 0xFFFFFFFF) * units[1]
+            is_cut &= (weight >= min_weight) & (weight + penalty > 0.0)
+            hessian = np.maximum(weight + penalty, 1e-300)
+            variance += 1.0 / hessian
+            contrast += sign * (words >> 32) * units[0] / hessian
+        strength = np.where(is_cut, contrast * contrast / variance, 0.0)
+        out[chunk] = strength.max(axis=(2, 3))
+
+
+def _quadrants(
+    cells: Integers, grid: Grid, one: Integers, other: Integers
+) -> tuple[tuple[Integers, ...], Flags]:
+    """Return the sums of the four quadrants of every pair of cuts, and which cuts exist.
+
+    The cut of an ordered feature is after a bin, that of a categorical feature selects a bin.
+    """
+    by_row, by_column = (grid.categorical[each][:, :, None, None] for each in (one, other))
+    above = np.where(by_row, cells, cells.cumsum(axis=2))
+    first = np.where(by_column, above, above.cumsum(axis=3))
+    rows = above.sum(axis=3, keepdims=True)
+    left = np.where(by_column, cells, cells.cumsum(axis=3))
+    columns = left.sum(axis=2, keepdims=True)
+    total = cells.sum(axis=(2, 3), keepdims=True)
+    bins = np.arange(SIDE)
+    is_cut = (bins[:, None] < grid.sizes[one][:, :, None, None]) & (
+        bins < grid.sizes[other][:, :, None, None]
+    )
+    return (first, rows - first, columns - first, total - rows - columns + first), is_cut
 
 
 # -- fitting ---------------------------------------------------------------------------------
@@ -270,6 +316,13 @@ class PairSearch(RegressionSearch):
         self._width = int(self.grid.sizes.max(initial=1))
         ones = np.ones(table.n_used_rows, np.int64)
         self._counts = all_reduce_sum(lambda: self._sums(ones), context)
+        # Each pair is two tables: either of its features may be cut first.
+        self._count_tables = _both_ways(self._counts)
+        features = np.stack([self._pairs, self._pairs[:, ::-1]], axis=1).reshape(-1, 2)
+        self._categorical = self.grid.categorical[features]
+        rows, columns = self.grid.sizes[features].T
+        missing = self._count_tables[np.arange(rows.size), rows - 1].sum(axis=1)
+        self._shapes = np.column_stack([rows, columns, missing])
 
     def _sums(self, words: Integers) -> Integers:
         return pair_sums(self.grid.codes, self._pairs, self._width, words, self._context)
@@ -289,20 +342,58 @@ class PairSearch(RegressionSearch):
         if words is None or not len(self._pairs):
             return None
         sums = all_reduce_sum(lambda: self._sums(words.words), self._context)
-        family, grid = self._family, self.grid
-        unit = words.weight_unit / mean
-        rules = family.reg_lambda / unit, family.cat_smooth / unit, family.min_child_weight / unit
-        gain = np.zeros(len(self._pairs))
-        leaf = np.zeros(sums.shape, np.int8)
-        self._context.run(
-            _best_terms, len(self._pairs), self._pairs, sums, self._counts, grid.sizes,
-            grid.categorical, rules, max(family.min_child_samples, 1), gain, leaf,
-            threads=threads_for("rows", 64 * len(self._pairs)),
+        family, unit = self._family, words.weight_unit / mean
+        rules = (
+            family.reg_lambda / unit, family.cat_smooth / unit, family.min_child_weight / unit,
+            float(max(family.min_child_samples, 1)),
         )  # fmt: skip
+        tables, total = _both_ways(sums), int(sums[0].sum())
+        pulls, weights = float(total >> 32), float(total & 0xFFFFFFFF)
+        uncut = pulls * pulls / (weights + rules[0]) if weights + rules[0] > 0 else 0.0
+        scores, cuts = np.full(len(tables), uncut), np.zeros((len(tables), 2), np.int64)
+        self._context.run(
+            self._find_cuts, len(tables), tables, rules, scores, cuts,
+            threads=threads_for("rows", 32 * len(tables)),
+        )  # fmt: skip
+        best_scores = scores.reshape(-1, 2).max(axis=1)
+        gain = best_scores - uncut
+        gain[~(gain > ROUNDING * best_scores)] = 0.0
         best = int(np.argmax(gain))
         if not gain[best] > 0:
             return None
-        return self._make_result(best, leaf[best], sums[best], words, mean, pull)
+        table = 2 * best + int(scores[2 * best + 1] > scores[2 * best])
+        leaf = self._leaves(table, tables[table], rules, *cuts[table].tolist())
+        leaf = leaf if table == 2 * best else leaf.T
+        return self._make_result(best, leaf, sums[best], words, mean, pull)
+
+    def _find_cuts(
+        self, low: int, high: int, tables: Integers, rules: Rules, scores: Floats, cuts: Integers
+    ) -> None:
+        """Find the first cuts of tables low..high."""
+        sides, key = np.empty((5, self._width), np.int64), np.empty(self._width)
+        _best_first_cuts(
+            low, high, tables, self._count_tables, self._shapes, self._categorical, rules, sides,
+            key, scores, cuts,
+        )  # fmt: skip
+
+    def _leaves(
+        self, table: int, words: Integers, rules: Rules, cut: int, missing_first: int
+    ) -> Integers:
+        """Return the leaf number of each cell of a table, of which the first cut is given."""
+        rows, columns, missing = self._shapes[table].tolist()
+        by_row, by_column = self._categorical[table].tolist()
+        counts, row = self._count_tables[table], np.arange(self._width)
+        is_first = row == cut if by_row else row <= cut
+        if not by_row:
+            heavier = 2 * counts[: self._width][is_first].sum() >= counts[-1].sum()
+            is_first[rows - 1] = missing_first or (missing == 0 and heavier)
+        leaf = np.zeros((self._width, self._width), np.int8)
+        for number, side in ((0, is_first), (2, ~is_first)):
+            side_words, side_counts = words[:-1][side].sum(axis=0), counts[:-1][side].sum(axis=0)
+            is_left = _left_bins(side_words[:columns], side_counts[:columns], by_column, rules)
+            leaf[side, :columns] = np.where(is_left, number, number + 1)
+        leaf[rows:] = 0
+        return leaf
 
     def _make_result(
         self,
@@ -337,334 +428,131 @@ class PairSearch(RegressionSearch):
         return SearchResult(term, edge, values=values)
 
 
+def _both_ways(sums: Integers) -> Integers:
+    """Return each table of sums and its transpose, with the sums of the columns as the last row."""
+    both = np.stack([sums, sums.swapaxes(1, 2)], axis=1).reshape(-1, *sums.shape[1:])
+    return np.concatenate([both, both.sum(axis=1, keepdims=True)], axis=1)
+
+
+def _left_bins(words: Integers, counts: Integers, categorical: bool, rules: Rules) -> Flags:
+    """Return whether each bin is on the left side of the best cut."""
+    size, order = words.size, list(range(words.size))
+    # (Python is faster with its own numbers.)
+    _, position, missing_left = interpreted(_best_cut)(
+        words.tolist(), counts.tolist(), size, categorical, rules, order, [0.0] * size
+    )  # fmt: skip
+    is_left = np.zeros(size, bool)
+    is_left[order[: position + 1]] = True
+    if position >= 0 and not categorical:
+        # If no row is missing, missing values go to the side with more rows.
+        heavier = 2 * counts[is_left].sum() >= counts.sum()
+        is_left[-1] = missing_left or (counts[-1] == 0 and heavier)
+    return is_left
+
+
 # -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
-def _strengths(
-    low: int, high: int, triples: Integers, sums: Integers, sizes: Integers, categorical: Flags,
-    units: tuple[float, float], penalty: float, min_weight: float, out: Floats,
-) -> None:  # fmt: skip
-    """Compute the strengths of the three pairs of each of the triples low..high."""
-    prefix = np.zeros((16, 16), np.int64)
-    for t in range(low, high):
-        for p in range(3):
-            a, b = triples[t, 1 if p == 2 else 0], triples[t, 1 if p == 0 else 2]
-            if b < sizes.size:
-                cells = sums[t, p, : sizes[a], : sizes[b]]
-                _prefix_sums(cells, categorical[a], categorical[b], prefix)
-                out[t, p] = _strength(
-                    cells, categorical[a], categorical[b], prefix, units, penalty, min_weight
-                )  # fmt: skip
-
-
-@njit(**INNER)
-def _prefix_sums(
-    cells: Integers, row_categorical: bool, column_categorical: bool, prefix: Integers
-) -> None:
-    """Compute the sums of the first quadrant of all cuts; a categorical cut selects one bin."""
-    rows, columns = cells.shape
-    for i in range(rows):
-        for j in range(columns):
-            prefix[i, j] = cells[i, j]
-    if not column_categorical:
-        for i in range(rows):
-            for j in range(1, columns):
-                prefix[i, j] += prefix[i, j - 1]
-    if not row_categorical:
-        for i in range(1, rows):
-            for j in range(columns):
-                prefix[i, j] += prefix[i - 1, j]
-
-
-@njit(**INNER)
-def _sum_first_sides(
-    cells: Integers, row_categorical: bool, column_categorical: bool, row_sums: Integers,
-    column_sums: Integers,
-) -> np.int64:  # fmt: skip
-    """Compute the sums of the first side of each cut of rows and of columns; return the total.
-
-    (`sum` and `cumsum` of arrays take a second to compile.)
-    """
-    total = np.int64(0)
-    for i in range(row_sums.size):
-        for j in range(column_sums.size):
-            row_sums[i] += cells[i, j]
-            column_sums[j] += cells[i, j]
-            total += cells[i, j]
-    if not row_categorical:
-        for i in range(1, row_sums.size):
-            row_sums[i] += row_sums[i - 1]
-    if not column_categorical:
-        for j in range(1, column_sums.size):
-            column_sums[j] += column_sums[j - 1]
-    return total
-
-
-@njit(**INNER)
-def _strength(
-    cells: Integers, row_categorical: bool, column_categorical: bool, prefix: Integers,
-    units: tuple[float, float], penalty: float, min_weight: float,
-) -> float:  # fmt: skip
-    """Return the largest strength over all pairs of cuts."""
-    (rows, columns), best = cells.shape, 0.0
-    row_sums, column_sums = np.zeros(rows, np.int64), np.zeros(columns, np.int64)
-    total = _sum_first_sides(cells, row_categorical, column_categorical, row_sums, column_sums)
-    for i in range(rows):
-        for j in range(columns):
-            first = prefix[i, j]
-            contrast, variance, too_light = 0.0, 0.0, 0
-            for q in range(4):
-                quadrant, sign = first, 1.0
-                if q == 1:
-                    quadrant, sign = row_sums[i] - first, -1.0
-                elif q == 2:
-                    quadrant, sign = column_sums[j] - first, -1.0
-                elif q == 3:
-                    quadrant = total - row_sums[i] - column_sums[j] + first
-                weight = np.float64(quadrant & 0xFFFFFFFF) * units[1]
-                too_light += 1 if weight < min_weight or weight + penalty <= 0.0 else 0
-                hessian = max(weight + penalty, 1e-300)
-                variance += 1.0 / hessian
-                contrast += sign * np.float64(quadrant >> 32) * units[0] / hessian
-            if too_light == 0:
-                best = max(best, contrast * contrast / variance)
-    return best
-
-
-@njit(**INNER)
-def _leaf_score(pull: float, weight: float, penalty: float) -> float:
-    return pull * pull / (weight + penalty) if weight + penalty > 0.0 else 0.0
-
-
-@njit(**INNER)
-def _sort_by_mean(
-    pulls: Floats, weights: Floats, size: int, smooth: float, order: Integers
-) -> None:
-    """Sort the bins of a categorical feature by increasing smoothed mean pull."""
-    key = np.empty(size)
-    for code in range(size):
-        weight = weights[code] + smooth
-        mean = pulls[code] / weight if weight > 0.0 else 0.0
-        i = code
-        while i > 0 and key[i - 1] > mean:
-            key[i], order[i] = key[i - 1], order[i - 1]
-            i -= 1
-        key[i], order[i] = mean, code
-
-
-# The kernels below share these arguments. `cells` and `bins` hold pull, weight and count on their
-# first axis; the last row, column or bin is for missing values. `rules` are the penalty, the
-# smoothing of categories and the minimum weight of a leaf, `min_count` its minimum row count.
-
-
-@njit(**INNER)
-def _scan_cuts(
-    bins: Floats, total: tuple[float, float, float], order: Integers, last: int,
-    start: tuple[float, float, float], penalty: float, min_weight: float, min_count: int,
-    best: float,
-) -> tuple[float, int]:  # fmt: skip
-    """Return score and position of the best cut in an order of bins.
-
-    The left side begins with the sums `start`. Return `best` and -1 if no cut exceeds `best`.
-    """
-    position = -1
-    pull, weight, count = start
-    for i in range(last):
-        code = order[i]
-        pull += bins[0, code]
-        weight += bins[1, code]
-        count += bins[2, code]
-        too_few = count < min_count or total[2] - count < min_count
-        if too_few or weight < min_weight or total[1] - weight < min_weight:
-            continue
-        score = _leaf_score(pull, weight, penalty)
-        score += _leaf_score(total[0] - pull, total[1] - weight, penalty)
-        if score > best:
-            best, position = score, i
-    return best, position
+#
+# Sums are integers, words of pull and weight (`PairWords`) and counts of rows, so that they and
+# their differences are exact. `rules` are the penalty, the smoothing of categories, the minimum
+# weight of a leaf and the minimum number of its rows. The last row, column or bin is for missing
+# values.
 
 
 @njit(**INNER)
 def _best_cut(
-    bins: Floats, size: int, categorical: bool, rules: tuple[float, float, float], min_count: int,
-    order: Integers,
-) -> tuple[float, int, bool]:  # fmt: skip
+    words: Integers, counts: Integers, size: int, categorical: bool,
+    rules: Rules, order: Integers, key: Floats,
+) -> tuple[float, int, int]:  # fmt: skip
     """Return the score of the best cut of some bins, or of the uncut bins if that is better.
 
-    Also return the position in `order` of the last bin on the left side (-1 for no cut), and
-    whether missing values are on the left side. `order` is overwritten.
+    Also return the position in `order` of the last bin on the left side (-1 for no cut), and 1 if
+    missing values are on the left side. `order` and `key` are overwritten.
     """
-    penalty, smooth, min_weight = rules
-    pull, weight, count = 0.0, 0.0, 0.0
-    for i in range(size):
-        pull += bins[0, i]
-        weight += bins[1, i]
-        count += bins[2, i]
+    penalty, smooth, min_weight, min_count = rules
+    n_cuts, passes, word, count = size, 1, words[0], counts[0]
+    order[0], key[0] = 0, 0.0
+    for i in range(1, size):
         order[i] = i
-    total = (pull, weight, count)
-    cut_penalty, last = penalty, size - 1
-    if categorical:
-        _sort_by_mean(bins[0], bins[1], size, smooth, order)
-        cut_penalty, last = penalty + smooth, size
-    best, position = _scan_cuts(
-        bins, total, order, last, (0.0, 0.0, 0.0), cut_penalty, min_weight, min_count,
-        _leaf_score(pull, weight, penalty),
-    )  # fmt: skip
-    missing = (bins[0, size - 1], bins[1, size - 1], bins[2, size - 1])
-    if not categorical and missing[2] > 0.0:  # missing values may go left
-        score, cut = _scan_cuts(
-            bins, total, order, last, missing, cut_penalty, min_weight, min_count, best
-        )  # fmt: skip
-        if cut >= 0:
-            return score, cut, True
-    return best, position, False
-
-
-@njit(**INNER)
-def _left_bins(
-    bins: Floats, size: int, categorical: bool, rules: tuple[float, float, float], min_count: int
-) -> Flags:
-    """Return whether each bin is on the left side of the best cut."""
-    order = np.empty(size, np.int64)
-    _, position, missing_left = _best_cut(bins, size, categorical, rules, min_count, order)
-    is_left = np.zeros(size, np.bool_)
-    count = 0.0
-    for i in range(position + 1):
-        is_left[order[i]] = True
-        count += bins[2, order[i]]
-    if position >= 0 and not categorical:
-        # If no row is missing, missing values go to the side with more rows.
-        none_missing = bins[2, size - 1] == 0.0
-        is_left[size - 1] = missing_left or (none_missing and 2.0 * count >= bins[2].sum())
-    return is_left
-
-
-@njit(**INNER)
-def _sum_sides(
-    cells: Floats, is_first: Flags, rows: int, columns: int, first: Floats, second: Floats
-) -> None:
-    """Sum the rows of cells on either side of a cut."""
-    first[:], second[:] = 0.0, 0.0
-    for i in range(rows):
-        target = first if is_first[i] else second
-        for k in range(3):
-            for j in range(columns):
-                target[k, j] += cells[k, i, j]
-
-
-@njit(**INNER)
-def _move_row(row: Floats, reset: bool, total: Floats, first: Floats, second: Floats) -> float:
-    """Add a row of cells to the first side, emptied before if `reset`; return its row count."""
-    for k in range(3):
-        for j in range(total.shape[1]):
-            first[k, j] = row[k, j] if reset else first[k, j] + row[k, j]
-            second[k, j] = total[k, j] - first[k, j]
-    return first[2].sum()
-
-
-@njit(**INNER)
-def _best_first_cut(
-    cells: Floats, rows: int, columns: int, row_categorical: bool, column_categorical: bool,
-    rules: tuple[float, float, float], min_count: int, best: float, is_first: Flags,
-) -> float:  # fmt: skip
-    """Return the best score of a cut of the rows, followed by a cut of the columns on each side.
-
-    If it exceeds `best`, write the rows on the first side to `is_first`.
-    """
-    order = np.empty(columns, np.int64)
-    first, second, total = np.zeros((3, columns)), np.zeros((3, columns)), np.zeros((3, columns))
-    for i in range(rows):
-        total += cells[:, i]
-    total_count = total[2].sum()
-    missing = cells[:, rows - 1]
-    missing_count = missing[2].sum()
-    passes = 2 if missing_count > 0.0 and not row_categorical else 1  # missing second, then first
-    # The last cut of ordered rows separates missing values from all others.
-    cuts = rows if row_categorical else rows - 1 if missing_count > 0.0 else rows - 2
-    for missing_first in range(passes):
-        first[:] = 0.0
-        if missing_first == 1:
-            first += missing
-        for i in range(cuts - missing_first):
-            count = _move_row(cells[:, i], row_categorical, total, first, second)
-            if count < min_count or total_count - count < min_count:
+        word += words[i]
+        count += counts[i]
+    pull, weight, n_rows = float(word >> 32), float(word & 0xFFFFFFFF), float(count)
+    best, position, missing_left = 0.0, -1, 0
+    if weight + penalty > 0.0:
+        best = pull * pull / (weight + penalty)
+    if categorical:  # sort by increasing smoothed mean pull
+        for i in range(size):
+            key[i] = 0.0
+            if float(words[i] & 0xFFFFFFFF) + smooth > 0.0:
+                key[i] = float(words[i] >> 32) / (float(words[i] & 0xFFFFFFFF) + smooth)
+            mean, at = key[i], i
+            while at > 0 and key[at - 1] > mean:
+                key[at], order[at] = key[at - 1], order[at - 1]
+                at -= 1
+            key[at], order[at] = mean, i
+        penalty += smooth
+    else:
+        n_cuts = size - 1
+        passes = 2 if counts[n_cuts] > 0 else 1  # missing values right, then left
+    for missing in range(passes):
+        word = words[size - 1] * missing
+        count = counts[size - 1] * missing
+        for i in range(n_cuts):
+            word += words[order[i]]
+            count += counts[order[i]]
+            left, left_weight, left_rows = float(word >> 32), float(word & 0xFFFFFFFF), float(count)
+            right_weight = weight - left_weight
+            few = left_rows < min_count or n_rows - left_rows < min_count
+            if few or left_weight < min_weight or right_weight < min_weight:
                 continue
-            score = _best_cut(first, columns, column_categorical, rules, min_count, order)[0]
-            score += _best_cut(second, columns, column_categorical, rules, min_count, order)[0]
+            score = 0.0
+            if left_weight + penalty > 0.0:
+                score = left * left / (left_weight + penalty)
+            if right_weight + penalty > 0.0:
+                score += (pull - left) * (pull - left) / (right_weight + penalty)
             if score > best:
-                best = score
-                for r in range(rows):
-                    is_first[r] = r == i if row_categorical else r <= i
-                if not row_categorical:
-                    # If no row is missing, missing values go to the side with more rows.
-                    is_first[rows - 1] = missing_first == 1 or (
-                        missing_count == 0.0 and 2.0 * count >= total_count
-                    )  # fmt: skip
-    return best
+                best, position, missing_left = score, i, missing
+    return best, position, missing_left
 
 
 @njit(cache=True, nogil=True)
-def _write_leaves(
-    cells: Floats, is_first: Flags, rows: int, columns: int, column_categorical: bool,
-    rules: tuple[float, float, float], min_count: int, transposed: bool, leaf: Integers,
+def _best_first_cuts(
+    low: int, high: int, words: Integers, counts: Integers, shapes: Integers, categorical: Flags,
+    rules: Rules, sides: Integers, key: Floats, scores: Floats,
+    cuts: Integers,
 ) -> None:  # fmt: skip
-    """Write the leaf number of each cell."""
-    first, second = np.zeros((3, columns)), np.zeros((3, columns))
-    _sum_sides(cells, is_first, rows, columns, first, second)
-    first_left = _left_bins(first, columns, column_categorical, rules, min_count)
-    second_left = _left_bins(second, columns, column_categorical, rules, min_count)
-    for i in range(rows):
-        for j in range(columns):
-            number = (0 if first_left[j] else 1) if is_first[i] else (2 if second_left[j] else 3)
-            if transposed:
-                leaf[j, i] = number
-            else:
-                leaf[i, j] = number
+    """Find the best cut of the rows of tables low..high, followed by cuts of the columns.
 
-
-@njit(cache=True, nogil=True)
-def _best_terms(
-    low: int, high: int, pairs: Integers, sums: Integers, counts: Integers, sizes: Integers,
-    categorical: Flags, rules: tuple[float, float, float], min_count: int, gain: Floats,
-    leaf: Integers,
-) -> None:  # fmt: skip
-    """Find the best function of four cells of each of the pairs low..high.
-
-    Write its gain and the leaf number of each cell.
+    The columns are cut on either side of the first cut. Write the score and the first cut: its row,
+    and whether missing values are on the first side.
     """
-    for p in range(low, high):
-        a, b = pairs[p, 0], pairs[p, 1]
-        rows, columns = sizes[a], sizes[b]
-        cells, transposed = np.zeros((3, rows, columns)), np.zeros((3, columns, rows))
-        pull, weight = 0.0, 0.0
-        # In quantized units, so that all sums and differences are exact.
-        for i in range(rows):
+    for t in range(low, high):
+        rows, columns, best = shapes[t, 0], shapes[t, 1], scores[t]
+        by_row, by_column, missing = categorical[t, 0], categorical[t, 1], shapes[t, 2]
+        # The last cut of ordered rows separates missing values from all others.
+        n_cuts, passes, keep = rows - 1 if missing > 0 else rows - 2, 2 if missing > 0 else 1, 1
+        if by_row:
+            n_cuts, passes, keep = rows, 1, 0
+        for missing_first in range(passes):
             for j in range(columns):
-                cells[0, i, j] = np.float64(sums[p, i, j] >> 32)
-                cells[1, i, j] = np.float64(sums[p, i, j] & 0xFFFFFFFF)
-                cells[2, i, j] = np.float64(counts[p, i, j])
-                for k in range(3):
-                    transposed[k, j, i] = cells[k, i, j]
-                pull += cells[0, i, j]
-                weight += cells[1, i, j]
-        uncut = _leaf_score(pull, weight, rules[0])
-        first_a, first_b = np.zeros(rows, np.bool_), np.zeros(columns, np.bool_)
-        by_a = _best_first_cut(
-            cells, rows, columns, categorical[a], categorical[b], rules, min_count, uncut, first_a
-        )  # fmt: skip
-        best = _best_first_cut(
-            transposed, columns, rows, categorical[b], categorical[a], rules, min_count, by_a,
-            first_b,
-        )  # fmt: skip
-        if not best - uncut > ROUNDING * best:
-            continue
-        gain[p] = best - uncut
-        if best > by_a:
-            _write_leaves(
-                transposed, first_b, columns, rows, categorical[a], rules, min_count, True, leaf[p]
-            )  # fmt: skip
-        else:
-            _write_leaves(
-                cells, first_a, rows, columns, categorical[b], rules, min_count, False, leaf[p]
-            )  # fmt: skip
+                sides[0, j] = words[t, rows - 1, j] * missing_first
+                sides[1, j] = counts[t, rows - 1, j] * missing_first
+            for i in range(n_cuts - missing_first):
+                count, total = np.int64(0), np.int64(0)
+                for j in range(columns):
+                    sides[0, j] = words[t, i, j] + keep * sides[0, j]
+                    sides[1, j] = counts[t, i, j] + keep * sides[1, j]
+                    sides[2, j] = words[t, words.shape[2], j] - sides[0, j]
+                    sides[3, j] = counts[t, words.shape[2], j] - sides[1, j]
+                    count += sides[1, j]
+                    total += sides[3, j]
+                if float(count) < rules[3] or float(total) < rules[3]:
+                    continue
+                score = 0.0
+                for side in range(2):
+                    score += _best_cut(
+                        sides[2 * side], sides[2 * side + 1], columns, by_column, rules, sides[4],
+                        key,
+                    )[0]  # fmt: skip
+                if score > best:
+                    best, cuts[t, 0], cuts[t, 1] = score, i, missing_first
+        scores[t] = best

@@ -25,6 +25,10 @@ from precede.engine.kernel_cache import kernel_folder
 INNER = {
     "cache": True, "nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
 }  # fmt: skip
+# Options of kernels that one other kernel calls, in one place. Their statements become its own, so
+# that they are optimized once instead of at each level of calls. (An argument that is None does not
+# prune branches in them.)
+INLINED = {**INNER, "inline": "always"}
 Result = TypeVar("Result")
 QUIET = "PRECEDE_QUIET"  # environment variable that turns the announcement off
 

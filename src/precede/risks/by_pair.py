@@ -35,7 +35,7 @@ import numpy as np
 
 from precede.engine.arrays import BackendArray, Flags, Floats, Integer, Integers
 from precede.engine.backend import CPU, Backend
-from precede.engine.compiling import INNER, njit
+from precede.engine.compiling import INLINED, INNER, njit
 from precede.engine.exact import sums_at
 from precede.engine.execution import Context, threads_for
 from precede.engine.portable import fmax, fmin, portable_exp, portable_log, portable_log1p
@@ -262,6 +262,7 @@ class RankedSums:
     layout, context
     gain : gain of every row
     flat : 1 if the weights ignore the ranks, else 0
+    logistic : whether the loss is logistic; its kernel has no other losses
     sparse : whether pairs of two rows without a discount have no weight
 
     Attributes
@@ -270,10 +271,11 @@ class RankedSums:
     """
 
     def __init__(
-        self, layout: QueryLayout, gain: Floats, flat: float, context: Context, *, sparse: bool
-    ):
+        self, layout: QueryLayout, gain: Floats, flat: float, context: Context, *,
+        logistic: bool, sparse: bool,
+    ):  # fmt: skip
         self._layout, self._context = layout, context
-        self._gain, self._flat, self._sparse = gain, flat, sparse
+        self._gain, self._flat, self._logistic, self._sparse = gain, flat, logistic, sparse
         self._first = layout.query_rows
         sizes = np.diff(self._first)
         self._max_rows = int(sizes.max(initial=0))
@@ -291,7 +293,8 @@ class RankedSums:
     ) -> RankedTotals:  # fmt: skip
         """Sum over pairs: the value of queries if `value`, gradient and Hessian if `slopes`.
 
-        `shape` is the degree of the loss, and the knot of a hinge or the rate of an exponential.
+        `shape` is the degree of the loss, and the knot of a hinge or the rate of an exponential;
+        beside that of the loss itself, a hinge of knot 1 may be summed at equal scores.
         With `winners`, a flag of each row, only pairs of a flagged winner and another loser count.
         """
         backend = self.backend if self.backend.holds(scores) else CPU
@@ -345,10 +348,10 @@ class RankedSums:
             enumerated[np.concatenate(tied)] = False
         self._context.run(
             _sum_queries, self._first.size - 1, layout.level_start, layout.query_start,
-            self._max_rows, *shape, self._sparse, scores, weights.scores, self._gain,
-            weights.discount, weights.tied, weights.plain, weights.factor, self._flat,
-            *row_weights, value, enumerated, sums.pull, sums.hessian, sums.by_query,
-            sums.log_scale, threads=self._threads,
+            self._max_rows, shape[0], None if self._logistic else shape[1], self._sparse, scores,
+            weights.scores, self._gain, weights.discount, weights.tied, weights.plain,
+            weights.factor, self._flat, *row_weights, value, enumerated, sums.pull, sums.hessian,
+            sums.by_query, sums.log_scale, threads=self._threads,
         )  # fmt: skip
         if enumerated is not None:
             self._add_tied_groups(
@@ -759,17 +762,19 @@ _SCORE, _INVERSE, _RANK_SCORE, _GAIN, _DISCOUNT, _TIED = range(6)
 _LOSER_WEIGHT, _WINNER_WEIGHT, _ENUMERATED, _LOSER_SLOPE, _WINNER_SLOPE, _HESSIAN = range(6, 12)
 _WEIGHT, _SLOPE, _CURVATURE, _LOSS = range(4)
 # Kinds of losses. Logistic: all margins far in order (``1 + exp(-m)`` would lose the digits of the
-# exponential), scores close together, or any scores; hinge; squared hinge; exponential.
+# exponential), scores close together, or any scores; hinge; squared hinge; exponential. `knot` is
+# None for logistic losses, so that numba prunes all others; hinges are then of knot 1 at equal
+# scores, whose losses are 1.
 _SMALL, _NARROW, _WIDE, _HINGE, _SQUARED, _EXPONENTIAL = range(6)
 
 
 @njit(cache=True, nogil=True)
 def _sum_queries(
     low: int, high: int, level_start: Integers, query_start: Integers, max_rows: int, degree: int,
-    knot: float, sparse: bool, scores: Floats, rank_scores: Floats, gain: Floats, discount: Floats,
-    tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats, loser_weight: Floats,
-    with_value: bool, enumerated: Flags | None, pull: Floats, hessian: Floats, sums: Floats,
-    log_scale: Floats,
+    knot: float | None, sparse: bool, scores: Floats, rank_scores: Floats, gain: Floats,
+    discount: Floats, tied: Floats, plain: Floats, factor: Floats, flat: float, weight: Floats,
+    loser_weight: Floats, with_value: bool, enumerated: Flags | None, pull: Floats, hessian: Floats,
+    sums: Floats, log_scale: Floats,
 ) -> None:  # fmt: skip
     """Fill value and gradient sum of every query in `sums`; add to `pull` and `hessian`.
 
@@ -787,7 +792,7 @@ def _sum_queries(
         )
         kind = _read_scores(scores, first_row, end_row, degree, items)
         plain_weight, rank_factor = plain[query], factor[query]
-        if degree == EXPONENTIAL:
+        if knot is not None and degree == EXPONENTIAL:
             log_scale[query] = _find_scale(
                 level_start, first_level, end_level, plain_weight, rank_factor, flat, knot, items
             )
@@ -819,7 +824,7 @@ def _sum_queries(
             sums[1, query] = _add_query_gradients(first_row, end_row, items, pull, hessian)
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _read_rows(
     first_row: Integer, end_row: Integer, rank_scores: Floats, gain: Floats, discount: Floats,
     tied: Floats, loser_weight: Floats, weight: Floats, items: Floats,
@@ -834,7 +839,7 @@ def _read_rows(
             items[item, k] = 0.0
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _read_scores(
     scores: Floats, first_row: Integer, end_row: Integer, degree: int, items: Floats
 ) -> int:
@@ -880,7 +885,7 @@ def _find_scale(
     return largest if largest > -np.inf else 0.0
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _is_sparse(discount: Floats) -> bool:
     """Return whether less than half of the rows have a discount."""
     count = 0
@@ -889,7 +894,7 @@ def _is_sparse(discount: Floats) -> bool:
     return 2 * count < discount.size
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _add_query_gradients(
     first_row: Integer, end_row: Integer, items: Floats, pull: Floats, hessian: Floats
 ) -> float:
@@ -902,11 +907,11 @@ def _add_query_gradients(
     return gradient_sum
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _sum_query(
     level_start: Integers, first_level: Integer, end_level: Integer, sparse: bool, kind: int,
-    with_slopes: bool, with_value: bool, plain: float, factor: float, flat: float, knot: float,
-    items: Floats, work: Floats,
+    with_slopes: bool, with_value: bool, plain: float, factor: float, flat: float,
+    knot: float | None, items: Floats, work: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """Return the value of a query and the weight of its pairs.
 
@@ -934,18 +939,18 @@ def _sum_query(
     return value, weight_sum
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _sum_pairs_of_row(
     i: Integer, low: Integer, high: Integer, sign: float, own_weight: float, kind: int,
-    with_slopes: bool, with_value: bool, plain: float, factor: float, flat: float, knot: float,
-    items: Floats, work: Floats,
+    with_slopes: bool, with_value: bool, plain: float, factor: float, flat: float,
+    knot: float | None, items: Floats, work: Floats,
 ) -> tuple[float, float]:  # fmt: skip
     """Sum the pairs of row i with rows low..high, which lose against it (sign 1) or win (sign -1).
 
     Returns loss and weight of the pairs.
     """
     count = high - low
-    weight, slope, curvature, loss = work[_WEIGHT], work[_SLOPE], work[_CURVATURE], work[_LOSS]
+    weight = work[_WEIGHT]
     weights = items[_LOSER_WEIGHT if sign > 0.0 else _WINNER_WEIGHT, low:high]
     _pair_weights(
         items[_RANK_SCORE, low:high], items[_GAIN, low:high], items[_DISCOUNT, low:high], weights,
@@ -954,36 +959,53 @@ def _sum_pairs_of_row(
     )  # fmt: skip
     if sign < 0.0:
         _skip_enumerated(items[_ENUMERATED, low:high], weight)
-    if kind <= _NARROW or kind == _EXPONENTIAL:
-        of_row = items[_INVERSE if sign > 0.0 else _SCORE, i]
-        scores = items[_SCORE if sign > 0.0 else _INVERSE, low:high]
-        if kind == _EXPONENTIAL:
-            _exponential_terms(scores, of_row, knot, weight, slope, curvature, loss)
-        elif with_slopes:
-            _narrow_logistic_slopes(scores, of_row, weight, slope, curvature)
-        if with_value and kind <= _NARROW:
-            _narrow_logistic_losses(scores, of_row, weight, kind, loss)
-    elif kind == _WIDE:
-        _wide_logistic_terms(
-            items[_SCORE, low:high], items[_SCORE, i], sign, weight, slope, curvature, loss
-        )
-    elif kind == _HINGE:
-        scores = items[_SCORE, low:high]
-        _hinge_terms(scores, items[_SCORE, i], sign, knot, weight, slope, curvature, loss)
-    else:
-        scores = items[_SCORE, low:high]
-        _squared_hinge_terms(scores, items[_SCORE, i], sign, knot, weight, slope, curvature, loss)
+    _fill_terms(i, low, high, sign, kind, with_slopes, with_value, knot, items, weight, work)
     if with_slopes:
-        _add_to(slope, items[_LOSER_SLOPE if sign > 0.0 else _WINNER_SLOPE, low:high])
-        _add_to(curvature, items[_HESSIAN, low:high])
-        items[_WINNER_SLOPE if sign > 0.0 else _LOSER_SLOPE, i] += _sum(slope, count)
-        items[_HESSIAN, i] += _sum(curvature, count)
+        _add_to(work[_SLOPE], items[_LOSER_SLOPE if sign > 0.0 else _WINNER_SLOPE, low:high])
+        _add_to(work[_CURVATURE], items[_HESSIAN, low:high])
+        items[_WINNER_SLOPE if sign > 0.0 else _LOSER_SLOPE, i] += _sum(work[_SLOPE], count)
+        items[_HESSIAN, i] += _sum(work[_CURVATURE], count)
     if not with_value:
         return 0.0, 0.0
-    return _sum(loss, count), _sum(weight, count)
+    return _sum(work[_LOSS], count), _sum(weight, count)
 
 
 @njit(**INNER)
+def _fill_terms(
+    i: Integer, low: Integer, high: Integer, sign: float, kind: int, with_slopes: bool,
+    with_value: bool, knot: float | None, items: Floats, weight: Floats, work: Floats,
+) -> None:  # fmt: skip
+    """Compute slopes, curvatures and losses of the pairs of row i with rows low..high."""
+    slope, curvature, loss = work[_SLOPE], work[_CURVATURE], work[_LOSS]
+    if knot is None:
+        if kind <= _NARROW:
+            of_row = items[_INVERSE if sign > 0.0 else _SCORE, i]
+            scores = items[_SCORE if sign > 0.0 else _INVERSE, low:high]
+            if with_slopes:
+                _narrow_logistic_slopes(scores, of_row, weight, slope, curvature)
+            if with_value:
+                _narrow_logistic_losses(scores, of_row, weight, kind, loss)
+        elif kind == _WIDE:
+            scores = items[_SCORE, low:high]
+            _wide_logistic_terms(scores, items[_SCORE, i], sign, weight, slope, curvature, loss)
+        else:
+            for k in range(high - low):
+                slope[k] = curvature[k] = 2.0 * weight[k]
+                loss[k] = weight[k]
+    if knot is not None:
+        scores = items[_SCORE if sign > 0.0 or kind != _EXPONENTIAL else _INVERSE, low:high]
+        if kind == _HINGE:
+            _hinge_terms(scores, items[_SCORE, i], sign, knot, weight, slope, curvature, loss)
+        elif kind == _SQUARED:
+            _squared_hinge_terms(
+                scores, items[_SCORE, i], sign, knot, weight, slope, curvature, loss
+            )
+        else:
+            of_row = items[_INVERSE if sign > 0.0 else _SCORE, i]
+            _exponential_terms(scores, of_row, knot, weight, slope, curvature, loss)
+
+
+@njit(**INLINED)
 def _skip_enumerated(enumerated: Floats, weight: Floats) -> None:
     """Set the weights of enumerated rows to 0; their pairs are counted for the winner."""
     for k in range(enumerated.size):
@@ -1181,7 +1203,7 @@ def _logarithm(x: float) -> float:
     return n * 0.6931471805599453 + 2.0 * (s + s * (z * series))
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _wide_logistic_terms(
     scores: Floats, own_score: float, sign: float, weight: Floats, slope: Floats, curvature: Floats,
     loss: Floats,

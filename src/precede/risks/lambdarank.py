@@ -18,11 +18,11 @@ from numpy.typing import ArrayLike
 
 from precede.engine.arrays import Array, BackendArray, Bytes, Floats, Integer, Integers
 from precede.engine.backend import CPU, Backend
-from precede.engine.compiling import INNER, njit
+from precede.engine.compiling import INLINED, INNER, njit
 from precede.engine.exact import all_reduce_max, all_reduce_sum, exact_sums
 from precede.engine.execution import Context, threads_for
 from precede.engine.parameters import check_integer
-from precede.engine.portable import exp, exp2, log, log_of
+from precede.engine.portable import exp, exp2, fmin, log, log_of
 from precede.engine.query_layout import QueryLayout
 from precede.losses import PairLoss, Price, Separable
 from precede.risks.base import BoundLossRisk, EdgeWeights, State, pair_shape
@@ -363,7 +363,10 @@ class LambdaRankRisk(BoundLossRisk):
         sparse = weights.ignores_undiscounted_pairs
         if not sparse:
             self._refuse_many_pairs()
-        self._sums = RankedSums(layout, weights.gain, weights.flat, self.context, sparse=sparse)
+        self._sums = RankedSums(
+            layout, weights.gain, weights.flat, self.context, logistic=self._shape[0] == 0,
+            sparse=sparse,
+        )  # fmt: skip
         self.backend = self._sums.backend
 
     def _refuse_many_pairs(self) -> None:
@@ -556,11 +559,11 @@ def _rank_queries(
     best, shared = np.empty(by_rank.size), np.empty((2, by_rank.size))
     for query in range(low, high):
         start, end = first[query], first[query + 1]
-        depth = min(by_rank.size, end - start)
+        depth = fmin(by_rank.size, end - start)
         if depth == 0:
             continue
-        _find_best(start, end, scores, sorted_scores, best[:depth])
-        begin = 0
+        _find_best(start, end, depth, scores, sorted_scores, best)
+        begin = np.int64(0)  # (for a plain 0 numba would compile the callee once more)
         while begin < depth:
             last = begin + 1
             while last < depth and best[last] == best[begin]:
@@ -573,31 +576,38 @@ def _rank_queries(
             begin = last
         for row in range(start, end):
             if -scores[row] <= best[depth - 1]:
-                rank = np.searchsorted(best[:depth], -scores[row])
+                rank, above = np.int64(0), depth - 1  # a binary search for the first equal score
+                while rank < above:
+                    middle = (rank + above) // 2
+                    if best[middle] < -scores[row]:
+                        rank = middle + 1
+                    else:
+                        above = middle
                 discount[row], tied[row] = shared[0, rank], shared[1, rank]
 
 
 @njit(**INNER)
 def _find_best(
-    start: Integer, end: Integer, scores: Floats, sorted_scores: Floats | None, best: Floats
-) -> None:
-    """Store the largest scores of rows start..end, with the opposite sign, in increasing order."""
-    if sorted_scores is not None:
-        for rank in range(best.size):
+    start: Integer, end: Integer, depth: Integer, scores: Floats, sorted_scores: Floats | None,
+    best: Floats,
+) -> None:  # fmt: skip
+    """Store the `depth` largest scores of rows start..end, negated, in increasing order."""
+    for rank in range(depth):
+        best[rank] = np.inf
+        if sorted_scores is not None:
             best[rank] = sorted_scores[start + rank]
-        return
-    best[:] = np.inf
-    for row in range(end - 1, start - 1, -1):  # rows of high grades first, which are often best
-        score = -scores[row]
-        if score < best[best.size - 1]:
-            rank = best.size - 1
-            while rank > 0 and best[rank - 1] > score:
-                best[rank] = best[rank - 1]
-                rank -= 1
-            best[rank] = score
+    if sorted_scores is None:
+        for row in range(end - 1, start - 1, -1):  # high grades first, which are often best
+            score = -scores[row]
+            if score < best[depth - 1]:
+                rank = depth - 1
+                while rank > 0 and best[rank - 1] > score:
+                    best[rank] = best[rank - 1]
+                    rank -= 1
+                best[rank] = score
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _shared_ranks(by_rank: Floats, begin: Integer, end: Integer) -> tuple[float, float]:
     """Return the mean discount of the ranks begin..end, and the mean |D_r - D_q| of two of them.
 

@@ -33,7 +33,7 @@ from precede.engine.arrays import (
     VectorLike,
 )
 from precede.engine.compatibility import with_callbacks
-from precede.engine.compiling import INNER, njit
+from precede.engine.compiling import njit
 from precede.engine.exact import (
     SCALE,
     TIE_UNITS,
@@ -45,7 +45,7 @@ from precede.engine.exact import (
 from precede.engine.execution import Context, threads_for
 from precede.engine.histograms import BINS, Histograms
 from precede.engine.parameters import check_bool, check_integer
-from precede.engine.portable import log
+from precede.engine.portable import fmax, log
 from precede.engine.query_layout import TrainingData
 from precede.engine.table import Table
 from precede.estimator import BaseRanker, FitContext, Saved, restore_on_failure
@@ -597,33 +597,28 @@ def _best_label_votes(
 
     The first among ties is taken.
     """
-    above = np.empty(total.size, np.int64)
-    edges = np.zeros((256, 2), np.int64)
+    above, edges = total.copy(), np.empty(512, np.int64)
     for feature in range(low, high):
-        sums = histograms[feature]
-        edges[:] = 0
-        above[:] = total - sums[255]
+        most, missing_sums = np.int64(0), histograms[feature, 255]
+        for label in range(total.size):
+            above[label] = total[label] - missing_sums[label]
         for first in range(n_bins[feature]):
-            if first > 0 or missing[feature]:
-                edges[first, 0] = _edge(above, total)
-            if first > 0 and missing[feature]:
-                edges[first, 1] = _edge(above + sums[255], total)
-            above -= sums[first]
-        least = least_tied_kernel(edges.max())
-        for cell in range(edges.size):
-            if edges.flat[cell] >= max(least, 1):
-                best[feature, 0] = edges.flat[cell]
+            # Missing values below the threshold, or above; every vote divides the rows.
+            n_sides = (1 if first > 0 else 0) + (1 if missing[feature] else 0)
+            for side in range(2):
+                edge = np.int64(0)  # sum over labels of |pull above - pull below|
+                for label in range(total.size if side < n_sides else 0):
+                    up = above[label] + side * missing_sums[label]
+                    edge += abs(up - (total[label] - up))
+                edges[2 * first + side] = edge
+                most = fmax(most, edge)
+            for label in range(total.size):
+                above[label] -= histograms[feature, first, label]
+        least = fmax(least_tied_kernel(most), 1)
+        for cell in range(2 * n_bins[feature] - 1, -1, -1):
+            if edges[cell] >= least:
+                best[feature, 0] = edges[cell]
                 best[feature, 1], best[feature, 2] = cell // 2, cell % 2
-                break
-
-
-@njit(**INNER)
-def _edge(above: Integers, total: Integers) -> np.int64:
-    """Return the sum over labels of |pull above - pull below|, the edge of the best votes."""
-    edge = np.int64(0)
-    for label in range(total.size):
-        edge += abs(above[label] - (total[label] - above[label]))
-    return edge
 
 
 @njit(cache=True, nogil=True)

@@ -52,6 +52,7 @@ LARGE_COLUMN_ROWS = 1 << 16
 DISTINCT_PROBE_ROWS = 1 << 12
 # Bits per digit and number of digits of the radix sort: all bits of single precision.
 DIGIT_BITS, N_DIGITS = 11, 3
+DIGIT_MASK = (1 << DIGIT_BITS) - 1
 # Fewest rows that are binned on a GPU, and bytes of columns that are sorted there at a time.
 MIN_GPU_ROWS, MAX_SORTED_BYTES = 1 << 16, 1 << 31
 # Floats per column that the kernel `cuts_of_*` returns: 256 cut points, their number, the least and
@@ -520,18 +521,50 @@ def encode_categories(values: Floats, kept: Floats, codes: Bytes) -> None:
 def _sort_column(values: Array, weight: Integers | None) -> tuple[Array, Integers]:
     """Return the non-missing values in increasing order, and their weights ([1] if all equal)."""
     if values.size >= LARGE_COLUMN_ROWS and values.dtype in (np.float32, np.float64):
-        unsigned = np.uint32 if values.dtype == np.float32 else np.uint64
-        bits = np.ascontiguousarray(values).view(unsigned)
-        weights = np.ones(1, np.int64) if weight is None else weight
-        infinity = np.full(1, np.inf, values.dtype).view(unsigned)[0]
-        keys, weights, is_sorted = _radix_sort(bits, np.uint64(infinity), weights)
-        if is_sorted:
-            return keys.view(values.dtype), weights
+        found = _radix_sort(values, np.ones(1, np.int64) if weight is None else weight)
+        if found is not None:
+            return found
     present = values.size - int(np.isnan(values).sum())
     if weight is None:
         return np.sort(values)[:present], np.ones(1, np.int64)  # NaN comes last
     by_value = np.argsort(values, kind="stable")[:present]
     return values[by_value], weight[by_value]
+
+
+def _radix_sort(values: Array, weight: Integers) -> tuple[Array, Integers] | None:
+    """Radix-sort floats and drop NaNs; return them and their weights. O(n) for each digit.
+
+    Doubles are sorted by their leading digits, then by insertion. Return None if that took too long
+    and the values are not sorted.
+    """
+    unsigned = np.dtype(f"u{values.itemsize}")
+    sign_bit = np.uint64(1) << np.uint64(8 * values.itemsize - 1)
+    infinity = np.full(1, np.inf, values.dtype).view(unsigned)[0]
+    n_weights = values.size if weight.size > 1 else 1
+    keys, weights = np.empty((2, values.size), unsigned), np.ones((2, n_weights), np.int64)
+    limits = np.array([sign_bit, np.uint64(infinity), ~np.uint64(0), np.uint64(0)])
+    bits = np.ascontiguousarray(values).view(unsigned)
+    count = _float_order_keys(bits, weight, limits, keys[0], weights[0])
+    keys, weights = keys[:, :count], weights[:, : count if n_weights > 1 else 1]
+    at, low, width = 0, limits[2], int(limits[3] - limits[2]).bit_length() if count else 0
+    shift = max(0, width - N_DIGITS * DIGIT_BITS)
+    counts = np.zeros((N_DIGITS, 1 << DIGIT_BITS), np.int64)
+    _count_digits(keys[at], low, np.uint64(shift), counts)
+    for digit, of_digit in enumerate(counts):
+        if of_digit.max() < count:
+            next_slot = np.cumsum(of_digit) - of_digit
+            _sort_by_digit(
+                keys[at], weights[at], low, np.uint64(shift + digit * DIGIT_BITS), next_slot,
+                keys[1 - at], weights[1 - at],
+            )  # fmt: skip
+            at = 1 - at
+    if shift and not _insertion_sort(keys[at], weights[at]):
+        return None
+    ordered, sign = keys[at], unsigned.type(sign_bit)
+    first_positive = np.searchsorted(ordered, sign)
+    np.negative(ordered[:first_positive], out=ordered[:first_positive])  # modulo twice the sign bit
+    ordered[first_positive:] -= sign
+    return ordered.view(values.dtype), weights[at]
 
 
 def encode(values: Array, cuts: Floats, codes: Bytes) -> None:
@@ -639,88 +672,70 @@ def _copy_columns_dense(
 
 
 @njit(cache=True, nogil=True)
-def _radix_sort(bits: Array, infinity: np.uint64, weight: Integers) -> tuple[Array, Integers, bool]:
-    """Radix-sort floats, given as bits, and drop NaNs. O(n) for each digit.
-
-    Doubles are sorted by their leading digits, then by insertion. Returns the sorted values, their
-    weights, and False if the insertion took too long and the values are not sorted.
-    """
-    keys, weights, low, high = _float_order_keys(bits, infinity, weight)
-    if keys.size == 0:
-        return keys, weights, True
-    spare_keys, spare_weights = np.empty_like(keys), np.empty_like(weights)
-    bit_length = 0
-    while bit_length < 64 and (high - low) >> np.uint64(bit_length) != 0:
-        bit_length += 1
-    shift = np.uint64(max(0, bit_length - N_DIGITS * DIGIT_BITS))
-    digit_mask = np.uint64((1 << DIGIT_BITS) - 1)
-    bucket_sizes = np.zeros((N_DIGITS, 1 << DIGIT_BITS), np.int64)
-    for i in range(keys.size):
-        key = (np.uint64(keys[i]) - low) >> shift
-        for digit in range(N_DIGITS):
-            bucket_sizes[digit, (key >> np.uint64(digit * DIGIT_BITS)) & digit_mask] += 1
-    for digit in range(N_DIGITS):
-        if bucket_sizes[digit].max() == keys.size:
-            continue
-        next_slot = np.cumsum(bucket_sizes[digit]) - bucket_sizes[digit]
-        digit_shift = shift + np.uint64(digit * DIGIT_BITS)
-        for i in range(keys.size):
-            bucket = ((np.uint64(keys[i]) - low) >> digit_shift) & digit_mask
-            spare_keys[next_slot[bucket]] = keys[i]
-            if weights.size > 1:
-                spare_weights[next_slot[bucket]] = weights[i]
-            next_slot[bucket] += 1
-        keys, spare_keys = spare_keys, keys
-        weights, spare_weights = spare_weights, weights
-    is_sorted = shift == 0 or _insertion_sort(keys, weights)
-    sign_bit = np.uint64(1) << np.uint64(8 * keys.itemsize - 1)
-    for i in range(keys.size):
-        key = np.uint64(keys[i])
-        keys[i] = key - sign_bit if key >= sign_bit else (sign_bit - key) + sign_bit
-    return keys, weights, is_sorted
-
-
-@njit(**INNER)
 def _float_order_keys(
-    bits: Array, infinity: np.uint64, weight: Integers
-) -> tuple[Array, Integers, np.uint64, np.uint64]:
-    """Return integers in the order of the floats, their weights, minimum and maximum.
+    bits: Array, weight: Integers, limits: Keys, keys: Array, weights: Integers
+) -> int:
+    """Write integers in the order of the floats, and their weights; return their number.
 
-    Floats are stored as sign and magnitude. -0 and 0 get the same key; NaNs are dropped.
+    Floats are stored as sign and magnitude. -0 and 0 get the same key; NaNs are dropped. `limits`
+    are the sign bit, the magnitude of infinity, and the minimum and maximum of the keys.
     """
-    unweighted = weight.size == 1
-    keys = np.empty_like(bits)
-    weights = np.ones(1 if unweighted else bits.size, np.int64)
-    sign_bit = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
-    count, low, high = 0, ~np.uint64(0), np.uint64(0)
+    sign_bit, infinity, low, high = limits[0], limits[1], limits[2], limits[3]
+    count = np.int64(0)
     for i in range(bits.size):
         magnitude = np.uint64(bits[i]) & (sign_bit - np.uint64(1))
         key = sign_bit - magnitude if np.uint64(bits[i]) & sign_bit else sign_bit + magnitude
         keys[count] = key
-        if not unweighted:
+        if weights.size > 1:
             weights[count] = weight[i]
         if magnitude <= infinity:
             count += 1
-            low, high = min(low, key), max(high, key)
-    return keys[:count], weights if unweighted else weights[:count], low, high
+            low, high = key if key < low else low, key if key > high else high
+    limits[2], limits[3] = low, high
+    return count
 
 
-@njit(**INNER)
+@njit(cache=True, nogil=True)
+def _count_digits(keys: Array, low: np.uint64, shift: np.uint64, counts: Integers) -> None:
+    """Count the keys by each digit of their differences from the lowest."""
+    for i in range(keys.size):
+        digits = (np.uint64(keys[i]) - low) >> shift
+        for digit in range(N_DIGITS):
+            counts[digit, digits & np.uint64(DIGIT_MASK)] += 1
+            digits >>= np.uint64(DIGIT_BITS)
+
+
+@njit(cache=True, nogil=True)
+def _sort_by_digit(
+    keys: Array, weights: Integers, low: np.uint64, shift: np.uint64, next_slot: Integers,
+    sorted_keys: Array, sorted_weights: Integers,
+) -> None:  # fmt: skip
+    """Sort keys and their weights by a digit; the order of equal digits is kept."""
+    for i in range(keys.size):
+        bucket = ((np.uint64(keys[i]) - low) >> shift) & np.uint64(DIGIT_MASK)
+        slot = next_slot[bucket]
+        sorted_keys[slot] = keys[i]
+        if weights.size > 1:
+            sorted_weights[slot] = weights[i]
+        next_slot[bucket] = slot + 1
+
+
+@njit(cache=True, nogil=True)
 def _insertion_sort(keys: Array, weights: Integers) -> bool:
     """Sort nearly sorted keys by insertion; return False after too many moves."""
-    moves, max_moves = 0, 4 * keys.size
+    moves, last = np.int64(0), weights.size - 1
     for i in range(1, keys.size):
-        key, weight, at = keys[i], weights[min(i, weights.size - 1)], i
-        while at > 0 and keys[at - 1] > key and moves < max_moves:
+        key, weight, at = keys[i], weights[fmin(i, last)], i
+        while at > 0 and keys[at - 1] > key and moves < 4 * keys.size:
             keys[at] = keys[at - 1]
-            if weights.size > 1:
+            if last > 0:
                 weights[at] = weights[at - 1]
             at -= 1
             moves += 1
         keys[at] = key
-        if weights.size > 1:
+        if last > 0:
             weights[at] = weight
-    return moves < max_moves
+    return moves < 4 * keys.size
 
 
 @njit(cache=True, nogil=True)

@@ -49,7 +49,7 @@ import numpy as np
 
 from precede.engine.arrays import Array, BackendArray, Bytes, Flags, Floats, Integers
 from precede.engine.backend import Backend
-from precede.engine.compiling import INNER, interpreted, njit
+from precede.engine.compiling import INLINED, INNER, interpreted, njit
 from precede.engine.exact import all_reduce_max, exact_sum, min_and_max
 from precede.engine.execution import Context, threads_for
 from precede.engine.portable import cosines, exp, log1p, portable_exp
@@ -208,7 +208,7 @@ def _sum_node_in_parallel(
         _local_to_rows, len(chunks), chunks, chunk_start, scores, weight, cell_ids, loser_factor,
         local, pull, hessian, threads=threads,
     )  # fmt: skip
-    return loser_factor * _sum_in_order(sums)
+    return np.asarray(loser_factor * sums.cumsum(axis=0)[-1])  # one by one, unlike `sum`
 
 
 class GpuNodes:
@@ -908,7 +908,12 @@ def _sum_node(
         0, len(chunks), chunks, chunk_start, scores, weight, cell_ids, loser_factor, local, pull,
         hessian,
     )  # fmt: skip
-    total += loser_factor * _sum_in_order(sums)
+    value, gradient_sum = 0.0, 0.0
+    for index in range(len(sums)):
+        value += sums[index, 0]
+        gradient_sum += sums[index, 1]
+    total[0] += loser_factor * value
+    total[1] += loser_factor * gradient_sum
 
 
 @njit(cache=True, nogil=True)
@@ -1025,65 +1030,46 @@ def _far_field_sums(
     The layout of a row of `far_field` is described at `FAR_FIELD_SIZE`.
     """
     n_cells = cell_ids.size
-    mirrored = np.empty(exponentials.shape)
-    for j in range(N_TERMS):
-        for a in range(ORDER):
-            mirrored[j, a] = exponentials[j, a] * (1.0 - 2.0 * (a % 2))
-    entering = n_cells - 1
-    for cell in range(n_cells - 1, -1, -1):
-        current = far_field[cell]
-        if cell < n_cells - 1:
-            gap = cell_ids[cell + 1] - cell_ids[cell]
-            _shift_exponentials(far_field[cell + 1, :N_TERMS], gap, current[:N_TERMS])
-            current[RIGHT_WEIGHT] = far_field[cell + 1, RIGHT_WEIGHT]
-        while cell_ids[entering] - cell_ids[cell] > NEAR_CELLS:
-            gap = cell_ids[entering] - cell_ids[cell]
-            _add_exponentials(moments[entering], exponentials, gap, current[:N_TERMS])
-            current[RIGHT_WEIGHT] += moments[entering, 0]
-            entering -= 1
-    entering = 0
-    for cell in range(n_cells):
-        current = far_field[cell]
-        if cell > 0:
-            previous, gap = far_field[cell - 1], cell_ids[cell] - cell_ids[cell - 1]
-            _shift_exponentials(
-                previous[N_TERMS : 2 * N_TERMS], gap, current[N_TERMS : 2 * N_TERMS]
-            )
-            moved = previous[LEFT_WEIGHT] * (gap / CELLS_PER_UNIT)
-            current[LEFT_WEIGHT] = previous[LEFT_WEIGHT]
-            current[LEFT_DISTANCE] = previous[LEFT_DISTANCE] + moved
-        while cell_ids[cell] - cell_ids[entering] > NEAR_CELLS:
-            cell_moments, gap = moments[entering], cell_ids[cell] - cell_ids[entering]
-            _add_exponentials(cell_moments, mirrored, gap, current[N_TERMS : 2 * N_TERMS])
-            distance = (cell_moments[0] * gap - 0.5 * cell_moments[1]) / CELLS_PER_UNIT
-            current[LEFT_WEIGHT] += cell_moments[0]
-            current[LEFT_DISTANCE] += distance
-            entering += 1
-
-
-@njit(**INNER)
-def _shift_exponentials(previous: Floats, gap: float, current: Floats) -> None:
-    """Shift the exponential sums of the previous cell by `gap` cells."""
-    step, decay = portable_exp(-gap / CELLS_PER_UNIT), 1.0
-    for j in range(N_TERMS):
-        decay *= step
-        current[j] = previous[j] * decay
-
-
-@njit(cache=True, nogil=True)
-def _add_exponentials(
-    cell_moments: Floats, exponentials: Floats, gap: float, current: Floats
-) -> None:
-    """Add the exponential sums of a cell `gap` cells away."""
-    if cell_moments[0] == 0.0:
-        return
-    step, decay = portable_exp(-gap / CELLS_PER_UNIT), 1.0
-    for j in range(N_TERMS):
-        decay *= step
-        total = 0.0
-        for a in range(ORDER):
-            total += exponentials[j, a] * cell_moments[a]
-        current[j] += total * decay
+    for from_left in range(2):
+        # `towards` the sources that are added up; from the left the odd powers change their sign.
+        towards, first_term = 1 - 2 * from_left, N_TERMS * from_left
+        sign, first_cell = float(towards), (n_cells - 1) * (1 - from_left)
+        entering = first_cell
+        for i in range(n_cells):
+            cell = first_cell - towards * i
+            previous = cell + towards if i > 0 else cell
+            gap = abs(cell_ids[cell] - cell_ids[previous])
+            if i > 0:
+                step, decay = portable_exp(-gap / CELLS_PER_UNIT), 1.0
+                for j in range(first_term, first_term + N_TERMS):
+                    decay *= step
+                    far_field[cell, j] = far_field[previous, j] * decay
+                if from_left == 0:
+                    far_field[cell, RIGHT_WEIGHT] = far_field[previous, RIGHT_WEIGHT]
+                else:
+                    weight = far_field[previous, LEFT_WEIGHT]
+                    far_field[cell, LEFT_WEIGHT] = weight
+                    moved = weight * (gap / CELLS_PER_UNIT)
+                    far_field[cell, LEFT_DISTANCE] = far_field[previous, LEFT_DISTANCE] + moved
+            while abs(cell_ids[entering] - cell_ids[cell]) > NEAR_CELLS:
+                weight = moments[entering, 0]
+                if weight != 0.0:
+                    gap, decay = abs(cell_ids[entering] - cell_ids[cell]), 1.0
+                    step = portable_exp(-gap / CELLS_PER_UNIT)
+                    for j in range(N_TERMS):
+                        decay *= step
+                        total, power = 0.0, 1.0
+                        for a in range(ORDER):
+                            total += exponentials[j, a] * power * moments[entering, a]
+                            power *= sign
+                        far_field[cell, first_term + j] += total * decay
+                    if from_left == 0:
+                        far_field[cell, RIGHT_WEIGHT] += weight
+                    else:
+                        distance = (weight * gap - 0.5 * moments[entering, 1]) / CELLS_PER_UNIT
+                        far_field[cell, LEFT_WEIGHT] += weight
+                        far_field[cell, LEFT_DISTANCE] += distance
+                entering -= towards
 
 
 @njit(cache=True, nogil=True)
@@ -1104,22 +1090,24 @@ def _moments_to_local(
             continue
         for a in range(coefficients.size):
             coefficients[a] = 0.0
-        if group < n_groups - 1:
-            _gather_sources(side_moments[0, group], far_field[0, group], cell_ids, cell, sources)
-            _add_product(sources, above, coefficients)
-            for a in range(ORDER):
+        for below_group in range(2):  # sources in the groups above, then in those below
+            side = group - below_group
+            if side < 0 or side == n_groups - 1:
+                continue
+            _gather_sources(
+                side_moments[below_group, side], far_field[below_group, side], cell_ids, cell,
+                sources,
+            )  # fmt: skip
+            table = above if below_group == 0 else below
+            _add_product(sources, table, coefficients[ORDER * below_group :])
+            for a in range(ORDER * (1 - below_group)):
                 sums[index, 0] += cell_moments[a] * coefficients[a]
                 sums[index, 1] -= cell_moments[a] * coefficients[ORDER + 2 * a]
-        if group > 0:
-            _gather_sources(
-                side_moments[1, group - 1], far_field[1, group - 1], cell_ids, cell, sources
-            )
-            _add_product(sources, below, coefficients[ORDER:])
         for a in range(2 * ORDER):
             local[group, cell, a] = coefficients[ORDER + a]
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _gather_sources(
     moments: Floats, far_field: Floats, cell_ids: Floats, cell: int, sources: Floats
 ) -> None:
@@ -1140,7 +1128,7 @@ def _gather_sources(
         sources[(2 * NEAR_CELLS + 1) * ORDER + far] = far_field[cell, far]
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _add_product(sources: Floats, table: Floats, coefficients: Floats) -> None:
     """Add `sources` times the table, eight rows at a time to save writes of `coefficients`."""
     for row in range(0, sources.size, 8):
@@ -1188,15 +1176,6 @@ def _local_to_rows(
             row_weight = weight[row] * loser_factor
             pull[row] += row_weight * (gradient + x * odd_gradient)
             hessian[row] += row_weight * (curvature + x * odd_curvature)
-
-
-@njit(cache=True, nogil=True)
-def _sum_in_order(sums: Floats) -> Floats:
-    total = np.zeros(2)
-    for row in range(sums.shape[0]):
-        total[0] += sums[row, 0]
-        total[1] += sums[row, 1]
-    return total
 
 
 @njit(cache=True, nogil=True)

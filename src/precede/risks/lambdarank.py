@@ -534,14 +534,11 @@ def _sum_rows_of_queries(values: Floats, first: Integers, sums: Floats) -> None:
     """Sum the rows of every query in eight partial sums, whose additions overlap."""
     partial = np.empty(8)
     for query in range(sums.size):
-        start, end = first[query], first[query + 1]
-        partial[:] = 0.0
-        end_of_eights = end - (end - start) % 8
-        for row in range(start, end_of_eights, 8):
-            for j in range(8):
-                partial[j] += values[row + j]
-        for row in range(end_of_eights, end):
-            partial[row - end_of_eights] += values[row]
+        start = first[query]
+        for j in range(8):
+            partial[j] = 0.0
+        for row in range(start, first[query + 1]):
+            partial[(row - start) & 7] += values[row]
         first_half = (partial[0] + partial[1]) + (partial[2] + partial[3])
         sums[query] = first_half + ((partial[4] + partial[5]) + (partial[6] + partial[7]))
 

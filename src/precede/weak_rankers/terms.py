@@ -626,29 +626,23 @@ def _main_effects(weights: Floats, table: Floats, allowed: list[bool]) -> tuple[
     return (weights * (table - effect)).sum(axis=1) * inverse, effect
 
 
-# -- kernels ---------------------------------------------------------------------------------
-
-
-@njit(cache=True, nogil=True)
 def _solve(system: Floats, right: Floats, scale: Floats) -> Floats:
     """Solve a positive semidefinite system by Gaussian elimination; 0 where a pivot vanishes."""
     size = right.size
-    matrix, solution = system.copy(), right.copy()
-    has_pivot = np.zeros(size, np.bool_)
+    matrix = np.column_stack([system, right])
+    has_pivot = np.zeros(size, bool)
     for p in range(size):
         has_pivot[p] = matrix[p, p] > 1e-9 * scale[p]
-        if not has_pivot[p]:
-            continue
-        for i in range(p + 1, size):
-            factor = matrix[i, p] / matrix[p, p]
-            for j in range(p, size):
-                matrix[i, j] -= factor * matrix[p, j]
-            solution[i] -= factor * solution[p]
+        if has_pivot[p]:
+            factors = matrix[p + 1 :, p] / matrix[p, p]
+            matrix[p + 1 :, p:] -= np.multiply.outer(factors, matrix[p, p:])
+    solution = matrix[:, size].tolist()
     for p in range(size - 1, -1, -1):
         if not has_pivot[p]:
             solution[p] = 0.0
             continue
-        for j in range(p + 1, size):
-            solution[p] -= matrix[p, j] * solution[j]
-        solution[p] /= matrix[p, p]
-    return solution
+        # One by one: a sum of an array is taken in another order.
+        for factor, value in zip(matrix[p, p + 1 : size].tolist(), solution[p + 1 :], strict=True):
+            solution[p] -= factor * value
+        solution[p] /= float(matrix[p, p])
+    return np.array(solution)

@@ -1203,28 +1203,37 @@ def _bernstein_ends(value: float, blocks: int, alpha: float) -> tuple[float, flo
 # All items of a grade query the tree before they are added, so that equal grades form no pairs.
 
 
-@njit(cache=True, nogil=True)
 def _item_errors(
     starts: Integers, grade: Integers, rank: Integers, weight: Floats, tie: float
 ) -> Floats:
     """Return, for each item, the weight of misordered items of other grades, ties in part."""
-    errors = np.zeros(grade.size, dtype=np.float64)
+    errors, tree = np.zeros(grade.size), np.zeros(int(rank.max(initial=0)) + 1)
+    _add_item_errors(starts, grade, rank, weight, tie, tree, errors)
+    return errors
+
+
+@njit(cache=True, nogil=True)
+def _add_item_errors(
+    starts: Integers, grade: Integers, rank: Integers, weight: Floats, tie: float, tree: Floats,
+    errors: Floats,
+) -> None:  # fmt: skip
+    """See `_item_errors`; `tree` has a node for each rank."""
     for query in range(starts.size - 1):
         low, high = starts[query], starts[query + 1]
-        for direction in (1, -1):
-            tree = np.zeros(rank[low:high].max() + 1, dtype=np.float64)
-            group = low if direction == 1 else high - 1
-            seen = 0.0
+        for falling in range(2):
+            for item in range(low, high):
+                tree[rank[item]] = 0.0
+            direction = 1 - 2 * falling
+            group, seen = low if falling == 0 else high - 1, 0.0
             while low <= group < high:
                 end = group
                 while low <= end < high and grade[end] == grade[group]:
                     below = sum_of_fenwick_tree(tree, rank[end] - 1)
                     equal = sum_of_fenwick_tree(tree, rank[end]) - below
-                    wrong = seen - equal - below if direction == 1 else below
+                    wrong = below if falling == 1 else seen - equal - below
                     errors[end] += wrong + tie * equal
                     end += direction
                 for item in range(group, end, direction):
                     seen += weight[item]
                     add_to_fenwick_tree(tree, rank[item], weight[item])
                 group = end
-    return errors

@@ -19,7 +19,7 @@ from precede.engine.compiling import njit
 from precede.engine.exact import all_reduce_min, all_reduce_sum
 from precede.engine.execution import Context
 from precede.engine.parameters import check_bool, check_range
-from precede.engine.portable import log_of
+from precede.engine.portable import fmin, log_of
 from precede.engine.query_layout import QueryLayout
 from precede.estimator import BaseRanker, FitContext, Saved
 from precede.judgments import Judgments
@@ -466,10 +466,12 @@ def _least_pair_weight(
     """Return the least product of the weights of a winner and a loser of a pair."""
     least = np.inf
     for query in range(query_start.size - 1):
-        lightest = np.inf
+        below = np.inf  # the least weight of a loser in the levels below
         for level in range(query_start[query], query_start[query + 1]):
-            begin, end = level_start[level], level_start[level + 1]
+            winner, loser = np.inf, np.inf
+            for row in range(level_start[level], level_start[level + 1]):
+                winner, loser = fmin(winner, weight[row]), fmin(loser, loser_weight[row])
             if level > query_start[query]:
-                least = min(least, weight[begin:end].min() * lightest)
-            lightest = min(lightest, loser_weight[begin:end].min())
+                least = fmin(least, winner * below)
+            below = fmin(below, loser)
     return least

@@ -23,10 +23,14 @@ import numpy as np
 
 from precede.decomposition import Nodes
 from precede.engine.arrays import Flags, Floats, Integer, Integers
-from precede.engine.compiling import INNER, njit
+from precede.engine.compiling import INLINED, njit
 from precede.engine.execution import Context, threads_for
+from precede.engine.portable import fmax
 
 __all__ = ["Paths"]
+
+# Rows whose conditions are evaluated before their values are computed.
+ROWS_PER_BLOCK = 256
 
 
 class Paths:
@@ -78,25 +82,32 @@ class Paths:
         number of threads.
         """
         out = np.zeros(X.shape)
-        conditions = (
-            self.feature, self.low, self.high, self.absent, self.outside, self.first, self.members,
-        )  # fmt: skip
-        satisfied = np.zeros((0 if Z is None else len(Z), self.feature.size), np.bool_)
-        if Z is not None:
-            context.run(
-                _evaluate_conditions_of_rows,
-                len(Z),
-                Z,
-                *conditions,
-                satisfied,
-                threads=threads_for("rows", satisfied.size),
-            )
-        work = X.shape[0] * max(len(satisfied), 1) * self.value.size
+        background = self._satisfied(X[:0] if Z is None else Z)
+        work = X.shape[0] * max(len(background), 1) * self.value.size
         context.run(
-            _add_shapley, X.shape[0], X, satisfied, self.start, *conditions, self.share, self.value,
-            self._points, self._weights, self._beta, out, threads=threads_for("heavy rows", work),
-        )  # fmt: skip
+            self._add_to, X.shape[0], X, background, out, threads=threads_for("heavy rows", work)
+        )
         return out
+
+    def _add_to(self, begin: int, end: int, X: Floats, background: Flags, out: Floats) -> None:
+        """Add the values of the rows begin..end."""
+        most = self._points.shape[0]
+        room, which = np.empty((3, most + 1)), np.empty(most, np.int64)
+        for first in range(begin, end, ROWS_PER_BLOCK):
+            rows = slice(first, min(first + ROWS_PER_BLOCK, end))
+            _add_shapley(
+                self._satisfied(X[rows]), background, self.start, self.feature, self.share,
+                self.value, self._points, self._weights, self._beta, room, which, out[rows],
+            )  # fmt: skip
+
+    def _satisfied(self, X: Floats) -> Flags:
+        """Return whether each row satisfies each condition."""
+        satisfied = np.empty((len(X), self.feature.size), np.bool_)
+        _evaluate_conditions(
+            X, self.feature, self.low, self.high, self.absent, self.outside, self.first,
+            self.members, satisfied,
+        )  # fmt: skip
+        return satisfied
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,58 +195,37 @@ def _beta(most: int) -> Floats:
 # -- kernels ---------------------------------------------------------------------------------
 
 
-@njit(**INNER)
-def _satisfies(
-    x: float, low: float, high: float, absent: bool, outside: bool, members: Flags
-) -> bool:
-    """Return whether a value satisfies a condition."""
-    if np.isnan(x):
-        return absent
-    if not low < x <= high:
-        return False
-    if x >= 0.0 and x < members.size:
-        return members[np.int64(x)]
-    return outside
-
-
 @njit(cache=True, nogil=True)
 def _evaluate_conditions(
-    x: Floats, feature: Integers, low: Floats, high: Floats, absent: Flags, outside: Flags,
+    X: Floats, feature: Integers, low: Floats, high: Floats, absent: Flags, outside: Flags,
     first: Integers, members: Flags, satisfied: Flags,
 ) -> None:  # fmt: skip
-    """Evaluate all conditions on a row."""
-    for c in range(feature.size):
-        named = members[first[c] : first[c + 1]]
-        satisfied[c] = _satisfies(x[feature[c]], low[c], high[c], absent[c], outside[c], named)
-
-
-@njit(cache=True, nogil=True)
-def _evaluate_conditions_of_rows(
-    begin: int, end: int, X: Floats, feature: Integers, low: Floats, high: Floats, absent: Flags,
-    outside: Flags, first: Integers, members: Flags, satisfied: Flags,
-) -> None:  # fmt: skip
-    """Evaluate all conditions on a chunk of rows."""
-    for row in range(begin, end):
-        _evaluate_conditions(
-            X[row], feature, low, high, absent, outside, first, members, satisfied[row]
-        )
+    """Evaluate all conditions on all rows."""
+    for row in range(X.shape[0]):
+        for c in range(feature.size):
+            x, accepted = X[row, feature[c]], outside[c]
+            if x >= 0.0 and x < float(first[c + 1] - first[c]):
+                accepted = members[first[c] + np.int64(x)]
+            if not low[c] < x <= high[c]:
+                accepted = False
+            if np.isnan(x):
+                accepted = absent[c]
+            satisfied[row, c] = accepted
 
 
 @njit(cache=True, nogil=True)
 def _add_shapley(
-    begin: int, end: int, X: Floats, by_background: Flags, start: Integers, feature: Integers,
-    low: Floats, high: Floats, absent: Flags, outside: Flags, first: Integers, members: Flags,
-    share: Floats, value: Floats, points: Floats, weights: Floats, beta: Floats, out: Floats,
+    satisfied: Flags, background: Flags, start: Integers, feature: Integers, share: Floats,
+    value: Floats, points: Floats, weights: Floats, beta: Floats, room: Floats, which: Integers,
+    out: Floats,
 ) -> None:  # fmt: skip
-    """Add the Shapley values of all leaves for a chunk of rows, for each background row."""
-    most = points.shape[0]
-    one, zero, which = np.zeros(most), np.zeros(most), np.zeros(most, np.int64)
-    before = np.zeros(most + 1)
-    satisfied = np.zeros(feature.size, np.bool_)
-    background = by_background.shape[0]
-    rounds = max(background, 1)
-    for row in range(begin, end):
-        _evaluate_conditions(X[row], feature, low, high, absent, outside, first, members, satisfied)
+    """Add the Shapley values of all leaves for some rows, for each background row.
+
+    `satisfied` and `background` tell which conditions the rows satisfy.
+    """
+    one, zero, before, n_others = room[0], room[1], room[2], background.shape[0]
+    rounds = fmax(n_others, 1)
+    for row in range(satisfied.shape[0]):
         for other in range(rounds):
             for leaf in range(value.size):
                 # Collect the conditions on which the row and the background differ.
@@ -243,25 +233,25 @@ def _add_shapley(
                 reachable = True
                 for c in range(start[leaf], start[leaf + 1]):
                     z = share[c]
-                    if background > 0:
-                        z = 1.0 if by_background[other, c] else 0.0
-                    if not satisfied[c] and z == 0.0:
+                    if n_others > 0:
+                        z = 1.0 if background[other, c] else 0.0
+                    if not satisfied[row, c] and z == 0.0:
                         reachable = False
                         break
-                    if satisfied[c] and z == 1.0:
+                    if satisfied[row, c] and z == 1.0:
                         continue
-                    one[count], zero[count], which[count] = satisfied[c], z, feature[c]
+                    one[count], zero[count], which[count] = satisfied[row, c], z, feature[c]
                     count += 1
                 if not reachable or count == 0:
                     continue
                 scale = value[leaf] / rounds
-                if background > 0:
+                if n_others > 0:
                     _add_leaf_exact(row, count, one, which, scale, beta, out)
                 else:
                     _add_leaf(row, count, one, zero, which, before, scale, points, weights, out)
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _add_leaf_exact(
     row: int, count: int, one: Floats, which: Integers, scale: float, beta: Floats, out: Floats
 ) -> None:
@@ -276,7 +266,7 @@ def _add_leaf_exact(
             out[row, which[j]] -= scale * beta[ours, count - ours - 1]
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _add_leaf(
     row: int, count: int, one: Floats, zero: Floats, which: Integers, before: Floats, scale: float,
     points: Floats, weights: Floats, out: Floats,

@@ -108,7 +108,8 @@ class Ranked:
             tree, mass = np.empty((2, int(self.sizes.max(initial=0)) + 1))
             _split_pairs(
                 self.scores, self.row(row).astype(np.intp), self.row(WEIGHT), self.starts,
-                _LEAST_GAP if self.ties == "average" else 0.0, tree, mass, right, wrong,
+                np.full(self.sizes.size, _LEAST_GAP if self.ties == "average" else 0.0), tree, mass,
+                right, wrong,
             )  # fmt: skip
             self._pairs[row] = right, wrong
         return self._pairs[row]
@@ -205,10 +206,14 @@ def _cut_gaps(
 
 def _count_right(known: tuple[Floats, Integers, Integers, Integers], gaps: Floats) -> Floats:
     """Count the pairs of every group in the right order whose scores differ by at least a gap."""
-    right, ones = np.empty(gaps.size), np.ones(known[1].size)
-    tree, mass = np.empty((2, known[1].size + 1))
-    _right_in_groups(*known, gaps, tree, ones, mass, right)
-    return right
+    scores, ranks, starts, groups = known
+    right, wrong = np.empty((2, starts.size - 1))
+    tree, mass = np.empty((2, ranks.size + 1))
+    _split_pairs(
+        scores, ranks, np.ones(ranks.size), starts, np.repeat(gaps, np.diff(groups)), tree, mass,
+        right, wrong,
+    )  # fmt: skip
+    return np.add.reduceat(right, groups[:-1])
 
 
 # -- numerators of the metrics -----------------------------------------------------------------
@@ -491,52 +496,40 @@ def _rank_correlations(scores: Floats, ranks: Integers, starts: Integers, values
 
 @njit(cache=True, nogil=True)
 def _split_pairs(
-    scores: Floats, ranks: Integers, weights: Floats, starts: Integers, gap: float, tree: Floats,
+    scores: Floats, ranks: Integers, weights: Floats, starts: Integers, gaps: Floats, tree: Floats,
     mass: Floats, rights: Floats, wrongs: Floats,
 ) -> None:  # fmt: skip
-    """Write Σ w_i·w_k over pairs, i above k by at least gap: rank_i > rank_k, then the reverse.
+    """Write Σ w_i·w_k over pairs, i above k by at least a gap: rank_i > rank_k, and the reverse.
 
     `tree` and `mass` are workspaces indexed by the ranks of a query: 0, 1, 2, ...
-    """
-    for query in range(starts.size - 1):
-        rights[query], wrongs[query] = _split_query(
-            scores, ranks, weights, starts[query], starts[query + 1], gap, tree, mass
-        )
-
-
-@njit(**INNER)
-def _split_query(
-    scores: Floats, ranks: Integers, weights: Floats, begin: int, end: int, gap: float,
-    tree: Floats, mass: Floats,
-) -> tuple[float, float]:  # fmt: skip
-    """Return the sums of `_split_pairs` of one query.
-
     The set of items far enough above k only grows; a Fenwick tree holds their weights by rank.
     """
-    highest = 0
-    for k in range(begin, end):
-        highest = fmax(highest, ranks[k])
-    for rank in range(highest + 1):
-        tree[rank + 1] = 0.0
-        mass[rank] = 0.0
-    above, right, wrong = 0.0, 0.0, 0.0
-    i = begin
-    for k in range(begin, end):
-        while i < k and scores[i] - scores[k] >= gap:
-            above += weights[i]
-            mass[ranks[i]] += weights[i]
-            node = ranks[i] + 1
-            while node <= highest + 1:
-                tree[node] += weights[i]
-                node += node & -node
-            i += 1
-        lower, node = 0.0, ranks[k]
-        while node > 0:
-            lower += tree[node]
-            node -= node & -node
-        wrong += weights[k] * lower
-        right += weights[k] * (above - lower - mass[ranks[k]])
-    return right, wrong
+    for query in range(starts.size - 1):
+        begin, end, gap = starts[query], starts[query + 1], gaps[query]
+        highest = np.int64(0)
+        for k in range(begin, end):
+            highest = fmax(highest, ranks[k])
+        for rank in range(highest + 1):
+            tree[rank + 1] = 0.0
+            mass[rank] = 0.0
+        above, right, wrong = 0.0, 0.0, 0.0
+        i = begin
+        for k in range(begin, end):
+            while i < k and scores[i] - scores[k] >= gap:
+                above += weights[i]
+                mass[ranks[i]] += weights[i]
+                node = ranks[i] + 1
+                while node <= highest + 1:
+                    tree[node] += weights[i]
+                    node += node & -node
+                i += 1
+            lower, node = 0.0, ranks[k]
+            while node > 0:
+                lower += tree[node]
+                node -= node & -node
+            wrong += weights[k] * lower
+            right += weights[k] * (above - lower - mass[ranks[k]])
+        rights[query], wrongs[query] = right, wrong
 
 
 @njit(**INNER)
@@ -566,21 +559,6 @@ def _apart_in_groups(
     """Count the pairs of `_count_apart` of every group."""
     for g in range(groups.size - 1):
         apart[g] = _count_apart(scores, ranks, starts, groups[g : g + 2], gap, counts)
-
-
-@njit(cache=True, nogil=True)
-def _right_in_groups(
-    scores: Floats, ranks: Integers, starts: Integers, groups: Integers, gaps: Floats,
-    tree: Floats, ones: Floats, mass: Floats, rights: Floats,
-) -> None:  # fmt: skip
-    """Count the pairs in the right order whose scores differ by at least a gap."""
-    for g in range(groups.size - 1):
-        right = 0.0
-        for query in range(groups[g], groups[g + 1]):
-            right += _split_query(
-                scores, ranks, ones, starts[query], starts[query + 1], gaps[g], tree, mass
-            )[0]
-        rights[g] = right
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

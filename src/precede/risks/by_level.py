@@ -14,7 +14,7 @@ import numpy as np
 
 from precede.engine.arrays import Array, BackendArray, Bytes, Floats, Integers
 from precede.engine.backend import CPU, Backend
-from precede.engine.compiling import INNER, njit
+from precede.engine.compiling import INLINED, INNER, njit
 from precede.engine.exact import (
     all_reduce_all,
     all_reduce_max,
@@ -694,7 +694,7 @@ def _chunk_terms(
         first = stop
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**INLINED, error_model="numpy")
 def _divide_for_loser_terms(
     first: int, last: int, start: Integers, level: Integers, low: Floats, high: Floats,
     terms: Floats,
@@ -790,7 +790,7 @@ def _fill_levels_of_queries(
         exp_array(by_level[row, first:last])
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _fill_levels_of_query(
     bottom: int, top: int, log_winner: Floats, high: Floats, power: float, log_balance: Floats,
     by_level: Floats,

@@ -98,11 +98,15 @@ class RangeSums:
         remaining = np.flatnonzero(np.isnan(sums[:, 1]))  # all hinges, or wide score ranges
         if remaining.size:
             remaining_sums = np.empty((remaining.size, 2))
-            self.context.run(
-                _generic_ranges, remaining.size, self._level_ranges[remaining], layout.level_start,
-                self._max_rows, self._degree, self._knot, *row_arrays, remaining_sums,
-                threads=self._threads,
+            generic = (
+                self._level_ranges[remaining], layout.level_start, self._degree,
+                None if self._degree == 0 else self._knot, *row_arrays, remaining_sums,
             )  # fmt: skip
+
+            def enumerate_generic(low: int, high: int) -> None:
+                _generic_ranges(low, high, np.empty((5, self._max_rows)), *generic)
+
+            self.context.run(enumerate_generic, remaining.size, threads=self._threads)
             sums[remaining] = remaining_sums
         return np.ascontiguousarray(sums.T)
 
@@ -477,12 +481,16 @@ def _narrow_logistic_ranges(
 
 @njit(cache=True, nogil=True)
 def _generic_ranges(
-    low: int, high: int, level_ranges: Integers, level_start: Integers, max_rows: int, degree: int,
-    knot: float, scores: Floats, weight: Floats, loser_weight: Floats, pull: Floats,
+    low: int, high: int, buffer: Floats, level_ranges: Integers, level_start: Integers, degree: int,
+    knot: float | None, scores: Floats, weight: Floats, loser_weight: Floats, pull: Floats,
     hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """Enumerate the pairs of hinges, or of logistic losses at any distance of the scores."""
-    buffer, terms = np.empty((3, max_rows)), np.empty((2, max_rows))
+    """Enumerate the pairs of hinges, or of logistic losses at any distance of the scores.
+
+    `knot` is None for logistic losses, so that numba prunes the hinges, and vice versa. `buffer`
+    has five rows: slope, curvature and loss of each loser, then the terms of one winner.
+    """
+    terms = buffer[3:]
     for index in range(low, high):
         first_level, end_level = level_ranges[index, 0], level_ranges[index, 1]
         first_row, end_row = level_start[first_level], level_start[end_level]
@@ -543,7 +551,7 @@ def _small_logistic_losses(
         losses[index] = value
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _narrow_logistic_pairs(
     exp_scores: Floats, score_range: float, level_start: Integers, first_level: int, end_level: int,
     weight: Floats, loser_weights: Floats, buffer: Floats, pull: Floats, hessian: Floats,
@@ -591,7 +599,7 @@ def _narrow_logistic_pairs(
         n_factors += 1 + has_second
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _flush_logarithms(product: Floats, loser_weights: Floats, count: int) -> float:
     """Return the sum of ``weight·log(product)`` and reset the products to 1."""
     total = 0.0
@@ -603,7 +611,7 @@ def _flush_logarithms(product: Floats, loser_weights: Floats, count: int) -> flo
     return total
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _add_two_winners(
     exp_scores: Floats, n_losers: int, first_exp: float, second_exp: float, winner_weight: float,
     loser_weights: Floats, buffer: Floats,
@@ -635,7 +643,7 @@ def _add_two_winners(
 
 @njit(**INNER)
 def _generic_pairs(
-    scores: Floats, degree: int, knot: float, level_start: Integers, first_level: int,
+    scores: Floats, degree: int, knot: float | None, level_start: Integers, first_level: int,
     end_level: int, weight: Floats, loser_weights: Floats, buffer: Floats, terms: Floats,
     pull: Floats, hessian: Floats,
 ) -> float:  # fmt: skip
@@ -646,29 +654,29 @@ def _generic_pairs(
         n_losers = level_start[level] - first_row
         for row in range(level_start[level], level_start[level + 1]):
             winner_weight, winner_score = weight[row], scores[row - first_row]
-            if degree == 1:  # no curvature
-                _hinge_pairs(
-                    scores, n_losers, knot - winner_score, winner_weight, loser_slope, loser_loss,
-                    terms,
-                )  # fmt: skip
-                pull[row] += winner_weight * _weighted_sum(terms[0], loser_weights, n_losers)
-                continue
-            if degree == 0:
+            if knot is None:
                 _wide_logistic_pairs(
                     scores, n_losers, winner_score, winner_weight, loser_slope, loser_curvature,
                     loser_loss, terms,
                 )  # fmt: skip
-            else:
-                _squared_pairs(
-                    scores, n_losers, knot - winner_score, winner_weight, loser_slope,
-                    loser_curvature, loser_loss, terms,
-                )  # fmt: skip
+            if knot is not None:
+                if degree == 1:
+                    _hinge_pairs(
+                        scores, n_losers, knot - winner_score, winner_weight, loser_slope,
+                        loser_loss, terms,
+                    )  # fmt: skip
+                else:
+                    _squared_pairs(
+                        scores, n_losers, knot - winner_score, winner_weight, loser_slope,
+                        loser_curvature, loser_loss, terms,
+                    )  # fmt: skip
             pull[row] += winner_weight * _weighted_sum(terms[0], loser_weights, n_losers)
-            hessian[row] += winner_weight * _weighted_sum(terms[1], loser_weights, n_losers)
+            if degree != 1:  # a hinge has no curvature
+                hessian[row] += winner_weight * _weighted_sum(terms[1], loser_weights, n_losers)
     return _weighted_sum(loser_loss, loser_weights, level_start[end_level] - first_row)
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _hinge_pairs(
     scores: Floats, n_losers: int, knot_less_winner: float, winner_weight: float,
     loser_slope: Floats, loser_loss: Floats, terms: Floats,
@@ -685,7 +693,7 @@ def _hinge_pairs(
         loser_slope[k] += winner_weight * slope[k]
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _squared_pairs(
     scores: Floats, n_losers: int, knot_less_winner: float, winner_weight: float,
     loser_slope: Floats, loser_curvature: Floats, loser_loss: Floats, terms: Floats,
@@ -704,7 +712,7 @@ def _squared_pairs(
         loser_curvature[k] += winner_weight * curvature[k]
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _wide_logistic_pairs(
     scores: Floats, n_losers: int, winner_score: float, winner_weight: float, loser_slope: Floats,
     loser_curvature: Floats, loser_loss: Floats, terms: Floats,
@@ -859,22 +867,24 @@ def _read_scores(
     return _NARROW
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _find_scale(
     level_start: Integers, first_level: Integer, end_level: Integer, plain: float, factor: float,
     flat: float, rate: float, items: Floats,
 ) -> float:  # fmt: skip
     """Return the largest exponent of a pair with a weight if sums could overflow, else 0."""
     first_row, n_rows = level_start[first_level], level_start[end_level] - level_start[first_level]
-    scores = items[_SCORE, :n_rows]
-    if rate * (scores.max() - scores.min()) <= MAX_UNSCALED_RANGE:
+    lowest, highest = np.inf, -np.inf
+    for k in range(n_rows):
+        lowest, highest = fmin(lowest, items[_SCORE, k]), fmax(highest, items[_SCORE, k])
+    if rate * (highest - lowest) <= MAX_UNSCALED_RANGE:
         return 0.0
     largest = -np.inf
     for level in range(first_level + 1, end_level):
         low, high = level_start[level] - first_row, level_start[level + 1] - first_row
         for i in range(low, high):
             for k in range(low):
-                exponent = rate * (scores[k] - scores[i])
+                exponent = rate * (items[_SCORE, k] - items[_SCORE, i])
                 if exponent > largest:
                     gap = abs(items[_DISCOUNT, i] - items[_DISCOUNT, k]) + flat
                     if items[_RANK_SCORE, i] == items[_RANK_SCORE, k]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from precede.engine.arrays import Floats, Integers
-from precede.engine.compiling import INNER, njit
+from precede.engine.compiling import INLINED, INNER, njit
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.execution import Context, threads_for
-from precede.engine.portable import exp, exp2, exp_array, log, portable_log, portable_log1p
+from precede.engine.portable import (
+    exp, exp2, exp_array, fmax, fmin, log, portable_log, portable_log1p,
+)  # fmt: skip
 from precede.engine.query_layout import QueryLayout
 from precede.risks.base import BoundRisk, Risk, State
 from precede.risks.links import Link
@@ -193,7 +195,9 @@ def _softmax_cross_entropy(
     """Compute the cross entropy of target and softmax of each query, with derivatives."""
     for query in range(low, high):
         start, end = query_start[query], query_start[query + 1]
-        terms, max_score = hessian[start:end], scores[start:end].max()
+        terms, max_score = hessian[start:end], -np.inf
+        for row in range(start, end):
+            max_score = fmax(max_score, scores[row])
         for j in range(terms.size):
             terms[j] = scores[start + j] - max_score
         exp_array(terms)
@@ -208,8 +212,8 @@ def _softmax_cross_entropy(
         for row in range(start, end):
             share = hessian[row] / total
             pull[row] = query_weight[query] * (target[row] - share)
-            hessian[row] = query_weight[query] * share * max(1.0 - share, 0.0)
-        values[query] = query_weight[query] * max(value, 0.0)
+            hessian[row] = query_weight[query] * share * fmax(1.0 - share, 0.0)
+        values[query] = query_weight[query] * fmax(value, 0.0)
 
 
 @njit(cache=True, nogil=True)
@@ -261,17 +265,17 @@ def _log_loss(
         for row in range(start, end):
             at, share, tail = scores[row] + shift, weight[row] / total_weight, hessian[row]
             probability = (1.0 if at >= 0.0 else tail) / (1.0 + tail)
-            value += share * (pull[row] + max(at, 0.0) - target[row] * at)
+            value += share * (pull[row] + fmax(at, 0.0) - target[row] * at)
             pull[row] = query_weight[query] * share * (target[row] - probability)
             hessian[row] = share * tail / ((1.0 + tail) * (1.0 + tail))
             variance_sum += hessian[row]
-        values[query] = query_weight[query] * max(value, 0.0)
+        values[query] = query_weight[query] * fmax(value, 0.0)
         for row in range(start, end):
-            others = max(1.0 - hessian[row] / variance_sum, 0.0) if variance_sum > 0.0 else 0.0
+            others = fmax(1.0 - hessian[row] / variance_sum, 0.0) if variance_sum > 0.0 else 0.0
             hessian[row] *= query_weight[query] * others
 
 
-@njit(**INNER, error_model="numpy")
+@njit(**INLINED, error_model="numpy")
 def _best_shift(
     scores: Floats, weight: Floats, total_weight: float, log_odds: float, tails: Floats
 ) -> float:
@@ -280,7 +284,10 @@ def _best_shift(
     Newton's method on the log odds, which increase by at most 1 per unit of the shift, with
     bisection whenever a step leaves the bracket. `tails` is a scratch array.
     """
-    low, high = log_odds - scores.max(), log_odds - scores.min()
+    lowest, highest = np.inf, -np.inf
+    for row in range(scores.size):
+        lowest, highest = fmin(lowest, scores[row]), fmax(highest, scores[row])
+    low, high = log_odds - highest, log_odds - lowest
     shift = low + 0.5 * (high - low)
     for _ in range(100):
         total, complement, slope = 0.0, 0.0, 0.0
@@ -298,7 +305,7 @@ def _best_shift(
             low = shift
         else:
             high = shift
-        shift += gap * (total / total_weight) * complement / max(slope, 1e-300)
+        shift += gap * (total / total_weight) * complement / fmax(slope, 1e-300)
         if not low <= shift <= high:
             shift = low + 0.5 * (high - low)
         if abs(shift - previous) <= 1e-9:  # the next change would be below rounding
@@ -314,7 +321,7 @@ def _exp_minus_abs(scores: Floats, shift: float, tails: Floats) -> None:
     exp_array(tails)
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _log1p_array(values: Floats) -> None:
     """Replace each x by ``log(1 + x)``."""
     for row in range(values.size):

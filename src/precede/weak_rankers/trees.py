@@ -28,7 +28,7 @@ from precede.engine.arrays import (
     MatrixLike,
 )
 from precede.engine.backend import Backend
-from precede.engine.compiling import INNER, njit
+from precede.engine.compiling import INLINED, INNER, njit
 from precede.engine.execution import Context, threads_for
 from precede.engine.kernels import predict_codes
 from precede.engine.portable import fmax, fmin
@@ -423,10 +423,14 @@ class _MaskLayout:
         self._threshold32 = _round_down(self._threshold)
         self._sets = _bitsets(tuple(sets), total)
 
-    def arrays(self, *, single: bool) -> tuple[Array, ...]:
+    def arrays(self, *, single: bool) -> tuple[Array | None, ...]:
         """Return the arguments of the kernel, for rows of single or double precision."""
         threshold = self._threshold32 if single else self._threshold
-        return self._start, self._feature, threshold, self._mask, self._value, *self._sets
+        start, bits = self._sets
+        return (
+            self._start, self._feature, threshold, self._mask, self._value, start,
+            bits if bits.size else None,
+        )  # fmt: skip
 
 
 class _NodeLayout:
@@ -686,9 +690,12 @@ def _predict_rows(
 def _score_by_masks(
     low: int, high: int, X: Array, features: Integers, start: Integers,
     feature: NDArray[np.int32], threshold: Array, mask: NDArray[np.uint64], value: Floats,
-    set_start: Integers, bits: NDArray[np.uint32], scores: Floats,
+    set_start: Integers, bits: NDArray[np.uint32] | None, scores: Floats,
 ) -> None:  # fmt: skip
-    """Score blocks of rows, tree by tree, with the layout `_MaskLayout`."""
+    """Score blocks of rows, tree by tree, with the layout `_MaskLayout`.
+
+    `bits` is None without categorical splits, so that numba prunes these.
+    """
     x = np.empty((fmax(features.size, 1), ROWS_PER_BLOCK), threshold.dtype)
     alive = np.empty(ROWS_PER_BLOCK, np.uint64)  # leaves that no split has excluded yet
     for first in range(low, high, ROWS_PER_BLOCK):
@@ -698,13 +705,14 @@ def _score_by_masks(
                 x[j, row] = X[first + row, features[j]]
         for tree in range(start.shape[0]):
             _exclude_leaves(x, rows, start[tree], feature, threshold, mask, alive)
-            for at in range(start[tree, 2], start[tree, 3]):
-                for row in range(rows):
-                    if _goes_right(
-                        np.float64(x[feature[at], row]), 0.0, True, set_start[at],
-                        set_start[at + 1], bits,
-                    ):  # fmt: skip
-                        alive[row] &= mask[at]
+            if bits is not None:
+                for at in range(start[tree, 2], start[tree, 3]):
+                    for row in range(rows):
+                        if _goes_right(
+                            np.float64(x[feature[at], row]), 0.0, True, set_start[at],
+                            set_start[at + 1], bits,
+                        ):  # fmt: skip
+                            alive[row] &= mask[at]
             leaf = value[tree]
             for row in range(rows):
                 lowest = alive[row] & (~alive[row] + np.uint64(1))
@@ -713,7 +721,7 @@ def _score_by_masks(
                 ]
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _exclude_leaves(
     x: Array, rows: int, start: Integers, feature: NDArray[np.int32],
     threshold: Array, mask: NDArray[np.uint64], alive: NDArray[np.uint64],

@@ -1150,7 +1150,7 @@ def _add_to(values: Floats, target: Floats) -> None:
         target[k] += values[k]
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _pair_weights(
     rank_scores: Floats, gains: Floats, discounts: Floats, weights: Floats, rank_score: float,
     gain: float, discount: float, tied: float, flat: float, plain: float, factor: float,
@@ -1164,7 +1164,7 @@ def _pair_weights(
         weight[k] = weights[k] * (plain + factor * (gain - gains[k]) * weight[k])
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _narrow_logistic_slopes(
     exp_scores: Floats, factor: float, weight: Floats, slope: Floats, curvature: Floats
 ) -> None:
@@ -1176,7 +1176,7 @@ def _narrow_logistic_slopes(
         curvature[k] = slope[k] * right
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _narrow_logistic_losses(
     exp_scores: Floats, factor: float, weight: Floats, kind: int, loss: Floats
 ) -> None:
@@ -1190,7 +1190,7 @@ def _narrow_logistic_losses(
         loss[k] = weight[k] * _logarithm(loss[k])
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _logarithm(x: float) -> float:
     """Return the logarithm of a finite number of at least 1; vectorizes.
 

@@ -448,8 +448,7 @@ def _sum_trees(weighted: list[tuple[Tree, float]], table: Table) -> Term:
         points = np.concatenate([cuts, last, [np.nan]])
     X = np.zeros((points.size, feature + 1))  # one row per bin
     X[:, feature] = points
-    values = np.zeros(points.size)
-    Forest([tree for tree, _ in weighted], [weight for _, weight in weighted]).add_to(values, X)
+    values = Forest(*map(list, zip(*weighted, strict=True))).values_at(X)
     return make_curve(feature, cuts, categorical, values)
 
 

@@ -373,6 +373,15 @@ class Forest:
         )  # fmt: skip
 
 
+    def values_at(self, X: Floats) -> Floats:
+        """Return the scores of a few rows; where possible, without compiling the kernels."""
+        if isinstance(self._layout, _MaskLayout):
+            return self._layout.scores(X[:, self.features])
+        scores = np.zeros(len(X))
+        self.add_to(scores, X)
+        return scores
+
+
 class _MaskLayout:
     """Splits as bit masks of leaves (QuickScorer).
 
@@ -431,6 +440,33 @@ class _MaskLayout:
             self._start, self._feature, threshold, self._mask, self._value, start,
             bits if bits.size else None,
         )  # fmt: skip
+
+
+    def scores(self, X: Floats) -> Floats:
+        """Return the scores of a few rows of the used features, as `_score_by_masks`."""
+        scores, (set_start, bits) = np.zeros(len(X)), self._sets
+        every = np.uint64((1 << MASK_BITS) - 1)
+        for tree, (first, missing_right, categorical, end) in enumerate(self._start.tolist()):
+            splits = np.arange(first, end)[:, None]
+            x = X.T[self._feature[first:end]]
+            goes_right = x > self._threshold[splits]
+            goes_right |= (splits >= missing_right) & np.isnan(x)
+            for at in range(categorical, end):
+                in_set = np.unpackbits(
+                    bits[set_start[at] : set_start[at + 1]].view(np.uint8), bitorder="little"
+                )
+                values = x[at - first]
+                listed = (values >= 0) & (values < in_set.size)
+                index = np.where(listed, values, 0).astype(np.int64)
+                goes_right[at - first] = ~(listed & (in_set[index] == 1))
+            alive = np.bitwise_and.reduce(
+                np.where(goes_right, self._mask[splits], every), axis=0, initial=every
+            )
+            lowest = alive & (~alive + np.uint64(1))
+            scores += self._value[tree][
+                (lowest * np.uint64(DE_BRUIJN)) >> np.uint64(MASK_BITS - 6)
+            ]
+        return scores
 
 
 class _NodeLayout:

@@ -1,7 +1,6 @@
-"""The announcement of the first compilation, and the folder of compiled kernels."""
+"""The announcement of compilation, how much is compiled, and the folder of compiled kernels."""
 
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -12,64 +11,60 @@ from precede.engine import compiling
 
 COUNT = (
     "import numpy as np\n"
+    "from precede.engine import compiling\n"
     "from precede.engine.exact import exact_sum\n"
+    "compiling.SILENT_SECONDS = {silent}\n"
     "exact_sum(np.ones(3))\n"
     "exact_sum(np.ones(3, np.float32).astype(float))\n"
 )
+AT_ONCE = COUNT.format(silent=0)
 IN_A_POOL = f"""
 import multiprocessing
 if __name__ == "__main__":
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        pool.apply(exec, ({COUNT!r},))
+        pool.apply(exec, ({AT_ONCE!r},))
 """
 
 
-def in_terminal(arguments, cache, **more):
-    """Run a process in a terminal; return its stderr."""
-    ours, theirs = pty.openpty()
+def told(arguments, cache, **more):
+    """Run a process; return its stderr."""
     hidden = ("PYTEST_CURRENT_TEST", compiling.QUIET)
     environment = {k: v for k, v in os.environ.items() if k not in hidden}
     environment |= {"NUMBA_CACHE_DIR": str(cache), **more}
-    done = subprocess.run(
-        [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=theirs, env=environment,
-        check=False,
-    )  # fmt: skip
-    os.close(theirs)
-    told = b""
-    try:
-        while part := os.read(ours, 4096):
-            told += part
-    except OSError:  # end of file
-        pass
-    os.close(ours)
-    assert done.returncode == 0, told
-    return told.decode()
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, check=True, capture_output=True, text=True
+    ).stderr
 
 
-def test_a_terminal_gets_one_line_if_the_cache_is_cold(tmp_path):
-    assert in_terminal(["-c", COUNT], tmp_path).count("compiling for this machine") == 1
-    assert in_terminal(["-c", COUNT], tmp_path) == ""
+def test_one_line_says_that_kernels_are_compiled_if_the_cache_is_cold(tmp_path):
+    line = told(["-c", AT_ONCE], tmp_path)
+    assert line.count("precede compiles its kernels once for this installation") == 1
+    assert line.count("\n") == 1
+    assert str(next(tmp_path.iterdir())) in line
+    assert told(["-c", AT_ONCE], tmp_path) == ""
 
 
-def test_the_line_can_be_turned_off_and_pipes_get_none(tmp_path):
-    assert in_terminal(["-c", COUNT], tmp_path / "a", PRECEDE_QUIET="1") == ""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "b")}
-    done = subprocess.run(
-        [sys.executable, "-c", COUNT], capture_output=True, text=True, env=environment, check=True
-    )
-    assert done.stderr == ""
+def test_a_second_of_compilation_is_not_worth_a_line(tmp_path):
+    assert told(["-c", COUNT.format(silent=60)], tmp_path) == ""
+    assert any(tmp_path.rglob("*.nbc"))
+    assert 0.5 <= compiling.SILENT_SECONDS <= 2
+
+
+def test_the_line_can_be_turned_off(tmp_path):
+    assert told(["-c", AT_ONCE], tmp_path, PRECEDE_QUIET="1") == ""
 
 
 def test_worker_processes_print_nothing(tmp_path):
     script = tmp_path / "work.py"
     script.write_text(IN_A_POOL)
-    assert in_terminal([str(script)], tmp_path / "cache") == ""
+    assert told([str(script)], tmp_path / "cache") == ""
     assert any((tmp_path / "cache").rglob("*.nbc"))
 
 
 def test_kernels_of_other_packages_are_not_announced(tmp_path):
-    theirs = "import precede.engine.execution, numba\nnumba.njit(lambda x: x + 1)(1)\n"
-    assert in_terminal(["-c", theirs], tmp_path) == ""
+    theirs = "from precede.engine import compiling, execution\nimport numba\n"
+    theirs += "compiling.SILENT_SECONDS = 0\nnumba.njit(lambda x: x + 1)(1)\n"
+    assert told(["-c", theirs], tmp_path) == ""
 
 
 def test_the_folder_of_compiled_code(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The decorator of kernels, and hooks: announce the first compilation; pause garbage collection.
+"""The decorator of kernels, and hooks: announce compilation; pause garbage collection.
 
 Kernels are compiled when first called and cached on disk, see `precede.engine.kernel_cache`.
 """
@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -31,60 +32,72 @@ INNER = {
 INLINED = {**INNER, "inline": "always"}
 Result = TypeVar("Result")
 QUIET = "PRECEDE_QUIET"  # environment variable that turns the announcement off
+# A process that compiles for longer says so.
+SILENT_SECONDS = 1.0
 
 
 class _Compilation(event.Listener):
-    """Announces the first compilation of a process, and pauses garbage collection meanwhile.
+    """Announces compilation that takes long, once a process, and pauses garbage collection.
 
     Loading from the cache is not an event. The compiler allocates so many objects that collections
     would take a sixth of the time. numba compiles under a lock, so `depth` needs none.
     """
 
     announced = False
-    depth, paused = 0, False  # of the kernels being compiled, with their callees
+    # Of the kernels being compiled, with their callees: is the outermost one of this package?
+    depth, ours, paused = 0, False, False
+    seconds, began = 0.0, 0.0
 
     def on_start(self, event: event.Event) -> None:
-        """Announce the first kernel of this package; pause at the outermost one."""
-        ours = event.data["dispatcher"].__module__.startswith("precede.")
-        if ours and not self.announced:
-            self.announced = True
-            if _is_interactive():
-                print(
-                    "precede: compiling for this machine, once; this takes some seconds "
-                    "(`precede warmup` does it ahead)",
-                    file=sys.stderr,
-                )
-        if ours and self.depth == 0:
-            self.paused = gc.isenabled()
-            gc.disable()
+        """Pause at the outermost kernel."""
+        if self.depth == 0:
+            self.ours = event.data["dispatcher"].__module__.startswith("precede.")
+            self.began = time.perf_counter()
+            self.paused = self.ours and gc.isenabled()
+            if self.paused:
+                gc.disable()
         self.depth += 1
+        self._announce(time.perf_counter() - self.began)
 
     def on_end(self, event: event.Event) -> None:  # noqa: ARG002
         """Resume after the outermost kernel, whether or not it compiled."""
         self.depth -= 1
-        if self.depth == 0 and self.paused:
-            self.paused = False
-            gc.enable()
+        if self.depth == 0:
+            took = time.perf_counter() - self.began
+            self._announce(took)
+            self.seconds += took if self.ours else 0.0
+            if self.paused:
+                self.paused = False
+                gc.enable()
+
+    def _announce(self, took: float) -> None:
+        """Print a line if this package has been compiling for long."""
+        if self.ours and not self.announced and self.seconds + took > SILENT_SECONDS:
+            self.announced = True
+            if not _is_quiet():
+                print(
+                    "precede compiles its kernels once for this installation (cached in "
+                    f"{cache_folder()}); `precede warmup` does it ahead",
+                    file=sys.stderr,
+                )
 
 
 _compilation = _Compilation()
 
 
 def announce_compiling(wanted: bool = True) -> None:
-    """Turn the announcement of this process's first compilation on or off.
+    """Turn the announcement that this process compiles on or off.
 
     >>> announce_compiling(False)
     """
     _compilation.announced = not wanted
 
 
-def _is_interactive() -> bool:
-    """Return True in a terminal or notebook; False in worker processes and tests."""
+def _is_quiet() -> bool:
+    """Return whether nothing is to be printed, as in worker processes and tests."""
     if os.environ.get(QUIET) or "PYTEST_CURRENT_TEST" in os.environ:
-        return False
-    if multiprocessing.current_process().name != "MainProcess":
-        return False
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+        return True
+    return multiprocessing.current_process().name != "MainProcess"
 
 
 def cache_folder() -> Path:

@@ -84,7 +84,7 @@ class Paths:
         out = np.zeros(X.shape)
         background = self._satisfied(X[:0] if Z is None else Z)
         work = X.shape[0] * max(len(background), 1) * self.value.size
-        context.run(
+        context.map(
             self._add_to, X.shape[0], X, background, out, threads=threads_for("heavy rows", work)
         )
         return out

@@ -98,15 +98,11 @@ class RangeSums:
         remaining = np.flatnonzero(np.isnan(sums[:, 1]))  # all hinges, or wide score ranges
         if remaining.size:
             remaining_sums = np.empty((remaining.size, 2))
-            generic = (
-                self._level_ranges[remaining], layout.level_start, self._degree,
-                None if self._degree == 0 else self._knot, *row_arrays, remaining_sums,
+            self.context.run(
+                _generic_ranges, remaining.size, self._level_ranges[remaining], layout.level_start,
+                self._max_rows, self._degree, None if self._degree == 0 else self._knot,
+                *row_arrays, remaining_sums, threads=self._threads,
             )  # fmt: skip
-
-            def enumerate_generic(low: int, high: int) -> None:
-                _generic_ranges(low, high, np.empty((5, self._max_rows)), *generic)
-
-            self.context.run(enumerate_generic, remaining.size, threads=self._threads)
             sums[remaining] = remaining_sums
         return np.ascontiguousarray(sums.T)
 
@@ -481,15 +477,16 @@ def _narrow_logistic_ranges(
 
 @njit(cache=True, nogil=True)
 def _generic_ranges(
-    low: int, high: int, buffer: Floats, level_ranges: Integers, level_start: Integers, degree: int,
+    low: int, high: int, level_ranges: Integers, level_start: Integers, max_rows: int, degree: int,
     knot: float | None, scores: Floats, weight: Floats, loser_weight: Floats, pull: Floats,
     hessian: Floats, sums: Floats,
 ) -> None:  # fmt: skip
     """Enumerate the pairs of hinges, or of logistic losses at any distance of the scores.
 
-    `knot` is None for logistic losses, so that numba prunes the hinges, and vice versa. `buffer`
-    has five rows: slope, curvature and loss of each loser, then the terms of one winner.
+    `knot` is None for logistic losses, so that numba prunes the hinges, and vice versa.
     """
+    # Slope, curvature and loss of each loser, then slope and curvature of the pairs of a winner.
+    buffer = np.empty((5, max_rows))
     terms = buffer[3:]
     for index in range(low, high):
         first_level, end_level = level_ranges[index, 0], level_ranges[index, 1]

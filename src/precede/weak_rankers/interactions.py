@@ -184,7 +184,7 @@ def interaction_strengths(
             mean = exact_sum(weight, context) / max(count, 1)
             sums = all_reduce_sum(partial(histograms.sums, batch), context)
             units = rows.pull_unit, rows.weight_unit / mean
-            context.run(
+            context.map(
                 _fill_strengths, len(batch), batch, sums, grid, units, reg_lambda, min_weight,
                 strength, threads=1 if len(batch) < 64 else None,
             )  # fmt: skip
@@ -351,7 +351,7 @@ class PairSearch(RegressionSearch):
         pulls, weights = float(total >> 32), float(total & 0xFFFFFFFF)
         uncut = pulls * pulls / (weights + rules[0]) if weights + rules[0] > 0 else 0.0
         scores, cuts = np.full(len(tables), uncut), np.zeros((len(tables), 2), np.int64)
-        self._context.run(
+        self._context.map(
             self._find_cuts, len(tables), tables, rules, scores, cuts,
             threads=threads_for("rows", 32 * len(tables)),
         )  # fmt: skip

@@ -135,7 +135,7 @@ class MarginDistribution(Result):
         if np.isnan(wanted).any():
             raise ValueError("theta holds NaN; give margins as numbers")
         known = (self._starts, self._grades, self._scores, self.norm)
-        tree = np.zeros(int(self._grades.max(initial=0)) + 2, np.int64)
+        tree = np.zeros(int(self._grades.max(initial=0)) + 2)
         counts = [
             _count_small(*known, float(one), tree)
             + np.searchsorted(self._listed, one, side="right")
@@ -545,22 +545,22 @@ def _sparse(
 
 @njit(cache=True, nogil=True)
 def _count_small(
-    starts: Integers, grade: Integers, score: Floats, norm: float, theta: float, tree: Integers
-) -> int:
+    starts: Integers, grade: Integers, score: Floats, norm: float, theta: float, tree: Floats
+) -> float:
     """Count crucial pairs with (s_i − s_k)/norm ≤ theta.
 
     `tree` is a Fenwick tree of zeros over all grades; it is zero again on return.
     """
-    pairs = 0
+    pairs = 0.0
     for query in range(starts.size - 1):
         first, end = starts[query], starts[query + 1]
         for item in range(first, end):
-            add_to_fenwick_tree(tree, grade[item] + 1, np.int64(1))
+            add_to_fenwick_tree(tree, grade[item] + 1, 1.0)
         for item in range(first, end):
             while first < end and (score[item] - score[first]) / norm > theta:
-                add_to_fenwick_tree(tree, grade[first] + 1, np.int64(-1))
+                add_to_fenwick_tree(tree, grade[first] + 1, -1.0)
                 first += 1
             pairs += sum_of_fenwick_tree(tree, grade[item])
         for item in range(first, end):
-            add_to_fenwick_tree(tree, grade[item] + 1, np.int64(-1))
+            add_to_fenwick_tree(tree, grade[item] + 1, -1.0)
     return pairs

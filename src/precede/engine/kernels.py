@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
-from precede.engine.compiling import njit
+from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers
+from precede.engine.compiling import INNER, njit
 
 
-@njit(cache=True, nogil=True)
-def add_to_fenwick_tree(tree: Array, node: Integer, amount: float) -> None:
+@njit(**INNER)
+def add_to_fenwick_tree(tree: Floats, node: Integer, amount: float) -> None:
     """Add an amount to a node, counted from 1, of a Fenwick tree."""
     while node < tree.size:
         tree[node] += amount
         node += node & -node
 
 
-@njit(cache=True, nogil=True)
-def sum_of_fenwick_tree(tree: Array, node: Integer) -> Integer:
+@njit(**INNER)
+def sum_of_fenwick_tree(tree: Floats, node: Integer) -> float:
     """Return the sum of the amounts added to nodes 1, ..., `node`."""
-    total = tree[0]  # always 0, of the type of the tree
+    total = 0.0
     while node > 0:
         total += tree[node]
         node -= node & -node

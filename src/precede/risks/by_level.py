@@ -745,7 +745,7 @@ def _sum_chunk_terms(
         )
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _words_to_float(words: Integers, level: int, column: int) -> float:
     return words[level, column] * 2.0**-31 + words[level, column + 1] * 2.0**-62
 

@@ -1,5 +1,6 @@
 """The announcement of compilation, how much is compiled, and the folder of compiled kernels."""
 
+import json
 import os
 import subprocess
 import sys
@@ -159,3 +160,44 @@ def test_a_first_fit_compiles_few_functions(fit, most, tmp_path):
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     assert 10 < int(done.stdout) <= most
+
+
+# Functions that all first calls compile together, and each of them alone after those before it.
+MOST_TOGETHER, MOST_OF_A_CALL = 225, 40
+# Kernels that are compiled for several types of an argument, and why.
+SEVERAL_TYPES = {
+    "engine.team._pack": "copies the arguments of all kernels",
+    "engine.team._run_tasks": "leads or helps",
+    "engine.team.claim_task": "is called with and without a number of a thread",
+    "engine.backend._advance": "weak rankers have values of one byte or eight",
+    "engine.exact._sum_range": "is called for all values, and for a range of them",
+    "engine.histograms._fill": "is called for all rows, and for a range of them",
+    "engine.histograms._find_cut": "is called with and without a bound",
+}
+
+
+@pytest.fixture(scope="module")
+def first_calls(tmp_path_factory):
+    """What `first_calls.py` prints that starts without kernels."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("kernels"))}
+    script = Path(__file__).with_name("first_calls.py")
+    done = subprocess.run(
+        [sys.executable, str(script)], env=environment, check=True, capture_output=True, text=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_first_calls_of_everything_compile_few_functions(first_calls):
+    calls = first_calls["calls"]
+    assert 100 < sum(calls.values()) <= MOST_TOGETHER, calls
+    assert max(calls.values()) <= MOST_OF_A_CALL, calls
+
+
+def test_kernels_are_compiled_for_one_type_of_each_argument(first_calls):
+    """Beside None, which stands for what a kernel does not need. A literal is another type."""
+    found = {}
+    for name, signatures in first_calls["types"].items():
+        for types in zip(*signatures, strict=True) if len(signatures) > 1 else ():
+            if len({*types} - {"none"}) > 1:
+                found[name.removeprefix("precede.")] = sorted({*types})
+    assert set(found) <= set(SEVERAL_TYPES), found

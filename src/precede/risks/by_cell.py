@@ -1082,7 +1082,10 @@ def _moments_to_local(
     `begin` and `end` count the cells of group 0, then those of group 1, ...
     """
     n_groups, n_cells = local.shape[0], local.shape[1]
-    sources, coefficients = np.zeros(above.shape[0]), np.empty(3 * ORDER)
+    room = np.empty(above.shape[0] + 3 * ORDER)  # (each form of allocation is compiled)
+    for a in range(room.size):
+        room[a] = 0.0
+    coefficients, sources = room[: 3 * ORDER], room[3 * ORDER :]
     for index in range(begin, end):
         group, cell = index // n_cells, index % n_cells
         cell_moments = group_moments[group, cell]

@@ -28,7 +28,7 @@ from functools import partial
 import numpy as np
 
 from precede.engine.arrays import Bytes, Flags, Floats, Integers
-from precede.engine.compiling import INNER, interpreted, njit
+from precede.engine.compiling import INLINED, interpreted, njit
 from precede.engine.exact import all_reduce_sum, exact_sum
 from precede.engine.execution import Context, threads_for
 from precede.engine.histograms import (
@@ -458,7 +458,7 @@ def _left_bins(words: Integers, counts: Integers, categorical: bool, rules: Rule
 # values.
 
 
-@njit(**INNER)
+@njit(**INLINED)
 def _best_cut(
     words: Integers, counts: Integers, size: int, categorical: bool,
     rules: Rules, order: Integers, key: Floats,

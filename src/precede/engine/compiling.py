@@ -29,7 +29,7 @@ INNER = {
 # Options of kernels that one other kernel calls, in one place. Their statements become its own, so
 # that they are optimized once instead of at each level of calls. (An argument that is None does not
 # prune branches in them.)
-INLINED = {**INNER, "inline": "always"}
+INLINED: dict[str, bool | str] = {**INNER, "inline": "always"}
 Result = TypeVar("Result")
 QUIET = "PRECEDE_QUIET"  # environment variable that turns the announcement off
 # A process that compiles for longer says so.

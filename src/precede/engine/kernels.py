@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from precede.engine.arrays import Bytes, Flags, Floats, Integer, Integers
+from precede.engine.arrays import Array, Bytes, Flags, Floats, Integer, Integers
 from precede.engine.compiling import INNER, njit
 
 
@@ -17,7 +17,7 @@ def add_to_fenwick_tree(tree: Floats, node: Integer, amount: float) -> None:
 
 
 @njit(**INNER)
-def sum_of_fenwick_tree(tree: Floats, node: Integer) -> float:
+def sum_of_fenwick_tree(tree: Array, node: Integer) -> float:
     """Return the sum of the amounts added to nodes 1, ..., `node`."""
     total = 0.0
     while node > 0:

@@ -1054,15 +1054,10 @@ def _far_field_sums(
             while abs(cell_ids[entering] - cell_ids[cell]) > NEAR_CELLS:
                 weight = moments[entering, 0]
                 if weight != 0.0:
-                    gap, decay = abs(cell_ids[entering] - cell_ids[cell]), 1.0
-                    step = portable_exp(-gap / CELLS_PER_UNIT)
-                    for j in range(N_TERMS):
-                        decay *= step
-                        total, power = 0.0, 1.0
-                        for a in range(ORDER):
-                            total += exponentials[j, a] * power * moments[entering, a]
-                            power *= sign
-                        far_field[cell, first_term + j] += total * decay
+                    gap = abs(cell_ids[entering] - cell_ids[cell])
+                    _add_exponentials(
+                        moments, entering, exponentials, sign, gap, far_field, cell, first_term
+                    )
                     if from_left == 0:
                         far_field[cell, RIGHT_WEIGHT] += weight
                     else:
@@ -1070,6 +1065,22 @@ def _far_field_sums(
                         far_field[cell, LEFT_WEIGHT] += weight
                         far_field[cell, LEFT_DISTANCE] += distance
                 entering -= towards
+
+
+@njit(**INLINED)
+def _add_exponentials(
+    moments: Floats, entering: int, exponentials: Floats, sign: float, gap: float,
+    far_field: Floats, cell: int, first_term: int,
+) -> None:  # fmt: skip
+    """Add the exponential sums of a cell `gap` cells away."""
+    step, decay = portable_exp(-gap / CELLS_PER_UNIT), 1.0
+    for j in range(N_TERMS):
+        decay *= step
+        total, power = 0.0, 1.0
+        for a in range(ORDER):
+            total += exponentials[j, a] * power * moments[entering, a]
+            power *= sign
+        far_field[cell, first_term + j] += total * decay
 
 
 @njit(cache=True, nogil=True)

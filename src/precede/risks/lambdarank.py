@@ -573,14 +573,21 @@ def _rank_queries(
             begin = last
         for row in range(start, end):
             if -scores[row] <= best[depth - 1]:
-                rank, above = np.int64(0), depth - 1  # a binary search for the first equal score
-                while rank < above:
-                    middle = (rank + above) // 2
-                    if best[middle] < -scores[row]:
-                        rank = middle + 1
-                    else:
-                        above = middle
+                rank = _rank_of(-scores[row], best, depth)
                 discount[row], tied[row] = shared[0, rank], shared[1, rank]
+
+
+@njit(**INLINED)
+def _rank_of(score: float, best: Floats, depth: Integer) -> Integer:
+    """Return the first of the increasing scores that is not below a score, by a binary search."""
+    rank, last = np.int64(0), depth - 1
+    while rank < last:
+        middle = (rank + last) // 2
+        if best[middle] < score:
+            rank = middle + 1
+        else:
+            last = middle
+    return rank
 
 
 @njit(**INNER)

@@ -13,7 +13,14 @@ from precede.engine.compiling import INLINED, INNER, njit
 from precede.engine.exact import exact_sum, exact_sums
 from precede.engine.execution import Context, threads_for
 from precede.engine.portable import (
-    exp, exp2, exp_array, fmax, fmin, log, portable_log, portable_log1p,
+    exp,
+    exp2,
+    exp_array,
+    fmax,
+    fmin,
+    log,
+    portable_log,
+    portable_log1p,
 )  # fmt: skip
 from precede.engine.query_layout import QueryLayout
 from precede.risks.base import BoundRisk, Risk, State

@@ -194,6 +194,7 @@ def interaction_strengths(
                     strengths[int(features[triple[a]]), int(features[triple[b]])] = value
     return dict(sorted(strengths.items()))
 
+
 def _fill_strengths(
     low: int, high: int, triples: Integers, sums: Integers, grid: Grid,
     units: tuple[float, float], penalty: float, min_weight: float, out: Floats,
@@ -387,7 +388,7 @@ class PairSearch(RegressionSearch):
         if not by_row:
             heavier = 2 * counts[: self._width][is_first].sum() >= counts[-1].sum()
             is_first[rows - 1] = missing_first or (missing == 0 and heavier)
-        leaf = np.zeros((self._width, self._width), np.int8)
+        leaf = np.zeros((self._width, self._width), np.int64)
         for number, side in ((0, is_first), (2, ~is_first)):
             side_words, side_counts = words[:-1][side].sum(axis=0), counts[:-1][side].sum(axis=0)
             is_left = _left_bins(side_words[:columns], side_counts[:columns], by_column, rules)
@@ -459,7 +460,7 @@ def _left_bins(words: Integers, counts: Integers, categorical: bool, rules: Rule
 
 
 @njit(**INLINED)
-def _best_cut(
+def _best_cut(  # noqa: C901, PLR0912
     words: Integers, counts: Integers, size: int, categorical: bool,
     rules: Rules, order: Integers, key: Floats,
 ) -> tuple[float, int, int]:  # fmt: skip

@@ -372,7 +372,6 @@ class Forest:
             threads=threads_for("heavy rows", X.shape[0]),
         )  # fmt: skip
 
-
     def values_at(self, X: Floats) -> Floats:
         """Return the scores of a few rows; where possible, without compiling the kernels."""
         if isinstance(self._layout, _MaskLayout):
@@ -441,7 +440,6 @@ class _MaskLayout:
             bits if bits.size else None,
         )  # fmt: skip
 
-
     def scores(self, X: Floats) -> Floats:
         """Return the scores of a few rows of the used features, as `_score_by_masks`."""
         scores, (set_start, bits) = np.zeros(len(X)), self._sets
@@ -463,9 +461,7 @@ class _MaskLayout:
                 np.where(goes_right, self._mask[splits], every), axis=0, initial=every
             )
             lowest = alive & (~alive + np.uint64(1))
-            scores += self._value[tree][
-                (lowest * np.uint64(DE_BRUIJN)) >> np.uint64(MASK_BITS - 6)
-            ]
+            scores += self._value[tree][(lowest * np.uint64(DE_BRUIJN)) >> np.uint64(MASK_BITS - 6)]
         return scores
 
 

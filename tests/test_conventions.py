@@ -61,7 +61,7 @@ LEAVES = {"cli", "dask", "testing"}
 
 # Keyword arguments of `njit`. A kernel that divides in a loop may use NumPy's error model: a check
 # for zero divisors would prevent vectorization.
-JIT_OPTIONS = {"cache=True, nogil=True", "**INNER"}
+JIT_OPTIONS = {"cache=True, nogil=True", "**INNER", "**INLINED"}
 JIT_OPTIONS |= {f"{options}, error_model='numpy'" for options in JIT_OPTIONS}
 
 # Base classes and records, shown in the examples of the classes that use them.

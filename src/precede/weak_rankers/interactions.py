@@ -51,7 +51,7 @@ TRIPLES_PER_BATCH = 1024
 TRIPLES_PER_CHUNK = 32
 # Gains below this share of the leaf scores are rounding errors.
 ROUNDING = 2.0**-36
-# Penalty, smoothing of categories, minimum weight of a leaf, minimum number of its rows.
+# Of a search: penalty, smoothing of categories, minimum weight of a leaf, minimum number of its rows.
 Rules = tuple[float, float, float, float]
 
 
@@ -183,10 +183,10 @@ def interaction_strengths(
         if rows is not None and histograms is not None:
             mean = exact_sum(weight, context) / max(count, 1)
             sums = all_reduce_sum(partial(histograms.sums, batch), context)
-            units = rows.pull_unit, rows.weight_unit / mean
+            rules = rows.pull_unit, rows.weight_unit / mean, reg_lambda, min_weight
             context.map(
-                _fill_strengths, len(batch), batch, sums, grid, units, reg_lambda, min_weight,
-                strength, threads=1 if len(batch) < 64 else None,
+                _fill_strengths, len(batch), batch, sums, grid, rules, strength,
+                threads=1 if len(batch) < 64 else None,
             )  # fmt: skip
         for triple, values in zip(batch.tolist(), strength.tolist(), strict=True):
             for (a, b), value in zip(((0, 1), (0, 2), (1, 2)), values, strict=True):
@@ -196,10 +196,13 @@ def interaction_strengths(
 
 
 def _fill_strengths(
-    low: int, high: int, triples: Integers, sums: Integers, grid: Grid,
-    units: tuple[float, float], penalty: float, min_weight: float, out: Floats,
-) -> None:  # fmt: skip
-    """Compute the strengths of the three pairs of each of the triples low..high."""
+    low: int, high: int, triples: Integers, sums: Integers, grid: Grid, rules: Rules, out: Floats
+) -> None:
+    """Compute the strengths of the three pairs of each of the triples low..high.
+
+    `rules` are the units of pull and weight, the penalty and the minimum weight of a quadrant.
+    """
+    pull_unit, weight_unit, penalty, min_weight = rules
     for first in range(low, high, TRIPLES_PER_CHUNK):
         chunk = slice(first, min(first + TRIPLES_PER_CHUNK, high))
         # A third feature that stands for none is replaced by any other; nobody reads its strength.
@@ -208,11 +211,11 @@ def _fill_strengths(
         quadrants, is_cut = _quadrants(sums[chunk], grid, one, other)
         contrast, variance = np.zeros(is_cut.shape), np.zeros(is_cut.shape)
         for sign, words in zip((1.0, -1.0, -1.0, 1.0), quadrants, strict=True):
-            weight = (words & 0xFFFFFFFF) * units[1]
+            weight = (words & 0xFFFFFFFF) * weight_unit
             is_cut &= (weight >= min_weight) & (weight + penalty > 0.0)
             hessian = np.maximum(weight + penalty, 1e-300)
             variance += 1.0 / hessian
-            contrast += sign * (words >> 32) * units[0] / hessian
+            contrast += sign * (words >> 32) * pull_unit / hessian
         strength = np.where(is_cut, contrast * contrast / variance, 0.0)
         out[chunk] = strength.max(axis=(2, 3))
 

@@ -51,7 +51,7 @@ TRIPLES_PER_BATCH = 1024
 TRIPLES_PER_CHUNK = 32
 # Gains below this share of the leaf scores are rounding errors.
 ROUNDING = 2.0**-36
-# Of a search: penalty, smoothing of categories, minimum weight of a leaf, minimum number of its rows.
+# Of a search: penalty, smoothing of categories, minimum weight of a leaf and number of its rows.
 Rules = tuple[float, float, float, float]
 
 

@@ -155,6 +155,7 @@ def test_a_forest_is_the_sum_of_its_trees(grown, X, dtype):
         forest._layout = layout(grown, weights, forest.features)
         forest.add_to(scores, X)
         np.testing.assert_array_equal(scores, expected)
+        np.testing.assert_array_equal(forest.values_at(X), expected)
     ensemble = Ensemble(list(grown), weights, 3)
     np.testing.assert_array_equal(ensemble.predict(X), expected)
     np.testing.assert_array_equal(list(ensemble.staged_predict(X))[-1], expected)

@@ -22,6 +22,7 @@ from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 from precede.engine.arrays import Array, Flags, Floats, Integers, Json, RandomState
 from precede.engine.compiling import njit
 from precede.engine.kernels import add_to_fenwick_tree, sum_of_fenwick_tree
+from precede.engine.portable import fmax
 from precede.engine.parameters import check_choice, upper_tail
 from precede.judgments import (
     Judgments,
@@ -1221,8 +1222,11 @@ def _add_item_errors(
     for query in range(starts.size - 1):
         low, high = starts[query], starts[query + 1]
         for falling in range(2):
+            highest = np.int64(0)
             for item in range(low, high):
-                tree[rank[item]] = 0.0
+                highest = fmax(highest, rank[item])
+            for node in range(highest + 1):
+                tree[node] = 0.0
             direction = 1 - 2 * falling
             group, seen = low if falling == 0 else high - 1, 0.0
             while low <= group < high:

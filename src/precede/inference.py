@@ -22,8 +22,8 @@ from scipy.special import chdtrc, ndtr, stdtr, stdtrit
 from precede.engine.arrays import Array, Flags, Floats, Integers, Json, RandomState
 from precede.engine.compiling import njit
 from precede.engine.kernels import add_to_fenwick_tree, sum_of_fenwick_tree
-from precede.engine.portable import fmax
 from precede.engine.parameters import check_choice, upper_tail
+from precede.engine.portable import fmax
 from precede.judgments import (
     Judgments,
     check_column,

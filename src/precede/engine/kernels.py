@@ -19,7 +19,7 @@ def add_to_fenwick_tree(tree: Floats, node: Integer, amount: float) -> None:
 @njit(**INNER)
 def sum_of_fenwick_tree(tree: Array, node: Integer) -> float:
     """Return the sum of the amounts added to nodes 1, ..., `node`."""
-    total = 0.0
+    total = tree[0]  # always 0
     while node > 0:
         total += tree[node]
         node -= node & -node

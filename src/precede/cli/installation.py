@@ -143,6 +143,8 @@ class WarmupSteps:
             slow = name in PAIR_ENUMERATING or given in RANKED or given in PAIRWISE
             X, y, _ = _rows(ENUMERATED_ROWS if slow else LONG_LIST_ROWS)
             _fitted(name, X, {"y": y > 1}, n_jobs=2, **given)
+            X, y, qid = _rows(ENUMERATED_ROWS if name in PAIR_ENUMERATING else LONG_LIST_ROWS)
+            _fitted(name, X, {"y": y, "qid": qid}, n_jobs=2, **given)
 
     def fit_large(self) -> None:
         """Grow trees on enough cells for packed sums."""
@@ -177,12 +179,13 @@ class WarmupSteps:
                     risk.edge_weights(judgments, scores, self.X[:, 0] > 0.5)
 
     def predict(self) -> None:
-        """Score rows of both precisions and orders in memory."""
+        """Score rows of both precisions and orders in memory, on one thread and on several."""
         import numpy as np
 
         for model in self.models.values():
-            for X in (self.X, self.X.astype(np.float32), np.asfortranarray(self.X)):
-                model.predict(X)
+            for rows in (self.X, _rows(LONG_LIST_ROWS)[0]):
+                for X in (rows, rows.astype(np.float32), np.asfortranarray(rows)):
+                    model.set_params(n_jobs=2).predict(X)
 
     def evaluate(self) -> None:
         """Compute every metric, margins, and the share of pairs in order."""

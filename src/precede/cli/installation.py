@@ -56,6 +56,8 @@ def warmup(*, as_json: AsJson = False) -> None:
 
 # Rows of a long list, above the sizes at which parallel and long-list kernels are used.
 LONG_LIST_ROWS = 1 << 18
+# Rows that several threads share, but whose sums are not packed.
+MEDIUM_LIST_ROWS = 30_000
 # Rows of a list whose pairs are enumerated, just enough for several threads.
 ENUMERATED_ROWS = 5000
 # Rows of all others, in queries of 20.
@@ -147,7 +149,7 @@ class WarmupSteps:
             _fitted(name, X, {"y": y, "qid": qid}, n_jobs=2, **given)
 
     def fit_large(self) -> None:
-        """Grow trees on enough cells for packed sums."""
+        """Grow trees by two threads, on enough cells for packed sums and on fewer."""
         import numpy as np
 
         from precede.weak_rankers.tree_grower import MAX_WIDE_CELLS
@@ -156,6 +158,8 @@ class WarmupSteps:
         wide = np.tile(X, (1, 1 + MAX_WIDE_CELLS // X.size))
         for given in ({}, {"categorical_features": [3]}):
             _fitted("BoostedRanker", wide, {"y": y, "qid": qid}, n_jobs=2, **given)
+            few = slice(MEDIUM_LIST_ROWS)
+            _fitted("BoostedRanker", X[few], {"y": y[few], "qid": qid[few]}, n_jobs=2, **given)
 
     def fit_labels(self) -> None:
         """Fit several labels for each row."""

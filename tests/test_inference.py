@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 import naive_evaluation as naive
 from precede import Judgments, inference, metrics
+from precede.engine.compiling import interpreted
 from precede.inference import (
     Estimate,
     auc,
@@ -654,21 +655,26 @@ def test_results_are_frozen_print_and_serialize():
 
 def test_many_items_are_counted_without_listing_pairs():
     rng = np.random.default_rng(0)
-    n = 200_000 if hasattr(inference._item_errors, "py_func") else 2000
+    n = 200_000 if hasattr(inference._add_item_errors, "py_func") else 2000
     y = rng.integers(0, 5, n)
     estimate = ranking_risk(y, y + rng.normal(size=n))
     assert estimate.n_pairs == n * (n - 1) // 2
     assert 0 < estimate.std_error < 0.3 / math.sqrt(n)
 
 
-def test_kernels_are_plain_python_too():
+def test_kernels_are_plain_python_too(monkeypatch):
     rng = np.random.default_rng(0)
     starts, grade = np.array([0, 4, 9]), np.array([0, 0, 1, 2, 0, 1, 1, 2, 2])
     rank, weight = rng.integers(1, 4, 9), rng.integers(0, 3, 9).astype(float)
-    kernel = inference._item_errors
-    plain = getattr(kernel, "py_func", kernel)  # the same where the JIT is switched off
-    args = (starts, grade, rank, weight, 0.5)
-    assert np.array_equal(kernel(*args), plain(*args))
+    errors = np.zeros((2, 9))
+    for out in errors:
+        inference._add_item_errors(starts, grade, rank, weight, 0.5, np.zeros(4), out)
+        for name in ("_add_item_errors", "add_to_fenwick_tree", "sum_of_fenwick_tree", "fmax"):
+            kernel = getattr(inference, name)
+            plain = max if name == "fmax" else interpreted(kernel)
+            monkeypatch.setattr(inference, name, plain)
+    assert np.array_equal(*errors)
+    assert errors.any()
 
 
 # -- one list, any metric ------------------------------------------------------------------------

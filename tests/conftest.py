@@ -56,9 +56,11 @@ def pytest_runtest_setup():
 @pytest.fixture
 def tiny_thresholds(monkeypatch):
     """Use threads and chunks however small the work is."""
+    from precede.engine import execution
     from precede.engine.execution import MIN_PARALLEL_WORK
     from precede.risks import by_level, pair_weights
 
+    monkeypatch.setattr(execution, "MIN_ROWS_TO_SHARE", 0)
     for kind in MIN_PARALLEL_WORK:
         monkeypatch.setitem(MIN_PARALLEL_WORK, kind, 1)
     monkeypatch.setattr(by_level, "MAX_ROWS_PER_CHUNK", 16)

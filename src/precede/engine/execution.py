@@ -50,6 +50,8 @@ MIN_PARALLEL_WORK = {
     "exponentials": 1 << 13,  # rows with an exponential or a logarithm each
     "heavy rows": 1 << 12,  # rows that are paired with many others, or scored by a whole model
 }
+# Fewer rows are not shared at all: a dozen small kernels would be compiled to save a millisecond.
+MIN_ROWS_TO_SHARE = 1 << 18
 
 # Packages whose frames are skipped to find the line that a warning points to.
 SKIPPED_PACKAGES = ("precede", "sklearn", "joblib")
@@ -87,9 +89,11 @@ def count_jobs(n_jobs: int | None) -> int:
 def threads_for(kind: str, amount: int) -> int:
     """Return how many threads an amount of work of a kind keeps busy, see `MIN_PARALLEL_WORK`.
 
-    >>> threads_for("rows", 100), threads_for("rows", 10**6)
+    >>> threads_for("rows", 10**5), threads_for("rows", 10**6)
     (1, 16)
     """
+    if kind == "rows" and amount < MIN_ROWS_TO_SHARE:
+        return 1
     return 1 + amount // MIN_PARALLEL_WORK[kind]
 
 

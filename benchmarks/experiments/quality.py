@@ -35,7 +35,7 @@ from measure import about, write_page  # noqa: E402
 from precede import BoostedRanker, Judgments, QBRank, RankWeight, SquaredHinge  # noqa: E402
 from precede.inference import holm  # noqa: E402
 from precede.metrics import Evaluator  # noqa: E402
-from problems import lightgbm_rank, movielens, mq2008  # noqa: E402
+from problems import lightgbm_rank, movielens, mq2008, ohsumed  # noqa: E402
 
 RESULTS = HERE.parent / "results"
 ROUNDS, EVERY, LEAVES, DEPTH, LEAST = 300, 10, 16, 6, 20
@@ -46,6 +46,7 @@ SETS = {
     "MQ2008": [(f"fold {fold}", lambda fold=fold: mq2008(fold)) for fold in range(1, 6)],
     "LightGBM sample": [("its split", lightgbm_rank)],
     "MovieLens": [(f"fold {fold}", lambda fold=fold: movielens(fold)) for fold in range(1, 6)],
+    "OHSUMED": [(f"fold {fold}", lambda fold=fold: ohsumed(fold)) for fold in range(1, 6)],
 }
 RELEVANT = {"MovieLens": 3.0}  # four stars and more; elsewhere every grade above 0
 
@@ -458,14 +459,14 @@ class Measured(NamedTuple):
         return np.concatenate([part.test[metric] for part in self.parts.values()])
 
 
-def measured(rows, name):
+def measured(rows, name, seeds=SEEDS):
     """Every model that has run on all parts of a set, and the two choices on validation."""
     runs = {key_of(row): row for row in rows if row["set"] == name}
     found = {}
     for model in [*TUNED, *DEFAULTS]:
         of_seed = [
             [runs.get((seed, name, model, part)) for part, _ in SETS[name]]
-            for seed in range(SEEDS)
+            for seed in range(seeds)
         ]  # fmt: skip
         whole = [each for each in of_seed if all(each)]
         if whole:

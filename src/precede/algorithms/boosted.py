@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -19,7 +19,7 @@ from precede.engine.frames import category_codes, category_columns, column_names
 from precede.engine.parameters import check_integer, find_auto_parameters
 from precede.estimator import BaseRanker
 from precede.judgments import column_numbers
-from precede.losses import PairLoss, Price, SquaredHinge
+from precede.losses import PairLoss, Price, SquaredHinge, price
 from precede.risks.base import Risk
 from precede.risks.mixture import QuadraticMixture
 from precede.risks.score_risk import ScoreRisk, risk_of
@@ -28,6 +28,7 @@ from precede.weak_rankers.regressors import learner
 from precede.weak_rankers.tree_grower import TREE_PARAMETERS, Trees, check_tree_parameters
 
 if TYPE_CHECKING:
+    from precede.engine.query_layout import QueryLayout
     from precede.risks.lambdarank import Weighting
 
 
@@ -130,10 +131,11 @@ class BaggedTrees(TreeRanker):
     max_features: float = 1.0
     max_features_by_split: float = 1.0
     interaction_constraints: Sequence[Sequence[int | str]] | None = None
+    time_limit: float | None = None
     warm_start: bool = False
 
     drawn_shares = ("subsample", "max_features", "max_features_by_split")
-    selectable = ("n_estimators", "num_leaves")
+    selectable: ClassVar[tuple[str, ...]] = ("n_estimators", "num_leaves")
 
     @property
     def _n_bags(self) -> int:
@@ -163,6 +165,21 @@ class BaggedTrees(TreeRanker):
                 )
         if self.bags > 1 and self.warm_start:
             raise ValueError(f"bags={self.bags} cannot continue from a model; set warm_start=False")
+        if self.time_limit is not None:
+            self._check_time_limit()
+
+    def _check_time_limit(self) -> None:
+        """Raise ValueError unless the time limit is positive and there is something to choose."""
+        limit = self.time_limit
+        number = isinstance(limit, int | float | np.number) and not isinstance(limit, bool)
+        if not number or not cast(float, limit) > 0:
+            raise ValueError(f"time_limit={limit!r} is not a number of seconds above 0")
+        if not find_auto_parameters(self):
+            choices = " or ".join(f"{name}='auto'" for name in self.selectable)
+            raise ValueError(
+                f"time_limit={limit!r} limits the choice of 'auto', and no parameter is 'auto'; "
+                f"use {choices}, or leave time_limit out"
+            )
 
     def plan(self, stop: Stop) -> Plan:
         """Return the risk, the weak rankers and the step of this algorithm."""
@@ -228,9 +245,11 @@ class BoostedRanker(BaggedTrees):
     Parameters
     ----------
     loss : {"logistic", "exponential", "squared_hinge", "hinge"}, PairLoss, or {"softmax", \
-"xendcg", "query_rmse", "query_cross_entropy"}, or ScoreRisk
+"xendcg", "query_rmse", "query_cross_entropy"}, or ScoreRisk, or "auto"
         The pair loss l; or a listwise loss (`precede.risks.listwise.ListRisk`), for which `balance`
-        sets the weights of queries; or a user-defined risk, without `price` and `balance`.
+        sets the weights of queries; or a user-defined risk, without `price` and `balance`. "auto"
+        chooses "logistic" or "query_rmse" on held-out queries, see `num_leaves`; explicit pairs,
+        prices above linear and `rank_weight` leave "logistic".
     price : number p for ``u^p``, "linear", "exp" or Price
         The price g of a loser; prices steeper than "linear" push the highest losers down.
     balance : {"items", "queries", "pairs"}
@@ -265,12 +284,16 @@ class BoostedRanker(BaggedTrees):
         (`precede.bounds.convergence_bound`, with ``hessian="bound"``, ``targets="sum"``, a linear
         price and a loss of bounded curvature).
     num_leaves : int or "auto"
-        Number of leaves of a tree. "auto", here or for `n_estimators`, chooses on held-out queries,
-        among 2, 4, 8, 16 and 31 leaves and up to 2000 rounds, the smallest model within one
+        Number of leaves of a tree. "auto", here or for `n_estimators` or `loss`, chooses on
+        held-out queries, among 2, 4, 8, 16 and 31 leaves, up to 2000 rounds and the losses
+        "logistic" and "query_rmse", the smallest model within one
         standard error of the best; all rows are then fitted with it. `selection_` has the
         table. The metric is the first `eval_metric`, on the first `eval_set` if there is one.
         Larger trees are tried first, and smaller ones pruned if they cannot catch up; docs/trees.md
         has the rule.
+    time_limit : float, optional
+        Seconds after which "auto" chooses among what it has tried. The fit with the choice
+        follows. The choice then depends on the speed of the machine.
     max_depth, min_child_samples, min_child_weight, reg_lambda, reg_alpha, \
 min_split_gain
         Limits of the growth of a tree; see `Trees`.
@@ -333,9 +356,17 @@ min_split_gain
     loss: str | PairLoss | ScoreRisk = "logistic"
     price: str | float | Price = "linear"
 
+    selectable = (*BaggedTrees.selectable, "loss")
+
+    def auto_losses(self, layout: QueryLayout) -> Sequence[str]:
+        """Return the loss of pairs, and that of lists unless there are pairs to list or weigh."""
+        lists = self.rank_weight is None and price(self.price).power == 1
+        return ("logistic", "query_rmse") if lists and not layout.winner.size else ("logistic",)
+
     def risk(self) -> Risk:
         """Return the risk of the loss, the price and the weights of pairs."""
-        return risk_of(self.loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
+        loss = self._with_selection().loss
+        return risk_of(loss, self.price, balance=self.balance, rank_weight=self.rank_weight)
 
 
 class QBRank(BaggedTrees):

@@ -364,7 +364,7 @@ def _decode_parameter(value: Any) -> Any:
 
     >>> from precede import RankWeight
     >>> _decode_parameter(_encode_parameter(RankWeight(k=10, blend=0.5)))
-    RankWeight(gain='exp', discount='log', k=10, blend=0.5, by_ideal=True)
+    RankWeight(gain='exp', discount='log', k=10, blend=0.5, by_ideal=True, floor=0.0)
     """
     if not isinstance(value, dict) or not {"$items", "$class"} & value.keys():
         return value

@@ -839,7 +839,7 @@ def _difference(rows, model):
 
 def report():
     rows = done(RESULTS / "quality.jsonl")
-    by_name = {name: measured(rows, name) for name in SETS}
+    by_name = {name: found for name in SETS if (found := measured(rows, name))}
     lines = tuned_tables(rows, by_name) + default_tables(rows, by_name) + search_table()
     write_page(__file__, "quality.md", "\n".join(lines))
     print("\n".join(lines))

@@ -36,8 +36,8 @@ MAX_INSERTED_RANKS = 64
 # Problems with more pairs are refused; a fit would take days.
 MAX_PAIRS_PER_ROW = 50_000
 
-# Floor of "ndcg". On subsets of 30 to 120 queries of four real data sets it ranked better than
-# LambdaRank's 0, in NDCG@10 by 0.003 and in pair error by 0.003 in the mean.
+# Floor of "ndcg". On subsets of 30 and 60 queries of three real data sets it was ahead of
+# LambdaRank's 0 by 0.003 in NDCG@10, 0.002 in MAP and 0.003 in pair error.
 NDCG_FLOOR = 0.3
 
 Gain = str | Sequence[float] | Callable[[Floats], ArrayLike]

@@ -1,5 +1,6 @@
 """Rounds and leaves chosen on held-out queries."""
 
+import json
 import math
 
 import numpy as np
@@ -525,6 +526,18 @@ def test_a_record_that_makes_no_sense_is_refused():
     for each in bad:
         with pytest.raises(ValueError, match=r"'auto'|'selection'"):
             Selection.from_dict(each)
+
+
+def test_a_record_without_a_parameter_that_was_chosen_is_refused(tmp_path):
+    path = tmp_path / "model.json"
+    model = BoostedRanker(**small, num_leaves=4, loss="auto").fit(data.X, data.y, qid=data.qid)
+    model.save(path)
+    fields = json.loads(path.read_text())
+    for size in fields["selection"]["sizes"]:
+        size["loss"] = None
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match="lacks a parameter"):
+        load(path)
 
 
 @pytest.mark.parametrize("positives", [1, 2, 4])

@@ -31,7 +31,7 @@ def queries_of(judgments):
 
 
 def expected_gap(rule, scores, members, i, k):
-    """Mean of |D_r - D_q| over the ranks r of i and q of k, every order of ties being possible."""
+    """Floor and mean of |D_r - D_q| over the ranks r of i and q of k in all orders of ties."""
     if rule.discount is None:
         return 1.0
 
@@ -42,7 +42,7 @@ def expected_gap(rule, scores, members, i, k):
     both = [
         abs(discount(rule, r) - discount(rule, q)) for r, q in product(ranks(i), ranks(k)) if r != q
     ]
-    return math.fsum(both) / len(both)
+    return rule.floor + math.fsum(both) / len(both)
 
 
 def ideal(rule, judgments, members):

@@ -12,12 +12,13 @@ from problems.real import (
     movielens,
     mq2008,
     mq2008_parts,
+    ohsumed,
 )
 from problems.synthetic import one_query, one_query_parts, web10k, web10k_parts
 
 __all__ = [
     "FOLDS", "SHARED", "Problem", "credit", "lightgbm_rank", "movielens", "mq2008", "named",
-    "one_query", "web10k",
+    "ohsumed", "one_query", "web10k",
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-FOLDS = {  # train parts, validation part, test part of MQ2008
+FOLDS = {  # train parts, validation part, test part of LETOR
     1: ((1, 2, 3), 4, 5),
     2: ((2, 3, 4), 5, 1),
     3: ((3, 4, 5), 1, 2),
@@ -49,7 +49,17 @@ def credit_parts():
 
 def mq2008(fold):
     """(X, y, qid) of train, validation and test; None where the data are absent."""
-    path = SHARED / "mq2008" / "mq2008.npz"
+    return _letor_fold("mq2008", fold)
+
+
+def ohsumed(fold):
+    """The same of OHSUMED, which has 106 queries of some 150 rows and grades 0 to 2."""
+    return _letor_fold("ohsumed", fold)
+
+
+def _letor_fold(name, fold):
+    """A fold of a set in the five parts of LETOR."""
+    path = SHARED / name / f"{name}.npz"
     if not path.exists():
         return None
     data = np.load(path, allow_pickle=False)

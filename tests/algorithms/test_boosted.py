@@ -46,6 +46,34 @@ SAMPLE = search_results(40, features=8, informative=5, per_query=30, random_stat
 LEARNERS = [BoostedRanker, QBRank]
 
 
+# -- leaves by the number of rows ----------------------------------------------------------------
+
+
+def most_leaves(model):
+    return max(tree.n_leaves for tree in model.ensemble_.weak_rankers)
+
+
+def compared(y, qid):
+    """Number of rows in queries of several grades."""
+    return sum(np.sum(qid == one) for one in set(qid) if len(set(y[qid == one])) > 1)
+
+
+@pytest.mark.parametrize("rows", [150, 100, 70, 10])
+@pytest.mark.parametrize("options", [{}, {"bags": 2}, {"n_estimators": "auto"}])
+def test_leaves_grow_with_the_rows_that_are_compared(monkeypatch, rows, options):
+    """Also in the models of an average or of a choice."""
+    monkeypatch.setattr("precede.algorithms.boosted.ROWS_PER_LEAF", rows)
+    monkeypatch.setattr("precede.boosting.selection.MAX_ROUNDS", 5)
+    X, qid = SAMPLE.X, SAMPLE.qid
+    y = np.where(qid < 35, SAMPLE.y, 0)
+    leaves = min(max(compared(y, qid) // rows, 8), 31)
+    options = {"n_estimators": 3, "min_child_samples": 1, "reg_lambda": 0.0, **options}
+    model = BoostedRanker(**options, random_state=0).fit(X, y, qid=qid)
+    assert most_leaves(model) == leaves
+    given = BoostedRanker(**options, random_state=0, num_leaves=leaves).fit(X, y, qid=qid)
+    assert given.ensemble_.to_dict() == model.ensemble_.to_dict()
+
+
 # -- a margin for each pair ----------------------------------------------------------------------
 
 
@@ -393,7 +421,7 @@ def test_every_loss_and_learner_lowers_the_risk_of_every_kind_of_judgment(weak_r
     X, judgments = tiny_problem(kind)
     model = BoostedRanker(
         loss=loss, weak_rankers=weak_rankers, balance="pairs", line_search=True, n_estimators=3,
-        learning_rate=0.5, num_leaves=4, min_child_samples=2,
+        learning_rate=0.5, num_leaves=4, min_child_samples=2, reg_lambda=5.0,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmoothedStepWarning)

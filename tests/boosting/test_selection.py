@@ -1,5 +1,6 @@
 """Rounds and leaves chosen on held-out queries."""
 
+import json
 import math
 
 import numpy as np
@@ -22,6 +23,7 @@ from precede import (
 from precede.boosting import holdout, selection
 from precede.boosting.holdout import TooFewError, Units
 from precede.boosting.selection import (
+    Candidate,
     CurveRecorder,
     HeldOutMetric,
     LearningCurve,
@@ -93,7 +95,7 @@ def test_the_choice_is_that_of_the_twin(drawn):
     seen = [
         LearningCurve([3 * t + 3 for t in range(len(curve))], curve, weight) for curve in curves
     ]
-    sizes = choose_size((2, 4, 8), seen, fixed_rounds=False)
+    sizes = choose_size([Candidate(2), Candidate(4), Candidate(8)], seen, fixed_rounds=False)
     chosen = [number for number, size in enumerate(sizes) if size.chosen]
     expected, rounds = naive_choice([curve.tolist() for curve in curves], weight.tolist())
     means = [size.value for size in sizes]
@@ -114,9 +116,11 @@ def test_a_difference_of_a_single_unit_is_one_standard_error(units):
         less = random.integers(0, 1000, units) / 1000
         best = less + np.where(np.arange(units) == 0, random.integers(1, 1000) / 1000, 0.0)
         curve = LearningCurve([1, 2], np.array([less, best]), weight)
-        assert choose_size((None,), [curve], fixed_rounds=False)[0].rounds == 1
+        assert choose_size([Candidate(None)], [curve], fixed_rounds=False)[0].rounds == 1
         small, large = (LearningCurve([1], row[None], weight) for row in (less, best))
-        assert choose_size((2, 4), [small, large], fixed_rounds=False)[0].chosen
+        assert choose_size([Candidate(2), Candidate(4)], [small, large], fixed_rounds=False)[
+            0
+        ].chosen
 
 
 def naive_end(curve, rounds, incumbent, rival_rounds, most):
@@ -380,6 +384,105 @@ def test_progress_and_choice_are_shown(capsys):
     assert "auto: n_estimators=" in capsys.readouterr().err
 
 
+# -- losses, time limit, Ctrl-C -----------------------------------------------------------------
+
+
+def test_the_loss_is_chosen_with_the_size():
+    model = BoostedRanker(**small, num_leaves="auto", loss="auto", eval_metric="ndcg@10")
+    model.fit(data.X, data.y, qid=data.qid)
+    tried = {(size.num_leaves, size.loss) for size in model.selection_.sizes}
+    assert tried == {(n, loss) for n in (2, 4, 8, 16, 31) for loss in ("logistic", "query_rmse")}
+    named = model.selection_.parameters
+    assert list(named) == ["loss", "num_leaves", "n_estimators"]
+    by_hand = BoostedRanker(**{**small, **named}).fit(data.X, data.y, qid=data.qid)
+    assert by_hand.ensemble_.to_dict() == model.ensemble_.to_dict()
+    assert Selection.from_dict(model.selection_.to_dict()) == model.selection_
+    alone = BoostedRanker(**{**small, "n_estimators": 7}, loss="auto")
+    alone.fit(data.X, data.y, qid=data.qid)
+    assert [size.loss for size in alone.selection_.sizes] == ["query_rmse", "logistic"]
+    assert "num_leaves" not in alone.selection_.rows()[0]
+
+
+@pytest.mark.parametrize("options", [{"rank_weight": "gap"}, {"price": 2}])
+def test_losses_of_lists_have_no_pairs_to_weigh(options):
+    model = BoostedRanker(**small, num_leaves=4, loss="auto", **options)
+    model.fit(data.X, data.y, qid=data.qid)
+    assert model.selection_.parameters["loss"] == "logistic"
+
+
+def test_listed_pairs_leave_the_loss_of_pairs():
+    pairs = np.array([(i, i + 1) for i in range(0, 200, 2)])
+    model = BoostedRanker(**small, num_leaves=4, loss="auto").fit(data.X, pairs=pairs)
+    assert model.selection_.parameters["loss"] == "logistic"
+
+
+def test_a_time_limit_ends_the_choice_with_what_was_tried(monkeypatch):
+    clock = iter(range(10**6))
+    monkeypatch.setattr(selection.time, "monotonic", lambda: float(next(clock)))
+    model = BoostedRanker(**small, num_leaves="auto", time_limit=30, eval_metric="ndcg@10")
+    with pytest.warns(UserWarning, match="time_limit reached: 'auto' chose") as warned:
+        model.fit(data.X, data.y, qid=data.qid)
+    leaves = [size.num_leaves for size in model.selection_.sizes]
+    assert 1 < len(leaves) < 5
+    assert leaves == [2, 4, 8, 16, 31][-len(leaves) :]
+    assert f"chose among {len(leaves)} of 5" in str(warned[0].message)
+    assert model.n_estimators_ == model.selection_.chosen.rounds
+
+
+def test_a_time_limit_that_is_over_at_once_leaves_one_round():
+    model = BoostedRanker(**small, num_leaves="auto", time_limit=1e-9)
+    with pytest.warns(UserWarning, match="chose among 1 of 5"):
+        model.fit(data.X, data.y, qid=data.qid)
+    assert model.selection_.parameters == {"num_leaves": 31, "n_estimators": 1}
+
+
+def interrupting(monkeypatch, *, after):
+    """Let Ctrl-C come in a round of boosting."""
+    rounds, improves = iter(range(10**6)), selection._improves
+
+    def improves_or_not(trainer):
+        if next(rounds) == after:
+            raise KeyboardInterrupt
+        return improves(trainer)
+
+    monkeypatch.setattr(selection, "_improves", improves_or_not)
+
+
+@pytest.mark.parametrize("rounds_as_given", [False, True])
+def test_ctrl_c_keeps_the_best_so_far(monkeypatch, rounds_as_given):
+    """Within a curve with the rounds so far; between fixed rounds without the unfinished size."""
+    interrupting(monkeypatch, after=5 * 9 + 3)
+    rounds = {"n_estimators": 7} if rounds_as_given else {}
+    model = BoostedRanker(**{**small, **rounds}, num_leaves="auto", eval_metric="ndcg@10")
+    with pytest.warns(UserWarning, match="interrupted: 'auto' chose among 1 of 5"):
+        model.fit(data.X, data.y, qid=data.qid)
+    [size] = model.selection_.sizes
+    assert size.num_leaves == 31
+    assert model.n_estimators_ == size.rounds <= 9
+
+
+def test_ctrl_c_before_there_is_a_choice_is_raised(monkeypatch):
+    interrupting(monkeypatch, after=2)
+    with pytest.raises(KeyboardInterrupt):
+        BoostedRanker(**small, num_leaves="auto").fit(data.X, data.y, qid=data.qid)
+
+
+def test_the_bar_moves_with_every_evaluation(monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        selection.ProgressBar,
+        "show",
+        lambda self, done, text: shown.append((done, text)),
+    )
+    model = BoostedRanker(**small, num_leaves="auto", loss="auto", eval_metric="ndcg@10")
+    model.fit(data.X, data.y, qid=data.qid)
+    done = [each for each, _ in shown]
+    assert done == sorted(set(done))
+    assert done[0] == 1
+    assert len(done) > 10 * 8
+    assert shown[0][1].startswith("logistic, 31 leaves: best ndcg@10 0.")
+
+
 # -- refusals ---------------------------------------------------------------------------------
 
 
@@ -392,6 +495,9 @@ def test_progress_and_choice_are_shown(capsys):
         (BoostedRanker(n_estimators="many"), "n_estimators='many'"),
         (BoostedRanker(num_leaves="many"), "num_leaves='many'"),
         (PushRanker(n_estimators="auto", price="cv"), "price='cv'"),
+        (BoostedRanker(num_leaves="auto", time_limit=0), "time_limit=0 is not a number"),
+        (BoostedRanker(num_leaves="auto", time_limit="1 h"), "time_limit='1 h'"),
+        (BoostedRanker(time_limit=9.0), "no parameter is 'auto'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(model, message):
@@ -423,6 +529,18 @@ def test_a_record_that_makes_no_sense_is_refused():
     for each in bad:
         with pytest.raises(ValueError, match=r"'auto'|'selection'"):
             Selection.from_dict(each)
+
+
+def test_a_record_without_a_parameter_that_was_chosen_is_refused(tmp_path):
+    path = tmp_path / "model.json"
+    model = BoostedRanker(**small, num_leaves=4, loss="auto").fit(data.X, data.y, qid=data.qid)
+    model.save(path)
+    fields = json.loads(path.read_text())
+    for size in fields["selection"]["sizes"]:
+        size["loss"] = None
+    path.write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match="lacks a parameter"):
+        load(path)
 
 
 @pytest.mark.parametrize("positives", [1, 2, 4])

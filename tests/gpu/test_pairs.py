@@ -97,7 +97,10 @@ def test_blocks_of_rows_grow_with_the_cells(device):
 
 
 @pytest.mark.parametrize("loss", ["exponential", "logistic", "hinge", "squared_hinge"])
-@pytest.mark.parametrize("rank_weight", ["ndcg@10", RankWeight(k=4, blend=0.3), "ndcg", "gap"])
+@pytest.mark.parametrize(
+    "rank_weight",
+    ["ndcg@10", RankWeight(k=4, blend=0.3), RankWeight(k=4, floor=0.3), "ndcg", "gap"],
+)
 @pytest.mark.parametrize("balance", ["items", "pairs"])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 500.0])
 @pytest.mark.parametrize(("longest", "grades"), [(300, 5), (8000, 14)])

@@ -32,6 +32,7 @@ RULES = [
     "gap", "grade_gap", "ndcg", "ndcg@1", "ndcg@3", "precision@2",
     RankWeight(blend=0.5), RankWeight("linear", k=2, blend=0.25), RankWeight(blend=1.0),
     RankWeight("linear", "top", 3, by_ideal=False),
+    RankWeight(k=2, floor=0.5), RankWeight("linear", blend=0.25, floor=2.0),
 ]  # fmt: skip
 LOSSES = {
     "exponential": "exponential",
@@ -239,8 +240,11 @@ def test_lambdarank_by_hand():
     """One exchange of two items: |ΔNDCG| = (3 - 1)(1 - 1/log2(3)) / (3 + 1/log2(3))."""
     judgments = Judgments([2, 1])
     change = (3 - 1) * (1 - 1 / np.log2(3)) / (3 + 1 / np.log2(3))
-    value = PairRisk("exponential", rank_weight="ndcg").value(judgments, [0.0, 1.0])
+    value = PairRisk("exponential", rank_weight=RankWeight()).value(judgments, [0.0, 1.0])
     np.testing.assert_allclose(value, change * np.e, rtol=1e-14)
+    floor = 0.5 * (3 - 1) / (3 + 1 / np.log2(3))
+    value = PairRisk("exponential", rank_weight=RankWeight(floor=0.5)).value(judgments, [0.0, 1.0])
+    np.testing.assert_allclose(value, (floor + change) * np.e, rtol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +269,10 @@ def test_unknown_names_are_refused(rule, message):
         (dict(discount="top"), "needs k"),
         (dict(k=0), "k=0"),
         (dict(blend=1.5), "blend=1.5"),
+        (dict(floor=-0.1), "floor=-0.1"),
+        (dict(floor=np.inf), "floor=inf"),
+        (dict(floor=True), "floor=True"),
+        (dict(floor=0.3, discount=None), "discount=None has none"),
     ],
 )
 def test_parameters_without_a_meaning_are_refused(fields, message):

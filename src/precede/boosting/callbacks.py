@@ -82,6 +82,12 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.advance(self._bar.task_ids[0])
 
+    def show(self, done: int, text: str) -> None:
+        """Show that `done` steps are done, with a text after the bar."""
+        if self._bar is not None:
+            printable = "".join(filter(str.isprintable, text))  # names may hold escape codes
+            self._bar.update(self._bar.task_ids[0], completed=done, shown=printable)
+
     def __call__(self, progress: Progress) -> None:
         """Show the last round."""
         if self._bar is None:
@@ -91,8 +97,7 @@ class ProgressBar:
         if "lower" in last:
             parts.append(f"best margin in [{last['lower']:.4f}, {last['upper']:.4f}]")
         parts += [f"{name} {value:.4f}" for name, value in last.items() if " " in name]
-        text = "".join(filter(str.isprintable, "  ".join(parts)))  # names may hold escape codes
-        self._bar.update(self._bar.task_ids[0], completed=progress.round, shown=text)
+        self.show(progress.round, "  ".join(parts))
 
 
 class Checkpoint:

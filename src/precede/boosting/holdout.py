@@ -541,12 +541,13 @@ def align_curves(curves: Sequence[Sequence[float] | Floats]) -> Floats:
 class LearningCurve:
     """Held-out learning curve: values of the units (columns) after `rounds` rounds (rows).
 
-    `weight` are the weights of the units.
+    `weight` are the weights of the units; `ended` is why the curve was cut short, or empty.
     """
 
     rounds: Sequence[int]
     values: Floats
     weight: Floats
+    ended: str = ""
 
     @cached_property
     def best(self) -> tuple[int, float]:
@@ -568,6 +569,11 @@ class CurveRecorder:
         self._values: list[Floats] = []
         self._best_means: list[float] = []  # best mean so far, at every evaluation
         self._best = 0  # evaluation of the best mean
+
+    @property
+    def best_mean(self) -> float:
+        """Best mean so far."""
+        return self._best_means[-1]
 
     def add(self, done: int, values: Floats) -> None:
         """Record the values after `done` rounds."""
@@ -608,7 +614,8 @@ class CurveRecorder:
 
     def curve(self) -> LearningCurve:
         """Return the learning curve."""
-        return LearningCurve(self._rounds, np.array(self._values), self._weight)
+        rounds = self._rounds[: len(self._values)]  # Ctrl-C may have come between the two
+        return LearningCurve(rounds, np.array(self._values), self._weight)
 
 
 def fewest_rounds(curve: LearningCurve) -> tuple[int, int]:

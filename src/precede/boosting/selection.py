@@ -1,6 +1,7 @@
-"""Selection of the number of rounds and leaves on held-out rows.
+"""Selection of the number of rounds, the number of leaves and the loss on held-out rows.
 
-Implements ``n_estimators="auto"`` and ``num_leaves="auto"``: every tree size is boosted on four
+Implements ``n_estimators="auto"``, ``num_leaves="auto"`` and ``loss="auto"``: every candidate, a
+tree size with a loss, is boosted on four
 fifths of the queries while the metric is evaluated on the last fifth. With few queries every fifth
 is held out once, and the learning curves are averaged. The smallest size, and then the fewest
 rounds, within one standard error of the best are chosen; differences are paired by query.
@@ -14,12 +15,14 @@ still be more than two standard errors behind at the maximum number of rounds.
 from __future__ import annotations
 
 import copy
+import math
 import sys
+import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -34,7 +37,7 @@ from precede.boosting.holdout import (
     one_error_rule,
     weighted_mean,
 )
-from precede.boosting.loop import History, Rounds, Trainer
+from precede.boosting.loop import INTERRUPTED, History, Rounds, Trainer
 from precede.boosting.monitors import (
     Monitor,
     MonitoredMetric,
@@ -58,6 +61,7 @@ LEAF_COUNTS = (2, 4, 8, 16, 31)
 N_FOLDS = 5
 MIN_HELD_OUT_QUERIES, MIN_HELD_OUT_ROWS = 1000, 5000
 MAX_ROUNDS = 2000
+OUT_OF_TIME = "time_limit reached"
 # The metric is evaluated every ``rounds // SPACING_DIVISOR`` rounds.
 SPACING_DIVISOR = 50
 
@@ -75,6 +79,7 @@ class Size:
         paired by query
     rounds : fewest rounds within one standard error of this size's best
     chosen : whether this size was chosen
+    loss : the loss; None if it is not chosen
     """
 
     num_leaves: int | None
@@ -84,6 +89,7 @@ class Size:
     std_error: float
     rounds: int
     chosen: bool
+    loss: str | None = None
 
 
 @dataclass(frozen=True)
@@ -111,10 +117,11 @@ class Selection(Result):
         return next(size for size in self.sizes if size.chosen)
 
     @property
-    def parameters(self) -> dict[str, int]:
+    def parameters(self) -> Json:
         """Chosen values of the estimator's parameters."""
-        leaves, rounds = self.chosen.num_leaves, self.chosen.rounds
-        return {**({} if leaves is None else {"num_leaves": leaves}), "n_estimators": rounds}
+        given = {name: getattr(self.chosen, name) for name in ("loss", "num_leaves")}
+        found = {name: value for name, value in given.items() if value is not None}
+        return {**found, "n_estimators": self.chosen.rounds}
 
     def summary(self) -> str:
         """Return one or two lines about the choice and its reason."""
@@ -127,15 +134,16 @@ class Selection(Result):
             why = f"best after {best.best_rounds} rounds"
         else:
             rounds = pluralize(best.best_rounds, "round")
-            why = f"best with {best.num_leaves} leaves and {rounds}"
+            loss = f"loss={best.loss!r}, " if best.loss is not None else ""
+            why = f"best with {loss}{best.num_leaves} leaves and {rounds}"
         return f"{facts}\n{why}; the smaller model is within one standard error"
 
     def rows(self) -> list[Json]:
         """Return the table, one dictionary for each size."""
         rows = [{self.metric if k == "value" else k: v for k, v in vars(size).items()}
                 for size in self.sizes]  # fmt: skip
-        leaves = self.sizes[0].num_leaves is not None
-        return [{k: v for k, v in row.items() if leaves or k != "num_leaves"} for row in rows]
+        unused = {name for name in ("num_leaves", "loss") if rows[0][name] is None}
+        return [{k: v for k, v in row.items() if k not in unused} for row in rows]
 
     def to_dict(self) -> Json:
         """Return a JSON-compatible dictionary; see `from_dict`."""
@@ -147,7 +155,7 @@ class Selection(Result):
         size_types: dict[str, tuple[type, ...]] = {
             "num_leaves": (int, type(None)), "best_rounds": (int,), "value": (int, float),
             "difference": (int, float), "std_error": (int, float), "rounds": (int,),
-            "chosen": (bool,),
+            "chosen": (bool,), "loss": (str, type(None)),
         }  # fmt: skip
         field_types = {"metric": (str,), "n_held_out": (int,), "unit": (str,), "sizes": (list,)}
         if not _has_types(fields, field_types) or not fields["sizes"]:
@@ -155,7 +163,7 @@ class Selection(Result):
         sizes = fields["sizes"]
         if not all(_has_types(size, size_types) for size in sizes) or (
             sum(size["chosen"] for size in sizes) != 1
-            or len({size["num_leaves"] is None for size in sizes}) != 1
+            or len({(size["num_leaves"] is None, size["loss"] is None) for size in sizes}) != 1
         ):
             raise ValueError("'selection' must mark exactly one size as chosen")
         made = tuple(Size(**{name: size[name] for name in size_types}) for size in sizes)
@@ -278,34 +286,50 @@ def held_out_curve(
     *,
     early_stopping: bool,
     incumbent: LearningCurve | None = None,
+    deadline: float = math.inf,
+    show: Callable[[int, float], None] | None = None,
 ) -> LearningCurve:
     """Boost all splits in lockstep and return their learning curve on the held-out units.
 
     `splits` are triples: a trainer, the monitor with the scores of the held-out rows, and their
     metric. With `early_stopping` boosting ends once the learning curve stops improving or is pruned
-    against the `incumbent`; otherwise the metric is evaluated after the last round only.
+    against the `incumbent`; otherwise the metric is evaluated after the last round only. After the
+    `deadline` (of `time.monotonic`), or by Ctrl-C, boosting ends with the curve so far; without a
+    value Ctrl-C is raised. `show` is called with the rounds and the best mean at every evaluation.
     """
     weight = np.concatenate([metric.weight for _, _, metric in splits])
     active = [trainer for trainer, _, _ in splits]
     recorder: CurveRecorder | None = None
-    for done in range(1, max_rounds + 1):
-        active = [trainer for trainer in active if _improves(trainer)]
-        last = done == max_rounds or not active
-        if not (last or (early_stopping and is_evaluated(done))):
-            continue
-        column = np.concatenate([metric.values(monitor.scores) for _, monitor, metric in splits])
+    ended = ""
+    try:
+        for done in range(1, max_rounds + 1):
+            active = [trainer for trainer in active if _improves(trainer)]
+            last = done == max_rounds or not active
+            if not (last or (early_stopping and is_evaluated(done))):
+                continue
+            column = np.concatenate([metric.values(held.scores) for _, held, metric in splits])
+            if recorder is None:
+                has_value = ~np.isnan(column) & (weight > 0)
+                if not has_value.any():
+                    raise TooFewError(
+                        "no metric can be computed on the rows that 'auto' holds out; give more "
+                        "data"
+                    )
+                recorder = CurveRecorder(weight[has_value], max_rounds, incumbent)
+            recorder.add(done, column[has_value])
+            if show is not None:
+                show(done, recorder.best_mean)
+            if last or recorder.is_over():
+                break
+            if time.monotonic() > deadline:
+                ended = OUT_OF_TIME
+                break
+    except KeyboardInterrupt:
         if recorder is None:
-            has_value = ~np.isnan(column) & (weight > 0)
-            if not has_value.any():
-                raise TooFewError(
-                    "no metric can be computed on the rows that 'auto' holds out; give more data"
-                )
-            recorder = CurveRecorder(weight[has_value], max_rounds, incumbent)
-        recorder.add(done, column[has_value])
-        if last or recorder.is_over():
-            break
+            raise
+        ended = INTERRUPTED
     assert recorder is not None
-    return recorder.curve()
+    return replace(recorder.curve(), ended=ended)
 
 
 def _improves(trainer: Trainer) -> bool:
@@ -314,12 +338,45 @@ def _improves(trainer: Trainer) -> bool:
     return not isinstance(done, str) and not done.stop_reason
 
 
+class Candidate(NamedTuple):
+    """A size of the trees and a loss; None for those that are given."""
+
+    num_leaves: int | None
+    loss: str | None = None
+
+    def of(self, estimator: BaseRanker, rounds: int) -> BaseRanker:
+        """Return a copy of the estimator with this size and loss, these rounds, and one bag."""
+        copied = copy.copy(estimator)
+        copied.random_state = copy.deepcopy(estimator.random_state)
+        copied.n_estimators = rounds
+        given = {name: value for name, value in self._asdict().items() if value is not None}
+        copied.set_params(**given)
+        if copied._n_bags > 1:
+            copied.set_params(bags=1)
+        return copied
+
+    def __str__(self) -> str:
+        leaves = None if self.num_leaves is None else f"{self.num_leaves} leaves"
+        return ", ".join(each for each in (self.loss, leaves) if each) or "rounds"
+
+
+def _candidates(
+    estimator: BaseRanker, task: FitContext, auto_parameters: Sequence[str]
+) -> list[Candidate]:
+    """Return the candidates, largest trees first."""
+    leaf_counts: Sequence[int | None] = LEAF_COUNTS if "num_leaves" in auto_parameters else (None,)
+    losses: Sequence[str | None] = (None,)
+    if "loss" in auto_parameters:
+        losses = estimator.auto_losses(task.training.layout)
+    return [Candidate(leaves, loss) for leaves in reversed(leaf_counts) for loss in losses]
+
+
 def choose_size(
-    leaf_counts: Sequence[int | None], curves: Sequence[LearningCurve], *, fixed_rounds: bool
+    candidates: Sequence[Candidate], curves: Sequence[LearningCurve], *, fixed_rounds: bool
 ) -> list[Size]:
     """Choose the smallest size, then the fewest rounds, within one standard error of the best.
 
-    `leaf_counts` increase. With ``fixed_rounds=True`` the sizes are compared at their last round.
+    Candidates are sorted by size. With ``fixed_rounds=True`` they are compared at their last round.
     """
     weight = curves[0].weight
     found = [
@@ -328,10 +385,11 @@ def choose_size(
     at_best = [curve.values[best] for curve, (best, _) in zip(curves, found, strict=True)]
     rule = one_error_rule(at_best, weight)
     sizes = []
-    for number, (leaves, curve, rows) in enumerate(zip(leaf_counts, curves, found, strict=True)):
+    for number, (each, curve, rows) in enumerate(zip(candidates, curves, found, strict=True)):
         best_rounds, fewest = (int(curve.rounds[row]) for row in rows)
         value, difference = weighted_mean(at_best[number], weight), rule.differences[number]
-        sizes.append(Size(leaves, best_rounds, value, *difference, fewest, number == rule.chosen))
+        sizes.append(Size(each.num_leaves, best_rounds, value, *difference, fewest,
+                          number == rule.chosen, each.loss))  # fmt: skip
     return sizes
 
 
@@ -351,27 +409,69 @@ def _select(estimator: BaseRanker, task: FitContext, auto_parameters: Sequence[s
     splits = _splits(estimator, task)
     n_chunks = max(1, N_FOLDS // len(splits))
     metrics = [HeldOutMetric(estimator.eval_metric, split.units, n_chunks) for split in splits]
-    leaf_counts: Sequence[int | None] = LEAF_COUNTS if "num_leaves" in auto_parameters else (None,)
     fixed_rounds = "n_estimators" not in auto_parameters
     max_rounds = estimator._max_rounds if fixed_rounds else MAX_ROUNDS
-    curves: list[LearningCurve] = []  # largest size first
-    with ProgressBar("auto", rounds=len(leaf_counts), verbose=estimator.verbose) as bar:
-        for leaves in reversed(leaf_counts):
-            candidate = partial(_with_size, estimator, leaves, max_rounds)
-            trained = [_trainer(candidate(), split, task) for split in splits]
-            incumbent = max(curves, key=lambda curve: curve.best[1], default=None)
+    candidates = _candidates(estimator, task, auto_parameters)
+    sign = 1.0 if metrics[0].greater_is_better else -1.0
+
+    def curve(candidate: Candidate, **options: Any) -> LearningCurve:
+        trained = [_trainer(candidate.of(estimator, max_rounds), split, task) for split in splits]
+        return held_out_curve(
+            [(*pair, metric) for pair, metric in zip(trained, metrics, strict=True)],
+            max_rounds, early_stopping=not fixed_rounds, **options,
+        )  # fmt: skip
+
+    def shown(mean: float) -> str:
+        return f"best {metrics[0].metric} {sign * mean:.4f}"
+
+    limit = getattr(estimator, "time_limit", None)
+    curves, ended = _curves(candidates, curve, max_rounds, shown, limit, estimator.verbose)
+    if ended:
+        task.training.context.warn(
+            f"{ended}: 'auto' chose among {len(curves)} of {len(candidates)} candidates"
+        )
+    tried = candidates[: len(curves)][::-1]  # smallest first
+    sizes = choose_size(tried, curves[::-1], fixed_rounds=fixed_rounds)
+    unit = "queries" if metrics[0].by_query else "parts"
+    table = tuple(replace(size, value=sign * size.value) for size in sizes)
+    return Selection(metrics[0].metric, curves[0].weight.size, unit, table)
+
+
+def _curves(
+    candidates: Sequence[Candidate], curve: Callable[..., LearningCurve], max_rounds: int,
+    shown: Callable[[float], str], time_limit: float | None, verbose: int,
+) -> tuple[list[LearningCurve], str]:  # fmt: skip
+    """Return the learning curves of the candidates, and why some are missing or cut short.
+
+    Ctrl-C and the time limit end the search, but not before there is a curve to choose from.
+    """
+    curves: list[LearningCurve] = []
+    deadline = math.inf if time_limit is None else time.monotonic() + time_limit
+    with ProgressBar("auto", rounds=len(candidates) * max_rounds, verbose=verbose) as bar:
+        for number, candidate in enumerate(candidates):
+            if curves and time.monotonic() > deadline:
+                return curves, OUT_OF_TIME
+            show = partial(_show, bar, number * max_rounds, str(candidate), shown)
+            incumbent = max(curves, key=lambda each: each.best[1], default=None)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                curves.append(held_out_curve(
-                    [(*pair, metric) for pair, metric in zip(trained, metrics, strict=True)],
-                    max_rounds, early_stopping=not fixed_rounds, incumbent=incumbent,
-                ))  # fmt: skip
-            bar.advance()
-    sizes = choose_size(leaf_counts, curves[::-1], fixed_rounds=fixed_rounds)
-    sign = 1.0 if metrics[0].greater_is_better else -1.0
-    unit = "queries" if metrics[0].by_query else "parts"
-    shown = tuple(replace(size, value=sign * size.value) for size in sizes)
-    return Selection(metrics[0].metric, curves[0].weight.size, unit, shown)
+                try:
+                    found = curve(candidate, incumbent=incumbent, deadline=deadline, show=show)
+                except KeyboardInterrupt:
+                    if not curves:
+                        raise
+                    return curves, INTERRUPTED
+            curves.append(found)
+            if found.ended:
+                return curves, found.ended
+    return curves, ""
+
+
+def _show(
+    bar: ProgressBar, before: int, label: str, shown: Callable[[float], str], done: int,
+    mean: float,
+) -> None:  # fmt: skip
+    bar.show(before + done, f"{label}: {shown(mean)}")
 
 
 def _splits(estimator: BaseRanker, task: FitContext) -> list[HeldOutSplit]:
@@ -394,15 +494,3 @@ def _trainer(
     task = replace(task, training=split.training, monitors=[monitor], checkpoint=None)
     stop = Rounds(candidate._max_rounds)
     return candidate.trainer(task, stop, None, History()), monitor
-
-
-def _with_size(estimator: BaseRanker, leaves: int | None, rounds: int) -> BaseRanker:
-    """Return a copy of the estimator with these numbers of leaves and rounds, and one bag."""
-    candidate = copy.copy(estimator)
-    candidate.random_state = copy.deepcopy(estimator.random_state)
-    candidate.n_estimators = rounds
-    if leaves is not None:
-        candidate.set_params(num_leaves=leaves)
-    if candidate._n_bags > 1:
-        candidate.set_params(bags=1)
-    return candidate

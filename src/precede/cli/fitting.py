@@ -57,7 +57,7 @@ _GROUPS = {
         "cat_smooth", "monotone_constraints", "interaction_constraints", "max_bins",
     ),
     "rounds": (
-        "n_estimators", "learning_rate", "bags", "line_search", "step_length", "tol",
+        "n_estimators", "time_limit", "learning_rate", "bags", "line_search", "step_length", "tol",
         "early_stopping_rounds", "eval_metric", "random_state", "n_jobs", "memory_limit",
     ),
 }  # fmt: skip
@@ -234,7 +234,8 @@ def _choose_sizes(model: BaseRanker, given: Mapping[str, object]) -> list[str]:
     """Set unset sizes that can be chosen on held-out queries to "auto"; return their names."""
     from precede.engine.parameters import AUTO
 
-    wanted = [name for name in model.selectable if name not in given]
+    # Not the loss, on which it depends whether the model has probabilities.
+    wanted = [name for name in model.selectable if name not in given and name != "loss"]
     if "n_estimators" not in wanted:
         return []
     if given.get("weak_rankers", "trees") != "trees" and "num_leaves" in wanted:

@@ -89,6 +89,7 @@ if TYPE_CHECKING:  # scikit-learn ships no types
     from typing_extensions import Self, dataclass_transform
 
     from precede.boosting.selection import Selection
+    from precede.engine.query_layout import QueryLayout
 
     def available_if(check: Callable[[BaseRanker], bool]) -> Callable[[Decorated], Decorated]:
         """Return a decorator for a method that exists if the check succeeds."""
@@ -284,6 +285,10 @@ class BaseRanker(CallbackSupportMixin, BaseEstimator):
         rules: ``stop | NoProgress(...)``.
         """
         raise NotImplementedError(f"{type(self).__name__} must define plan(stop)")
+
+    def auto_losses(self, layout: QueryLayout) -> Sequence[str]:  # noqa: ARG002
+        """Return the losses among which ``loss="auto"`` chooses, in algorithms that allow it."""
+        return ()
 
     def check_parameters(self) -> None:
         """Raise ValueError for an invalid parameter; called at the start of a fit."""

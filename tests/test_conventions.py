@@ -53,8 +53,10 @@ MAY_IMPORT = {
     },
     "testing": CORE | {"estimator", "datasets"},
     "report": CORE | {"estimator", "explain", "inference", "margin", "plots", "top"},
+    "leaderboard": CORE | {"inference", "plots", "report", "algorithms"},
     "dask": CORE | {"estimator", "algorithms"},
-    "cli": CORE | {"estimator", "explain", "exports", "inference", "report", "algorithms"},
+    "cli": CORE
+    | {"estimator", "explain", "exports", "inference", "report", "algorithms", "leaderboard"},
 }
 # Nothing imports these.
 LEAVES = {"cli", "dask", "testing"}

@@ -1,0 +1,388 @@
+"""`Leaderboard`: items ranked by votes on pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from precede.engine.arrays import Floats, Integers, Json
+from precede.engine.exact import sums_at
+from precede.engine.frames import pandas_frame
+from precede.engine.parameters import check_bool, check_choice, check_integer, pluralize
+from precede.files.data import quoted
+from precede.inference import Estimate
+from precede.leaderboard.likelihood import Fit, Information, fit_strengths
+from precede.leaderboard.pairs import PairTable, bounds_of_ratios, without_strength
+from precede.leaderboard.planning import next_pairs, planned
+from precede.leaderboard.ranks import Covariance, Ranks, sandwich
+from precede.leaderboard.votes import UNITS, Counts, Votes
+from precede.metrics import Interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from typing_extensions import Self
+
+ELO = 400 / math.log(10)  # points of a factor e of the odds
+
+
+class Leaderboard(BaseEstimator):
+    """Items ranked by votes on pairs: Bradley-Terry strengths with intervals of ranks.
+
+    Parameters
+    ----------
+    ties : {"davidson", "half"}, default "davidson"
+        A tie has a probability of its own (Davidson, 1970), or is half a win for each side.
+    shown_first : bool, default False
+        Estimate the advantage of the answer that was shown first; needs a column `order`.
+    controls : {None, "linear", "curves"}, default None
+        Compare at equal features of the answers: their differences enter the log-odds with a
+        coefficient each, or as curves that are boosted.
+    features : list of names, optional
+        The features to control for; by default all. "length" has the columns ``length_a`` and
+        ``length_b``.
+    ridge : float, default 0.0
+        The penalty ridge / 2 · Σ θ² of the strengths, added to the sum over the votes. Controls
+        are never shrunk.
+    cluster : {"auto", "voter", "prompt", "both", None}, default "auto"
+        Which votes depend on each other: those of a voter, on a prompt, or both. "auto" takes the
+        columns that the votes have; None takes all votes for independent.
+    scale : {"natural", "elo"}, default "natural"
+        Differences are log-odds, or 400 points for odds of 10 to 1.
+    anchor : name of an item, optional
+        The item whose strength is `center`; by default the mean is.
+    center : float, optional
+        By default 0, and 1000 on the Elo scale.
+    both_bad : {"tie", "drop"}, default "tie"
+        How a vote that finds both bad counts.
+    random_state : int, default 0
+        Seed of the multiplier bootstrap.
+
+    Attributes
+    ----------
+    items_ : list of the names of the items, the strongest first
+    strengths_ : strength of each item; ±inf for items that won or lost every comparison with
+        items that have a strength, NaN for those that nothing connects to them
+    covariance_ : covariance of the finite strengths
+    tie_ : Davidson's ν, None without one
+    effects_ : dictionary of the effects of being shown first and of the controls, on log-odds
+    unranked_ : dictionary of the items without a strength, with the reason
+    n_votes_ : sum of the weights of the votes
+
+    Notes
+    -----
+    Votes are counted first: O(votes). A step of Newton's method takes the time of a sparse
+    factorization in the number of items and of different pairs; the covariance O(items³).
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> votes = pd.DataFrame(
+    ...     [("a", "b", "a"), ("b", "c", "a"), ("a", "c", "a"), ("c", "a", "a"), ("b", "a", "tie")],
+    ...     columns=["a", "b", "outcome"],
+    ... )
+    >>> board = Leaderboard(ties="half").fit(votes)
+    >>> board.items_
+    ['a', 'b', 'c']
+    """
+
+    def __init__(
+        self,
+        *,
+        ties: str = "davidson",
+        shown_first: bool = False,
+        controls: str | None = None,
+        features: Sequence[str] | None = None,
+        ridge: float = 0.0,
+        cluster: str | None = "auto",
+        scale: str = "natural",
+        anchor: Hashable = None,
+        center: float | None = None,
+        both_bad: str = "tie",
+        random_state: int = 0,
+    ):
+        self.ties = ties
+        self.shown_first = shown_first
+        self.controls = controls
+        self.features = features
+        self.ridge = ridge
+        self.cluster = cluster
+        self.scale = scale
+        self.anchor = anchor
+        self.center = center
+        self.both_bad = both_bad
+        self.random_state = random_state
+
+    # -- fitting ---------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        votes: Any,
+        *,
+        items: Iterable[Hashable] | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Fit the strengths.
+
+        Parameters
+        ----------
+        votes : data frame
+            Columns for the two items and the outcome, and optionally the voter, the prompt, the
+            weight (how many votes a row stands for) and the order of presentation. They are known
+            by the names that `precede.files.read_votes` lists.
+        items : names of items, optional
+            They are on the board even without votes.
+        columns : dictionary of the names of columns by role, optional
+            For columns called otherwise: ``{"a": "one", "b": "other"}``.
+        """
+        self._check_parameters()
+        read = Votes.of(
+            votes, items=items, columns=columns, both_bad=self.both_bad,
+            features=self.features if self.controls else (),
+        )  # fmt: skip
+        if len(read.items) < 2:
+            raise ValueError(f"there is {pluralize(len(read.items), 'item')}; compare at least 2")
+        counts = self._counted(read)
+        kept, apart = (np.arange(len(read.items)), {}) if self.ridge else without_strength(
+            counts, read.items, davidson=self.ties == "davidson")  # fmt: skip
+        inner = read.among(kept)
+        inside = counts if inner is read else self._counted(inner)
+        fit, covariance = self._estimates(inner, inside)
+        self._store(read, counts, kept, fit, covariance, apart)
+        return self
+
+    def _estimates(self, votes: Votes, counts: Counts) -> tuple[Fit, Covariance]:
+        """Return the strengths of items that are all connected, and their covariance."""
+        n = len(votes.items)
+        if not n:
+            return Fit(np.zeros(0), np.zeros(0), None), Covariance(np.zeros((0, 0)), np.inf, 1.0)
+        fit = fit_strengths(
+            counts, n, davidson=self.ties == "davidson", ridge=self.ridge,
+            names=self._effect_names(votes),
+        )  # fmt: skip
+        information = Information(counts, fit, self.ridge)
+        return fit, sandwich(counts, fit, information, self._clusters(votes), votes.weight)
+
+    def _check_parameters(self) -> None:
+        check_choice("ties", self.ties, ("davidson", "half"))
+        check_choice("scale", self.scale, ("natural", "elo"))
+        if self.controls is not None:
+            check_choice("controls", self.controls, ("linear", "curves"))
+        if self.cluster is not None:
+            check_choice("cluster", self.cluster, ("auto", *UNITS, "both"))
+        check_bool("shown_first", self.shown_first)
+        if not isinstance(self.ridge, int | float) or not 0 <= self.ridge < math.inf:
+            raise ValueError(f"ridge={self.ridge!r} is out of range; use 0 or more")
+
+    def _counted(self, votes: Votes) -> Counts:
+        controls = None
+        if self.controls == "linear":
+            controls = votes.features[0] - votes.features[1]
+        return votes.counted(shown_first=self.shown_first, controls=controls)
+
+    def _effect_names(self, votes: Votes) -> tuple[str, ...]:
+        first = ("shown first",) if self.shown_first else ()
+        return (*first, *(votes.feature_names if self.controls == "linear" else ()))
+
+    def _clusters(self, votes: Votes) -> dict[str, Integers]:
+        """Return the clusters of the votes that `cluster` names."""
+        if self.cluster is None:
+            return {}
+        several = {name: number for name, number in votes.clusters.items() if np.ptp(number)}
+        if self.cluster == "auto":
+            return several
+        wanted = UNITS if self.cluster == "both" else (self.cluster,)
+        absent = [name for name in wanted if name not in several]
+        if absent:
+            raise ValueError(
+                f"cluster={self.cluster!r} needs votes of at least two {absent[0]}s, named in a "
+                "column; use cluster=None for votes that do not depend on each other"
+            )
+        return {name: several[name] for name in wanted}
+
+    def _store(
+        self, votes: Votes, counts: Counts, kept: Integers, fit: Fit, covariance: Covariance,
+        apart: dict[int, tuple[str, float]],
+    ) -> None:  # fmt: skip
+        """Set the fitted attributes, with the items from the strongest."""
+        n, names = len(votes.items), self._effect_names(votes)
+        theta = np.full(n, np.nan)
+        theta[kept] = fit.theta
+        theta[[*apart]] = [end for _, end in apart.values()]
+        sides = np.append(counts.a, counts.b)
+        net = counts.weight[:, 0] - counts.weight[:, 1]
+        net = sums_at(sides, np.append(net, -net), n)  # orders the items without a strength
+        order = np.lexsort((-net, np.where(np.isnan(theta), np.inf, -theta)))
+        place = np.empty(n, np.int64)
+        place[order] = np.arange(n)
+        inside = np.argsort(place[kept])
+        self.items_ = [votes.items[item] for item in order]
+        self.unranked_ = {votes.items[item]: why for item, (why, _) in apart.items()}
+        self.n_votes_ = float(counts.weight.sum())
+        self.tie_ = None if fit.log_ties is None else math.exp(fit.log_ties)
+        self.effects_ = dict(zip(names, fit.gamma.tolist(), strict=False))
+        others = np.sqrt(np.diag(covariance.matrix)[kept.size :]).tolist()
+        self.effect_errors_ = dict(zip(names, others, strict=False))
+        self.inflation_ = covariance.inflation
+        self._theta = theta[order]
+        self._table = PairTable.of(place[counts.a], place[counts.b], counts.weight, n)
+        self._ranks = Ranks(
+            self._theta, covariance.matrix[np.ix_(inside, inside)], covariance.degrees,
+            bounds_of_ratios(self._theta, self._table, covariance.inflation) if apart else None,
+            self.random_state,
+        )  # fmt: skip
+        self._place_on_scale()
+
+    def _place_on_scale(self) -> None:
+        """Set the strengths and their covariance on the scale, relative to the anchor."""
+        ranks, unit = self._ranks, self._unit
+        center = self.center if self.center is not None else 1000.0 * (self.scale == "elo")
+        anchor = np.full(ranks.known.size, 1 / max(ranks.known.size, 1))
+        if self.anchor is not None:
+            index = self._index(self.anchor)
+            if index not in ranks.known:
+                raise ValueError(
+                    f"anchor={self.anchor!r} has no strength: {self.unranked_[self.items_[index]]}"
+                )
+            anchor = (ranks.known == index).astype(np.float64)
+        moved = np.eye(ranks.known.size) - anchor
+        zero = float(anchor @ self._theta[ranks.known])
+        self.strengths_ = center + unit * (self._theta - zero)
+        self.covariance_ = unit**2 * moved @ ranks.covariance @ moved.T
+
+    @property
+    def _unit(self) -> float:
+        return ELO if self.scale == "elo" else 1.0
+
+    def _index(self, item: Hashable) -> int:
+        self._check_fitted()
+        if str(item) not in self.items_:
+            raise ValueError(f"{item!r} is not on the board; its items are {quoted(self.items_)}")
+        return self.items_.index(str(item))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "items_"):
+            raise NotFittedError("this board has no votes yet; call fit(votes) first")
+
+    # -- strengths -------------------------------------------------------------------------------
+
+    def interval(self, item: Hashable, level: float = 0.95) -> Interval:
+        """Return the interval of the strength of one item, relative to the anchor or the mean."""
+        index = self._index(item)
+        half = self._ranks.half_width(level)
+        error = self._errors()[index]
+        middle = float(self.strengths_[index])
+        return Interval(middle - half * error, middle + half * error, level)
+
+    def difference(self, a: Hashable, b: Hashable) -> Estimate:
+        """Return by how much a is stronger than b, with its standard error and interval."""
+        one, other = self._index(a), self._index(b)
+        ranks, reason, error = self._ranks, "", None
+        away = [self.items_[each] for each in (one, other) if each not in ranks.known]
+        if away:
+            reason = self.unranked_[away[0]]
+        else:
+            at = np.searchsorted(ranks.known, [one, other])
+            error = self._unit * float(ranks.errors[at[0], at[1]])
+        return Estimate(
+            f"strength of {self.items_[one]} minus {self.items_[other]}",
+            float(self.strengths_[one] - self.strengths_[other]), error, "sandwich", 0, 0,
+            reason=reason, scale="plain", degrees=ranks.degrees,
+        )  # fmt: skip
+
+    def _errors(self) -> Floats:
+        """Return the standard error of each strength, NaN where there is none."""
+        errors = np.full(len(self.items_), np.nan)
+        errors[self._ranks.known] = np.sqrt(np.maximum(np.diag(self.covariance_), 0.0))
+        return errors
+
+    def win_probability(self, a: Hashable, b: Hashable) -> Json:
+        """Return the probabilities that a wins, that b wins and of a tie.
+
+        Both answers have equal features, and neither is shown first.
+        """
+        gap = self._theta[self._index(a)] - self._theta[self._index(b)]
+        if math.isnan(gap):
+            raise ValueError(
+                f"nothing connects {a!r} and {b!r}: {'; '.join({*self.unranked_.values()})}"
+            )
+        log_tie = None if self.tie_ is None else math.log(self.tie_)
+        model = Fit(np.zeros(0), np.zeros(0), log_tie)
+        win, loss, tie = model.probabilities(np.clip([gap], -1e3, 1e3))[0].tolist()
+        return {"win": win, "loss": loss, "tie": tie}
+
+    # -- ranks -----------------------------------------------------------------------------------
+
+    def to_frame(self, level: float = 0.95) -> pd.DataFrame:
+        """Return the board: a row for each item, the strongest first.
+
+        `low` and `high` are the ends of the interval of the strength alone; `rank_low` and
+        `rank_high` are the ranks that each item may have, all of them together with this level.
+        """
+        return pandas_frame(self.rows(level)).astype({"rank": "Int64", "tier": "Int64"})
+
+    def rows(self, level: float = 0.95) -> list[Json]:
+        """Return the rows of `to_frame` as dictionaries."""
+        self._check_fitted()
+        ranks, errors = self._ranks, self._errors()
+        half = ranks.half_width(level) * errors
+        best, worst = ranks.rank_sets(level)
+        wins, losses, ties = self._table.totals(len(self.items_))
+        columns = {
+            "rank": [None if math.isnan(each) else rank
+                     for rank, each in enumerate(self.strengths_, 1)],
+            "item": self.items_,
+            "strength": self.strengths_, "std_error": errors,
+            "low": self.strengths_ - half, "high": self.strengths_ + half,
+            "rank_low": best, "rank_high": worst,
+            "tier": [tier or None for tier in ranks.tiers(level).tolist()],
+            "wins": wins, "losses": losses, "ties": ties,
+        }  # fmt: skip
+        listed = [list(each) if isinstance(each, list) else each.tolist()
+                  for each in columns.values()]  # fmt: skip
+        return [dict(zip(columns, row, strict=True)) for row in zip(*listed, strict=True)]
+
+    def surely_above(self, level: float = 0.95) -> pd.DataFrame:
+        """Return whether the item of the row is surely above that of the column: a partial order.
+
+        All its statements hold together with this level.
+        """
+        self._check_fitted()
+        above = self._ranks.surely_above(level)
+        return pandas_frame(dict(zip(self.items_, above.T, strict=True)), self.items_)
+
+    def tiers(self, level: float = 0.95) -> list[list[str]]:
+        """Return the items by tier: no item is surely above another of its tier."""
+        self._check_fitted()
+        tier = self._ranks.tiers(level)
+        return [[self.items_[item] for item in np.flatnonzero(tier == number)]
+                for number in range(1, int(tier.max()) + 1)]  # fmt: skip
+
+    def confidence(self, goal: str = "first") -> float:
+        """Return the level with which a goal is settled, 0 if with none.
+
+        The goals are "first", "top@5" (which items are the first five) and "order".
+        """
+        self._check_fitted()
+        return self._ranks.confidence(goal)
+
+    # -- planning --------------------------------------------------------------------------------
+
+    def next_pairs(
+        self, k: int = 1, goal: str = "first", *, level: float = 0.95
+    ) -> list[tuple[str, str]]:
+        """Return the k pairs of items to compare next.
+
+        They are expected to rule out the most ranks among those that a goal leaves open. Strengths
+        are given a prior N(0, 4) for this, so that there is a plan for items without votes.
+        """
+        check_integer("k", k, least=1)
+        self._check_fitted()
+        ranks, information = planned(self._table, self.tie_, self.inflation_, len(self.items_))
+        votes = np.stack(self._table.totals(len(self.items_))).sum(axis=0)
+        found = next_pairs(ranks, information, goal, k, level=level, fresh=votes)
+        return [(self.items_[one], self.items_[other]) for one, other, _ in found]

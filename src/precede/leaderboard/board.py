@@ -19,7 +19,8 @@ from precede.inference import Estimate
 from precede.leaderboard.likelihood import Fit, Information, fit_strengths
 from precede.leaderboard.pairs import PairTable, bounds_of_ratios, without_strength
 from precede.leaderboard.planning import next_pairs, planned
-from precede.leaderboard.ranks import Covariance, Ranks, sandwich
+from precede.leaderboard.ranks import Ranks
+from precede.leaderboard.variance import Covariance, sandwich
 from precede.leaderboard.votes import UNITS, Counts, Votes
 from precede.metrics import Interval
 
@@ -61,6 +62,8 @@ class Leaderboard(BaseEstimator):
         How a vote that finds both bad counts.
     random_state : int, default 0
         Seed of the multiplier bootstrap.
+    n_jobs : int, optional
+        Number of threads; by default all cores.
 
     Attributes
     ----------
@@ -104,6 +107,7 @@ class Leaderboard(BaseEstimator):
         center: float | None = None,
         both_bad: str = "tie",
         random_state: int = 0,
+        n_jobs: int | None = None,
     ):
         self.ties = ties
         self.shown_first = shown_first
@@ -116,6 +120,7 @@ class Leaderboard(BaseEstimator):
         self.center = center
         self.both_bad = both_bad
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -165,7 +170,9 @@ class Leaderboard(BaseEstimator):
             names=self._effect_names(votes),
         )  # fmt: skip
         information = Information(counts, fit, self.ridge)
-        return fit, sandwich(counts, fit, information, self._clusters(votes), votes.weight)
+        return fit, sandwich(
+            counts, fit, information, self._clusters(votes), votes.weight, self.n_jobs
+        )
 
     def _check_parameters(self) -> None:
         check_choice("ties", self.ties, ("davidson", "half"))

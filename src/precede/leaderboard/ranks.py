@@ -1,4 +1,4 @@
-"""Covariance of the strengths, and what it says of ranks.
+"""What strengths and their covariance say of ranks.
 
 All statements about ranks hold together with the level given. The differences of all pairs of
 items are studentized, and their largest has a critical value c that a Gaussian multiplier bootstrap
@@ -11,126 +11,17 @@ below, which bounds its rank.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse
 from scipy.special import stdtrit
 
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.parameters import upper_tail
-from precede.leaderboard.likelihood import Fit, Information
-from precede.leaderboard.votes import Counts
 
 DRAWS = 4000  # of the multiplier bootstrap; fewer of many items
 MOST_CELLS = 1 << 30  # draws times pairs of items
-
-
-@dataclass(frozen=True, eq=False)
-class Covariance:
-    """The covariance of the strengths, then of the other effects.
-
-    `degrees` of the t distribution are one less than the number of clusters. `inflation` is how
-    many dependent votes are worth one independent vote.
-    """
-
-    matrix: Floats
-    degrees: float
-    inflation: float
-
-
-def sandwich(
-    counts: Counts, fit: Fit, information: Information, clusters: Mapping[str, Integers],
-    weight: Floats | None, offset: Floats | None = None,
-) -> Covariance:  # fmt: skip
-    """Return H⁻¹ M H⁻¹, where M sums the squares of the scores of independent units.
-
-    The units are the votes, or clusters of them; with two kinds of clusters M is that of the one
-    plus that of the other, less that of their intersections (Cameron, Gelbach, Miller, 2011).
-    G clusters determine at most G − 1 directions. So with few of them the covariance is drawn
-    towards that of independent votes, times the mean inflation, with the weight p / (p + G) for p
-    parameters.
-    """
-    bread = information.inverse()
-    log_odds = fit.log_odds(counts) + (0.0 if offset is None else offset)
-    in_d, in_ties = fit.scores(log_odds)
-    fisher = float(np.trace(bread[: fit.theta.size, : fit.theta.size]))
-    alone = bread @ _meat_of_votes(counts, fit, in_d, in_ties) @ bread
-    base = float(np.trace(alone[: fit.theta.size, : fit.theta.size]))
-    if not clusters:
-        return Covariance(alone, np.inf, base / fisher if fisher else 1.0)
-    total, groups = np.zeros_like(bread), []
-    for sign, number in _units(clusters):
-        meat, size = _meat_of_clusters(counts, fit, (in_d, in_ties), number, weight)
-        total += sign * size / max(size - 1, 1) * meat
-        groups.append(size)
-    fewest = min(groups)
-    found = bread @ total @ bread
-    spread = float(np.trace(found[: fit.theta.size, : fit.theta.size])) / base if base else 1.0
-    share = len(bread) / (len(bread) + fewest)
-    found = (1 - share) * found + share * max(spread, 1.0) * alone
-    return Covariance(
-        _positive(found), float(max(fewest - 1, 1)), max(spread, 1e-9) * base / fisher
-    )
-
-
-def _units(clusters: Mapping[str, Integers]) -> list[tuple[int, Integers]]:
-    """Return the clusters whose meats are added and subtracted."""
-    units = [(1, number) for number in clusters.values()]
-    if len(units) == 2:
-        (_, one), (_, other) = units
-        units.append((-1, one * (int(other.max(initial=0)) + 1) + other))
-    return units
-
-
-def _meat_of_votes(counts: Counts, fit: Fit, in_d: Floats, in_ties: Floats) -> Floats:
-    rows, which = np.nonzero(counts.weight)
-    scores = _score_rows(counts, fit, rows, in_d[rows, which], in_ties[rows, which])
-    weighted = scores.multiply(counts.weight[rows, which][:, None]).tocsr()
-    return np.asarray((scores.T @ weighted).todense())
-
-
-def _meat_of_clusters(
-    counts: Counts, fit: Fit, scores: tuple[Floats, Floats], number: Integers,
-    weight: Floats | None,
-) -> tuple[Floats, int]:  # fmt: skip
-    """Return the sum over clusters of the squares of their scores, and their number."""
-    found, index = np.unique(number, return_inverse=True)
-    given = np.ones(index.size) if weight is None else weight
-    each = [part[counts.cell, counts.outcome] * given for part in scores]
-    rows = _score_rows(counts, fit, counts.cell, *each)
-    pick = scipy.sparse.csr_matrix(
-        (np.ones(index.size), (index, np.arange(index.size))), shape=(found.size, index.size)
-    )
-    sums = (pick @ rows).tocsr()
-    return np.asarray((sums.T @ sums).todense()), found.size
-
-
-def _score_rows(
-    counts: Counts, fit: Fit, cell: Integers, in_d: Floats, in_ties: Floats
-) -> scipy.sparse.csr_matrix:
-    """Return the derivatives of the log-likelihood of votes in all parameters, one row each."""
-    n, rows = fit.theta.size, np.arange(cell.size)
-    parts = [scipy.sparse.csr_matrix(
-        (np.concatenate([in_d, -in_d]),
-         (np.append(rows, rows), np.append(counts.a[cell], counts.b[cell]))),
-        shape=(cell.size, n),
-    )]  # fmt: skip
-    if counts.design.shape[1]:
-        parts.append(scipy.sparse.csr_matrix(in_d[:, None] * counts.design[cell]))
-    if fit.log_ties is not None:
-        parts.append(scipy.sparse.csr_matrix(in_ties[:, None]))
-    return scipy.sparse.hstack(parts, format="csr")
-
-
-def _positive(matrix: Floats) -> Floats:
-    """Return the nearest matrix without negative eigenvalues."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    if values[0] >= 0:
-        return (matrix + matrix.T) / 2
-    return (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,7 +68,7 @@ class Votes:
         names = [str(name) for name in frame.columns]
         roles = vote_columns(names, columns)
         coded = {role: _codes(frame[name], name) for role, name in roles.items()
-                 if role in ("a", "b", "order", *UNITS)}  # fmt: skip
+                 if role in ("a", "b", "order")}  # fmt: skip
         known, sides = _numbered_items(coded["a"], coded["b"], items)
         outcome = _outcomes(frame, names, roles)
         weight = None
@@ -77,7 +77,8 @@ class Votes:
         found = cls(
             known, *sides, np.where(outcome == BOTH_BAD, TIE, outcome).astype(np.int8),
             _orders(*coded["order"], roles["order"]) if "order" in roles else None, weight,
-            {role: coded[role][0] for role in UNITS if role in roles},
+            {role: _factorized(frame[roles[role]], roles[role])[0]
+             for role in UNITS if role in roles},
             *_features(frame, names, roles, features),
         )  # fmt: skip
         kept = outcome != BOTH_BAD if both_bad == "drop" else np.ones(len(frame), bool)
@@ -183,6 +184,16 @@ def _totals(index: Integers, weight: Floats | None, count: int) -> Floats:
 
 def _codes(series: Any, column: str) -> tuple[Integers, list[str]]:
     """Return the number of each value among the distinct values of a column, as text, sorted."""
+    codes, values = _factorized(series, column)
+    texts = [str(value) for value in values]
+    listed = sorted({*texts})
+    number = {text: index for index, text in enumerate(listed)}
+    renumbered = np.array([number[text] for text in texts], np.int64)
+    return renumbered[codes] if texts else codes, listed
+
+
+def _factorized(series: Any, column: str) -> tuple[Integers, list[Any]]:
+    """Return the number of each value among the distinct values of a column."""
     native = series.to_native()
     if hasattr(native, "factorize"):
         codes, values = native.factorize()
@@ -197,14 +208,10 @@ def _codes(series: Any, column: str) -> tuple[Integers, list[str]]:
         codes, values = number_queries(series.to_numpy(), name=column)
         values = values.tolist()
     codes = np.asarray(codes, np.int64)
-    known = np.array([not is_missing(value) for value in values], bool)
-    missing = np.flatnonzero((codes < 0) | ~np.append(known, False)[codes])
-    if missing.size:
-        raise ValueError(f"{column}[{missing[0]}] is missing; name it, or drop the vote")
-    texts = [str(value) for value in values]
-    listed = sorted({*texts})
-    number = {text: index for index, text in enumerate(listed)}
-    return np.array([number[text] for text in texts], np.int64)[codes], listed
+    if codes.size and (codes.min() < 0 or any(map(is_missing, values))):
+        row = next(row for row, value in enumerate(series.to_list()) if is_missing(value))
+        raise ValueError(f"{column}[{row}] is missing; name it, or drop the vote")
+    return codes, values
 
 
 def _numbered_items(

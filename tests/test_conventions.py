@@ -53,7 +53,10 @@ MAY_IMPORT = {
     },
     "testing": CORE | {"estimator", "datasets"},
     "report": CORE | {"estimator", "explain", "inference", "margin", "plots", "top"},
-    "leaderboard": CORE | {"inference", "plots", "report", "algorithms"},
+    "votes": {"engine", "judgments", "files"},
+    "rank_sets": {"engine"},
+    "leaderboard": CORE
+    | {"votes", "rank_sets", "inference", "explain", "plots", "report", "algorithms"},
     "dask": CORE | {"estimator", "algorithms"},
     "cli": CORE
     | {"estimator", "explain", "exports", "inference", "report", "algorithms", "leaderboard"},

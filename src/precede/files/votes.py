@@ -1,4 +1,4 @@
-r"""Read votes on pairs of items from CSV, TSV, parquet and JSON lines.
+r"""Votes on pairs of items, read from CSV, TSV, parquet and JSON lines.
 
 The columns are known by the names that collections of votes use: Chatbot Arena and its derivatives
 (``model_a``, ``model_b``, ``winner``, ``judge``), llmfao (``left``, ``right``, ``winner``,
@@ -188,8 +188,7 @@ def read_votes(
     column = roles.get("outcome", "winner_model_a")
     words, code = np.unique(implied_outcomes(found, table), return_inverse=True)
     table["outcome"] = np.array(OUTCOMES, object)[outcome_codes(words.tolist(), column)][code]
-    return installed_frame({**table, **{name: found[name] for name in numbers if name in found
-                                        and name not in roles.values()}})  # fmt: skip
+    return installed_frame(table | {name: found[name] for both in sides.values() for name in both})
 
 
 def implied_outcomes(found: Mapping[str, Array], table: Mapping[str, Array]) -> Array:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,18 +16,31 @@ from precede.engine.arrays import Floats, Integers, Json
 from precede.engine.exact import sums_at
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import check_bool, check_choice, check_integer, pluralize
+from precede.explain.shapes import ShapeFunction
 from precede.files.data import quoted
 from precede.inference import Estimate
+from precede.leaderboard.checks import (
+    Fragility,
+    Transitivity,
+    bootstrap_covariance,
+    find_cycles,
+    find_fragility,
+)
+from precede.leaderboard.controls import BAGS, boosted_curves, scaled
 from precede.leaderboard.likelihood import Fit, Information, fit_strengths
 from precede.leaderboard.pairs import PairTable, bounds_of_ratios, without_strength
 from precede.leaderboard.planning import next_pairs, planned
-from precede.leaderboard.ranks import Ranks
+from precede.leaderboard.saving import read_board, write_board
 from precede.leaderboard.variance import Covariance, sandwich
-from precede.leaderboard.votes import UNITS, Counts, Votes
 from precede.metrics import Interval
+from precede.model import write_file
+from precede.rank_sets import Ranks
+from precede.report.board import board_page, curve_chart, ranks_chart, wins_chart
+from precede.votes import UNITS, Counts, Votes, count
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from typing_extensions import Self
 
 ELO = 400 / math.log(10)  # points of a factor e of the odds
@@ -52,6 +67,10 @@ class Leaderboard(BaseEstimator):
     cluster : {"auto", "voter", "prompt", "both", None}, default "auto"
         Which votes depend on each other: those of a voter, on a prompt, or both. "auto" takes the
         columns that the votes have; None takes all votes for independent.
+    intervals : {"sandwich", "bootstrap"}, default "sandwich"
+        Covariance of the strengths: from the scores of the clusters, or over `resamples` of them.
+    resamples : int, default 200
+        Number of bootstrap samples of the clusters, or of the votes if they are independent.
     scale : {"natural", "elo"}, default "natural"
         Differences are log-odds, or 400 points for odds of 10 to 1.
     anchor : name of an item, optional
@@ -61,7 +80,7 @@ class Leaderboard(BaseEstimator):
     both_bad : {"tie", "drop"}, default "tie"
         How a vote that finds both bad counts.
     random_state : int, default 0
-        Seed of the multiplier bootstrap.
+        Seed of all random draws.
     n_jobs : int, optional
         Number of threads; by default all cores.
 
@@ -72,7 +91,11 @@ class Leaderboard(BaseEstimator):
         items that have a strength, NaN for those that nothing connects to them
     covariance_ : covariance of the finite strengths
     tie_ : Davidson's ν, None without one
-    effects_ : dictionary of the effects of being shown first and of the controls, on log-odds
+    effects_ : dictionary of the effects on the log-odds: "shown first", and linear controls
+    effect_errors_ : dictionary of their standard errors
+    curves_ : dictionary of the curves of the controls, `ShapeFunction` with standard errors
+    clusters_ : dictionary of the number of clusters of each kind
+    inflation_ : how many votes are worth an independent one
     unranked_ : dictionary of the items without a strength, with the reason
     n_votes_ : sum of the weights of the votes
 
@@ -102,6 +125,8 @@ class Leaderboard(BaseEstimator):
         features: Sequence[str] | None = None,
         ridge: float = 0.0,
         cluster: str | None = "auto",
+        intervals: str = "sandwich",
+        resamples: int = 200,
         scale: str = "natural",
         anchor: Hashable = None,
         center: float | None = None,
@@ -115,6 +140,8 @@ class Leaderboard(BaseEstimator):
         self.features = features
         self.ridge = ridge
         self.cluster = cluster
+        self.intervals = intervals
+        self.resamples = resamples
         self.scale = scale
         self.anchor = anchor
         self.center = center
@@ -151,28 +178,77 @@ class Leaderboard(BaseEstimator):
         )  # fmt: skip
         if len(read.items) < 2:
             raise ValueError(f"there is {pluralize(len(read.items), 'item')}; compare at least 2")
-        counts = self._counted(read)
+        if self.controls and not read.feature_names:
+            raise ValueError(
+                f"controls={self.controls!r} needs features of the answers: columns of numbers "
+                "whose names end in _a and _b, such as length_a and length_b"
+            )
+        counts = count(read)
         kept, apart = (np.arange(len(read.items)), {}) if self.ridge else without_strength(
             counts, read.items, davidson=self.ties == "davidson")  # fmt: skip
         inner = read.among(kept)
-        inside = counts if inner is read else self._counted(inner)
+        self.curves_: dict[str, ShapeFunction] = {}
+        inside = counts if inner is read else count(inner)
+        if kept.size and (self.shown_first or self.controls):
+            inside = count(
+                inner, shown_first=self.shown_first, controls=self._differences(inner, inside)
+            )
         fit, covariance = self._estimates(inner, inside)
-        self._store(read, counts, kept, fit, covariance, apart)
+        place = self._store(read, counts, kept, fit, covariance, apart)
+        expected = inside.weight.sum(axis=1)[:, None] * fit.probabilities(fit.log_odds(inside))
+        sides = place[kept][inside.a], place[kept][inside.b]
+        self._expected = PairTable.of(*sides, expected, len(read.items))
+        self._fitted = inner, inside, fit
         return self
+
+    def _differences(self, votes: Votes, counts: Counts) -> Floats | None:
+        """Return the differences of the controls of every vote, through curves if these are used.
+
+        Curves are boosted twice, with the strengths that the first ones leave the second time. The
+        fit of the strengths then scales each of them: boosting stops early, which shrinks them.
+        """
+        if self.controls is None:
+            return None
+        if self.controls == "linear":
+            return votes.features[0] - votes.features[1]
+        unit = next(iter(self._clusters(votes).values()), None)
+        differences = None
+        for bags in (1, BAGS):
+            if differences is not None:
+                counts = count(votes, controls=differences)
+            theta = fit_strengths(counts, len(votes.items), davidson=False, ridge=self.ridge).theta
+            found = boosted_curves(
+                votes, theta, unit, bags=bags, random_state=self.random_state, n_jobs=self.n_jobs
+            )
+            self.curves_ = {each.name: each for each in found if each.range}
+            used = [votes.feature_names.index(name) for name in self.curves_]
+            if not used:
+                return None
+            a, b = (np.column_stack([found[each](side[:, each]) for each in used])
+                    for side in votes.features)  # fmt: skip
+            differences = a - b
+        return differences
 
     def _estimates(self, votes: Votes, counts: Counts) -> tuple[Fit, Covariance]:
         """Return the strengths of items that are all connected, and their covariance."""
         n = len(votes.items)
         if not n:
-            return Fit(np.zeros(0), np.zeros(0), None), Covariance(np.zeros((0, 0)), np.inf, 1.0)
+            self.clusters_: dict[str, int] = {}
+            return Fit(np.zeros(0), np.zeros(0), None), Covariance(np.zeros((0, 0)), math.inf, 1.0)
+        davidson, clusters = self.ties == "davidson", self._clusters(votes)
+        self.clusters_ = {name: np.unique(number).size for name, number in clusters.items()}
         fit = fit_strengths(
-            counts, n, davidson=self.ties == "davidson", ridge=self.ridge,
-            names=self._effect_names(votes),
-        )  # fmt: skip
-        information = Information(counts, fit, self.ridge)
-        return fit, sandwich(
-            counts, fit, information, self._clusters(votes), votes.weight, self.n_jobs
+            counts, n, davidson=davidson, ridge=self.ridge, names=self._effect_names(votes)
         )
+        covariance = sandwich(
+            counts, fit, Information(counts, fit, self.ridge), clusters, votes.weight, self.n_jobs
+        )
+        if self.intervals == "bootstrap":
+            covariance = replace(covariance, matrix=bootstrap_covariance(
+                votes, counts, fit, clusters, davidson=davidson, ridge=self.ridge,
+                resamples=self.resamples, random_state=self.random_state,
+            ))  # fmt: skip
+        return fit, covariance
 
     def _check_parameters(self) -> None:
         check_choice("ties", self.ties, ("davidson", "half"))
@@ -181,19 +257,16 @@ class Leaderboard(BaseEstimator):
             check_choice("controls", self.controls, ("linear", "curves"))
         if self.cluster is not None:
             check_choice("cluster", self.cluster, ("auto", *UNITS, "both"))
+        check_choice("intervals", self.intervals, ("sandwich", "bootstrap"))
+        check_integer("resamples", self.resamples, least=2)
         check_bool("shown_first", self.shown_first)
         if not isinstance(self.ridge, int | float) or not 0 <= self.ridge < math.inf:
             raise ValueError(f"ridge={self.ridge!r} is out of range; use 0 or more")
 
-    def _counted(self, votes: Votes) -> Counts:
-        controls = None
-        if self.controls == "linear":
-            controls = votes.features[0] - votes.features[1]
-        return votes.counted(shown_first=self.shown_first, controls=controls)
-
     def _effect_names(self, votes: Votes) -> tuple[str, ...]:
         first = ("shown first",) if self.shown_first else ()
-        return (*first, *(votes.feature_names if self.controls == "linear" else ()))
+        names = votes.feature_names if self.controls == "linear" else self.curves_
+        return (*first, *(names if self.controls else ()))
 
     def _clusters(self, votes: Votes) -> dict[str, Integers]:
         """Return the clusters of the votes that `cluster` names."""
@@ -214,8 +287,8 @@ class Leaderboard(BaseEstimator):
     def _store(
         self, votes: Votes, counts: Counts, kept: Integers, fit: Fit, covariance: Covariance,
         apart: dict[int, tuple[str, float]],
-    ) -> None:  # fmt: skip
-        """Set the fitted attributes, with the items from the strongest."""
+    ) -> Integers:  # fmt: skip
+        """Set the fitted attributes, with the items from the strongest; return their places."""
         n, names = len(votes.items), self._effect_names(votes)
         theta = np.full(n, np.nan)
         theta[kept] = fit.theta
@@ -231,9 +304,12 @@ class Leaderboard(BaseEstimator):
         self.unranked_ = {votes.items[item]: why for item, (why, _) in apart.items()}
         self.n_votes_ = float(counts.weight.sum())
         self.tie_ = None if fit.log_ties is None else math.exp(fit.log_ties)
-        self.effects_ = dict(zip(names, fit.gamma.tolist(), strict=False))
-        others = np.sqrt(np.diag(covariance.matrix)[kept.size :]).tolist()
-        self.effect_errors_ = dict(zip(names, others, strict=False))
+        effects = dict(zip(names, fit.gamma.tolist(), strict=False))
+        others = np.sqrt(np.maximum(np.diag(covariance.matrix)[kept.size :], 0.0)).tolist()
+        self.curves_ = {name: scaled(curve, effects[name]) for name, curve in self.curves_.items()}
+        self.effects_ = {name: each for name, each in effects.items() if name not in self.curves_}
+        errors = dict(zip(names, others, strict=False))
+        self.effect_errors_ = {name: errors[name] for name in self.effects_}
         self.inflation_ = covariance.inflation
         self._theta = theta[order]
         self._table = PairTable.of(place[counts.a], place[counts.b], counts.weight, n)
@@ -243,6 +319,7 @@ class Leaderboard(BaseEstimator):
             self.random_state,
         )  # fmt: skip
         self._place_on_scale()
+        return place
 
     def _place_on_scale(self) -> None:
         """Set the strengths and their covariance on the scale, relative to the anchor."""
@@ -377,6 +454,28 @@ class Leaderboard(BaseEstimator):
         self._check_fitted()
         return self._ranks.confidence(goal)
 
+    # -- how far to trust them -------------------------------------------------------------------
+
+    def _data(self) -> tuple[Votes, Counts, Fit]:
+        """Return the votes of the fit, which a board read from a file does not have."""
+        self._check_fitted()
+        if not hasattr(self, "_fitted") or not self._fitted[2].theta.size:
+            why = "no item of it has a strength" if hasattr(self, "_fitted") else "it was read"
+            raise ValueError(f"this needs the votes of the board, but {why}; fit it to votes")
+        return self._fitted
+
+    def transitivity(self) -> Transitivity:
+        """Test whether significant majorities form a cycle, such as a over b over c over a."""
+        votes, counts, _ = self._data()
+        return find_cycles(votes, counts, self._clusters(votes))
+
+    def fragility(self) -> Fragility:
+        """Find how few votes, if left out, change the first place."""
+        votes, counts, fit = self._data()
+        return find_fragility(
+            counts, fit, votes.items, float(self.ridge), davidson=self.ties == "davidson"
+        )
+
     # -- planning --------------------------------------------------------------------------------
 
     def next_pairs(
@@ -393,3 +492,77 @@ class Leaderboard(BaseEstimator):
         votes = np.stack(self._table.totals(len(self.items_))).sum(axis=0)
         found = next_pairs(ranks, information, goal, k, level=level, fresh=votes)
         return [(self.items_[one], self.items_[other]) for one, other, _ in found]
+
+    # -- pictures, pages and files ---------------------------------------------------------------
+
+    def totals(self) -> list[Floats]:
+        """Return the wins, the losses and the ties of each item."""
+        self._check_fitted()
+        return self._table.totals(len(self.items_))
+
+    def wins(self) -> tuple[Floats, Floats, Floats]:
+        """Return the expected and the observed share of wins of each pair, and its votes.
+
+        A tie is half a win. Pairs with an item without a strength are left out.
+        """
+        self._check_fitted()
+        known = np.isfinite(self._theta)
+        seen = known[self._table.a] & known[self._table.b]
+        return (self._expected.shares(), self._table.shares()[seen],
+                self._table.weight[seen].sum(axis=1))  # fmt: skip
+
+    def checks(self) -> dict[str, str]:
+        """Return what `fragility` and `transitivity` find, in a sentence each.
+
+        A board that was read from a file has no votes, and returns nothing.
+        """
+        if not hasattr(self, "_fitted") or not self._fitted[2].theta.size:
+            return {}
+        found = {"fragility": self.fragility().summary(), "transitivity": str(self.transitivity())}
+        return {name: f"{text[0].upper()}{text[1:]}." for name, text in found.items()}
+
+    def control_values(self, feature: str) -> Floats | None:
+        """Return the values of a feature in both answers of all votes, None after `load`."""
+        if not hasattr(self, "_fitted"):
+            return None
+        votes = self._fitted[0]
+        return votes.features[:, :, votes.feature_names.index(feature)].ravel()
+
+    def plot(self, what: str = "ranks", *, level: float = 0.95, ax: Axes | None = None) -> Axes:
+        """Draw the ranks with their intervals, the "wins" or the curve of a control.
+
+        "wins" are those of each pair of items, expected and observed.
+        """
+        self._check_fitted()
+        if what == "ranks":
+            chart = ranks_chart(self.rows(level), level)
+        elif what == "wins":
+            chart = wins_chart(*self.wins())
+        elif what in self.curves_:
+            chart = curve_chart(self.curves_[what], self.control_values(what))
+        else:
+            raise ValueError(f"there is no plot of {what!r}; draw "
+                             f"{quoted(['ranks', 'wins', *self.curves_])}")  # fmt: skip
+        return chart.onto(ax, height=max(4.0, 0.25 * len(chart.rows)))
+
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, level: float = 0.95,
+        title: str | None = None, date: str | None = None,
+    ) -> str | None:  # fmt: skip
+        """Write a self-contained page, atomically; without a path, return its text."""
+        self._check_fitted()
+        page = board_page(self, level, title, date)
+        if path is None:
+            return page
+        write_file(path, page.encode("utf-8"))
+        return None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the board as JSON, without the votes: only their number for each pair of items."""
+        self._check_fitted()
+        write_board(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a board that `save` wrote."""
+        return read_board(cls, path)

@@ -12,10 +12,11 @@ from scipy.special import ndtr
 
 from precede.engine.arrays import Floats, Integers, Json
 from precede.engine.exact import sums_at
+from precede.files.votes import TIE
 from precede.leaderboard.likelihood import Fit, Information, fit_strengths
 from precede.leaderboard.pairs import without_strength
-from precede.leaderboard.votes import TIE, Counts, Votes
 from precede.results import Result
+from precede.votes import Counts, Votes
 
 MOST_ROUNDS = 60  # of removals
 SLIGHT_RIDGE = 1e-8  # keeps strengths finite when votes are removed
@@ -47,9 +48,7 @@ class Transitivity(Result):
         return text + f"p = {self.p_value:.3g} that {' > '.join(self.cycle)} > {self.cycle[0]}"
 
 
-def test_transitivity(
-    votes: Votes, counts: Counts, clusters: Mapping[str, Integers]
-) -> Transitivity:
+def find_cycles(votes: Votes, counts: Counts, clusters: Mapping[str, Integers]) -> Transitivity:
     """Test the majorities of all pairs of items for cycles.
 
     The majority of a pair has the ratio Σ_c m_c / √(Σ_c m_c²), where m_c is the number of wins less
@@ -281,5 +280,3 @@ def bootstrap_covariance(
             "so the bootstrap has no variance; use intervals='sandwich'"
         )
     return np.cov(np.array(found), rowvar=False)
-
-

@@ -9,16 +9,18 @@ import numpy as np
 from precede.algorithms.glass_box import GlassBoxRanker
 from precede.engine.arrays import Floats, Integers
 from precede.explain.shapes import ShapeFunction
+from precede.files.votes import TIE
 from precede.judgments import Judgments
-from precede.leaderboard.votes import TIE, Votes
+from precede.votes import Votes
 
-ROUNDS, BAGS = 100, 20
+ROUNDS, BAGS = 100, 10
 MIN_LEAF = 0.02  # share of the answers on each side of a step
 
 
 def boosted_curves(
-    votes: Votes, theta: Floats, unit: Integers | None, *, random_state: int, n_jobs: int | None
-) -> list[ShapeFunction]:
+    votes: Votes, theta: Floats, unit: Integers | None, *, bags: int, random_state: int,
+    n_jobs: int | None,
+) -> list[ShapeFunction]:  # fmt: skip
     """Return a curve of each feature, with standard errors.
 
     The two answers of a vote are rows whose scores start at the strengths `theta` of their items,
@@ -37,10 +39,17 @@ def boosted_curves(
         n=rows.size, qid=None if unit is None else np.repeat(unit, 2),
     )  # fmt: skip
     ranker = GlassBoxRanker(
-        n_estimators=ROUNDS, interactions=0, bags=BAGS, validation_fraction=0.2, max_bins=63,
+        n_estimators=ROUNDS, interactions=0, selection="greedy", bags=bags, validation_fraction=0.2, max_bins=63,
         min_child_samples=max(2, int(MIN_LEAF * rows.size)), random_state=random_state,
         n_jobs=n_jobs, verbose=0,
     )  # fmt: skip
     ranker.fit(X, judged, init_score=start)
     return [replace(ranker.shape_function(feature), name=name)
             for feature, name in enumerate(votes.feature_names)]  # fmt: skip
+
+
+def scaled(curve: ShapeFunction, factor: float) -> ShapeFunction:
+    """Return a curve times a factor."""
+    errors = None if curve.errors is None else curve.errors * abs(factor)
+    return replace(curve, values=curve.values * factor, slopes=curve.slopes * factor,
+                   missing=curve.missing * factor, errors=errors)  # fmt: skip

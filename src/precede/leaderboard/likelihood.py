@@ -12,7 +12,7 @@ graph of comparisons.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse
@@ -21,7 +21,7 @@ from scipy.sparse.linalg import splu
 
 from precede.engine.arrays import Floats, Integers
 from precede.engine.exact import exact_sum, sums_at
-from precede.leaderboard.votes import Counts
+from precede.votes import Counts
 
 TOLERANCE = 1e-10  # of a Newton step
 MOST_STEPS = 100
@@ -77,26 +77,21 @@ class Information:
     then have strengths with mean 0.
     """
 
-    def __init__(self, counts: Counts, fit: Fit, ridge: float, offset: Floats | None = None):
+    def __init__(self, counts: Counts, fit: Fit, ridge: float):
         self.n, self.ridge = fit.theta.size, ridge
-        log_odds = fit.log_odds(counts) + (0.0 if offset is None else offset)
         votes = counts.weight.sum(axis=1)
-        dd, dt, tt = (votes * each for each in fit.curvature(log_odds))
+        dd, dt, tt = (votes * each for each in fit.curvature(fit.log_odds(counts)))
         self._factor(counts.a, counts.b, dd)
-        columns = [dd[:, None] * counts.design]
+        columns = [dd * x for x in counts.design.T] + ([] if fit.log_ties is None else [dt])
+        border = [sums_at(counts.a, c, self.n) - sums_at(counts.b, c, self.n) for c in columns]
+        self.border = np.array(border).reshape(-1, self.n).T
+        corner = [[exact_sum(x * c) for c in columns] for x in counts.design.T]
         if fit.log_ties is not None:
-            columns.append(dt[:, None])
-        self.border = np.stack(
-            [sums_at(counts.a, c, self.n) - sums_at(counts.b, c, self.n)
-             for c in np.concatenate(columns, axis=1).T], axis=1
-        ) if sum(c.shape[1] for c in columns) else np.zeros((self.n, 0))  # fmt: skip
-        self.corner = counts.design.T @ columns[0]
-        if fit.log_ties is not None:
-            side = counts.design.T @ dt
-            self.corner = np.block([[self.corner, side[:, None]],
-                                    [side[None, :], np.array([[exact_sum(tt)]])]])  # fmt: skip
+            corner.append([*(exact_sum(x * dt) for x in counts.design.T), exact_sum(tt)])
         self._inside = self._solve(self.border)
-        self.schur = self.corner - self.border.T @ self._inside
+        self.schur = (
+            np.array(corner).reshape(len(columns), len(columns)) - self.border.T @ self._inside
+        )
 
     def _factor(self, a: Integers, b: Integers, weight: Floats) -> None:
         """Factor the Laplacian, without its last item if it is singular."""
@@ -144,13 +139,13 @@ class Information:
 
 
 def fit_strengths(
-    counts: Counts, n: int, *, davidson: bool, ridge: float = 0.0, offset: Floats | None = None,
+    counts: Counts, n: int, *, davidson: bool, ridge: float = 0.0,
     start: Fit | None = None, names: tuple[str, ...] = (),
 ) -> Fit:  # fmt: skip
     """Maximize the likelihood, less ridge / 2 · Σ θ².
 
-    The other effects are never shrunk. `offset` is added to the log-odds; `names` are those of the
-    columns of the design, for errors.
+    The other effects are never shrunk. `names` are those of the columns of the design, for
+    errors.
     """
     weight = counts.weight
     ties = exact_sum(weight[:, 2])
@@ -163,18 +158,18 @@ def fit_strengths(
         first = None
         half = weight[:, 2:] / 2
         weight = np.concatenate([weight[:, :2] + half, np.zeros_like(half)], axis=1)
-    counts = replace_weight(counts, weight)
+    counts = replace(counts, weight=weight)
     fit = start or Fit(np.zeros(n), np.zeros(counts.design.shape[1]), first)
-    value = _log_likelihood(counts, fit, ridge, offset)
+    value = _log_likelihood(counts, fit, ridge)
     for _ in range(MOST_STEPS):
-        step = _newton_step(counts, fit, ridge, offset)
+        step = _newton_step(counts, fit, ridge)
         size = 1.0
         while True:
             tried = Fit(
                 fit.theta + size * step[0], fit.gamma + size * step[1],
                 None if fit.log_ties is None else fit.log_ties + size * float(step[2][0]),
             )  # fmt: skip
-            new = _log_likelihood(counts, tried, ridge, offset)
+            new = _log_likelihood(counts, tried, ridge)
             if new >= value - 1e-9 * abs(value) or size < 1e-6:
                 break
             size /= 2
@@ -185,17 +180,15 @@ def fit_strengths(
     raise ValueError(f"the strengths did not converge in {MOST_STEPS} steps of Newton's method")
 
 
-def _newton_step(
-    counts: Counts, fit: Fit, ridge: float, offset: Floats | None
-) -> tuple[Floats, Floats, Floats]:
-    log_odds = fit.log_odds(counts) + (0.0 if offset is None else offset)
+def _newton_step(counts: Counts, fit: Fit, ridge: float) -> tuple[Floats, Floats, Floats]:
+    log_odds = fit.log_odds(counts)
     in_d, in_ties = fit.scores(log_odds)
     pull = (counts.weight * in_d).sum(axis=1)
     gradient = sums_at(counts.a, pull, fit.theta.size) - sums_at(counts.b, pull, fit.theta.size)
-    others = [counts.design.T @ pull]
+    others = [np.array([exact_sum(x * pull) for x in counts.design.T])]
     if fit.log_ties is not None:
-        others.append(np.array([exact_sum((counts.weight * in_ties).sum(axis=1))]))
-    information = Information(counts, fit, ridge, offset)
+        others.append(np.array([exact_sum((counts.weight * in_ties).ravel())]))
+    information = Information(counts, fit, ridge)
     try:
         theta, rest = information.solve(gradient - ridge * fit.theta, np.concatenate(others))
     except np.linalg.LinAlgError as error:
@@ -203,11 +196,12 @@ def _newton_step(
             "the controls cannot be told apart from each other or from the items; leave one out"
         ) from error
     columns = counts.design.shape[1]
-    return theta, rest[:columns], rest[columns:]
+    # A constant added to all strengths changes nothing: do not drift by rounding.
+    return theta - theta.mean(), rest[:columns], rest[columns:]
 
 
-def _log_likelihood(counts: Counts, fit: Fit, ridge: float, offset: Floats | None) -> float:
-    log_odds = fit.log_odds(counts) + (0.0 if offset is None else offset)
+def _log_likelihood(counts: Counts, fit: Fit, ridge: float) -> float:
+    log_odds = fit.log_odds(counts)
     p = fit.probabilities(log_odds)
     seen = counts.weight > 0
     with np.errstate(divide="ignore"):  # a step too far has probability 0
@@ -222,8 +216,3 @@ def _refuse_infinite(fit: Fit, names: tuple[str, ...]) -> None:
             f"the effect of {names[far[0]]!r} is infinite: it alone decides votes, or does not "
             "vary within pairs; leave it out"
         )
-
-
-def replace_weight(counts: Counts, weight: Floats) -> Counts:
-    """Return the comparisons with other weights of the outcomes."""
-    return Counts(counts.a, counts.b, counts.design, weight, counts.cell, counts.outcome)

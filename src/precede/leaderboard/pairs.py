@@ -13,7 +13,7 @@ from scipy.special import ndtri_exp
 from precede.engine.arrays import Array, Flags, Floats, Integers
 from precede.engine.exact import sums_at
 from precede.engine.parameters import pluralize
-from precede.leaderboard.votes import Counts
+from precede.votes import Counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,10 @@ class PairTable:
         key, where = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
         total = [sums_at(where, column, key.size) for column in np.ascontiguousarray(seen.T)]
         return cls(*np.divmod(key, n), np.stack(total, axis=1))
+
+    def shares(self) -> Floats:
+        """Return the share of wins of a, a tie counting half."""
+        return (self.weight[:, 0] + self.weight[:, 2] / 2) / self.weight.sum(axis=1)
 
     def totals(self, n: int) -> list[Floats]:
         """Return the wins, losses and ties of each item."""

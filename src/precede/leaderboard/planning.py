@@ -17,8 +17,8 @@ from scipy.special import ndtr
 from precede.engine.arrays import Floats, Integers
 from precede.leaderboard.likelihood import Fit, Information, fit_strengths
 from precede.leaderboard.pairs import PairTable
-from precede.leaderboard.ranks import Ranks
-from precede.leaderboard.votes import Counts
+from precede.rank_sets import Ranks
+from precede.votes import Counts
 
 MOST_CANDIDATES = 400  # pairs to choose from
 MOST_OPEN = 4000  # pairs not settled that a choice considers

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from precede.engine.arrays import Array, Floats, Integers, Signs, VectorLike
+from precede.engine.arrays import Array, Flags, Floats, Integers, Signs, VectorLike
 from precede.engine.exact import sums_at
 from precede.engine.frames import frame_of, is_missing
 from precede.engine.parameters import check_choice
@@ -109,35 +109,6 @@ class Votes:
         names = [self.items[item] for item in items]
         return replace(found, items=names, a=number[found.a], b=number[found.b])
 
-    def counted(self, *, shown_first: bool = False, controls: Floats | None = None) -> Counts:
-        """Count the votes by comparison; `controls` are differences of features, a − b."""
-        low, high = np.minimum(self.a, self.b), np.maximum(self.a, self.b)
-        turned = self.a > self.b
-        key, width = low * len(self.items) + high, len(self.items) ** 2
-        sign = 1 - 2 * turned.astype(np.int64)
-        columns = [] if controls is None else [controls * sign[:, None]]
-        if shown_first:
-            if self.shown is None:
-                raise ValueError(
-                    "shown_first=True needs a column 'order' that says which answer was shown "
-                    "first: a or b"
-                )
-            columns.insert(0, (self.shown * sign)[:, None].astype(np.float64))
-        design = np.concatenate(columns, axis=1) if columns else np.zeros((len(self), 0))
-        if design.shape[1]:
-            rows, group = np.unique(design, axis=0, return_inverse=True)
-            key, width = key * len(rows) + group.ravel(), width * len(rows)
-        else:
-            rows = np.zeros((1, 0))
-        distinct, cell = _distinct(key, width)
-        pair, group = np.divmod(distinct, len(rows))
-        outcome = np.where(turned & (self.outcome < TIE), 1 - self.outcome, self.outcome)
-        totals = _totals(3 * cell + outcome, self.weight, 3 * distinct.size)
-        return Counts(
-            *np.divmod(pair, len(self.items)), rows[group], totals.reshape(-1, 3),
-            cell, outcome.astype(np.int8),
-        )  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False)
 class Counts:
@@ -161,6 +132,43 @@ class Counts:
         return replace(self, weight=totals.reshape(-1, 3))
 
 
+def count(votes: Votes, *, shown_first: bool = False, controls: Floats | None = None) -> Counts:
+    """Count the votes by comparison; `controls` are differences of features, a − b."""
+    n, turned = len(votes.items), votes.a > votes.b
+    rows, group = _design(votes, turned, shown_first, controls)
+    pair = np.minimum(votes.a, votes.b) * n + np.maximum(votes.a, votes.b)
+    key = pair if group is None else pair * len(rows) + group
+    distinct, cell = _distinct(key, n**2 * len(rows))
+    pair, group = np.divmod(distinct, len(rows))
+    outcome = votes.outcome ^ (turned & (votes.outcome < TIE))
+    which = 3 * cell + outcome
+    if votes.weight is None:
+        total = np.bincount(which, minlength=3 * distinct.size).astype(np.float64)
+    else:
+        total = sums_at(which, votes.weight, 3 * distinct.size)
+    return Counts(*np.divmod(pair, n), rows[group], total.reshape(-1, 3), cell, outcome)
+
+
+def _design(
+    votes: Votes, turned: Flags, shown_first: bool, controls: Floats | None
+) -> tuple[Floats, Integers | None]:
+    """Return the distinct rows of the design, and that of each vote (None if all are alike)."""
+    if shown_first and votes.shown is None:
+        raise ValueError(
+            "shown_first=True needs a column 'order' that says which answer was shown first: a or b"
+        )
+    sign = np.where(turned, -1, 1)
+    shown = votes.shown * sign if shown_first and votes.shown is not None else None
+    if controls is None and shown is None:
+        return np.zeros((1, 0)), None
+    if controls is None:
+        return np.array([[-1.0], [0.0], [1.0]]), shown + 1
+    columns = controls * sign[:, None]
+    columns = columns if shown is None else np.column_stack([shown, columns])
+    rows, group = np.unique(columns, axis=0, return_inverse=True)
+    return rows, group.ravel()
+
+
 def _distinct(key: Integers, width: int) -> tuple[Integers, Integers]:
     """Return the distinct keys below `width`, sorted, and the index of each key among them."""
     if width > 4 * key.size + (1 << 22):
@@ -171,12 +179,6 @@ def _distinct(key: Integers, width: int) -> tuple[Integers, Integers]:
     index = np.zeros(width, np.int64)
     index[distinct] = np.arange(distinct.size)
     return distinct, index[key]
-
-
-def _totals(index: Integers, weight: Floats | None, count: int) -> Floats:
-    if weight is None:
-        return np.bincount(index, minlength=count).astype(np.float64)
-    return sums_at(index, weight, count)
 
 
 # -- columns ------------------------------------------------------------------------------------

@@ -97,8 +97,8 @@ def _meat_of_votes(counts: Counts, table: Floats, n: int) -> Floats:
 
 
 def _positive(matrix: Floats) -> Floats:
-    """Return the nearest matrix without negative eigenvalues."""
+    """Return the nearest symmetric matrix without negative eigenvalues."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    if values[0] >= 0:
-        return (matrix + matrix.T) / 2
-    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+    if values[0] < 0:
+        matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return (matrix + matrix.T) / 2

@@ -491,7 +491,7 @@ class Leaderboard(BaseEstimator):
         ranks, information = planned(self._table, self.tie_, self.inflation_, len(self.items_))
         votes = np.stack(self._table.totals(len(self.items_))).sum(axis=0)
         found = next_pairs(ranks, information, goal, k, level=level, fresh=votes)
-        return [(self.items_[one], self.items_[other]) for one, other, _ in found]
+        return [(self.items_[one], self.items_[other]) for one, other in found]
 
     # -- pictures, pages and files ---------------------------------------------------------------
 

@@ -22,7 +22,10 @@ from precede.votes import Counts
 
 MOST_CANDIDATES = 400  # pairs to choose from
 MOST_OPEN = 4000  # pairs not settled that a choice considers
+LOOK_AHEAD = 8  # votes on a pair whose effect is compared
 PRIOR = 4.0  # variance of the strengths, for planning only
+
+Pairs = tuple[Integers, Integers]
 
 
 def planned(table: PairTable, tie: float | None, inflation: float, n: int) -> tuple[Ranks, Floats]:
@@ -44,20 +47,21 @@ def planned(table: PairTable, tie: float | None, inflation: float, n: int) -> tu
 
 def next_pairs(
     ranks: Ranks, information: Floats, goal: str, k: int, *, level: float, fresh: Floats
-) -> list[tuple[int, int, float]]:
-    """Return k pairs of items, and the number of ranks that each is expected to rule out.
+) -> list[tuple[int, int]]:
+    """Return k pairs of items to compare.
 
     `information` is that of a vote on each pair of items. Each pair is chosen as if those before
-    had been compared, and none twice. `fresh` breaks ties: items with few votes come first.
+    had been compared, and none twice if there are enough. `fresh` breaks ties: items with few votes
+    come first.
     """
     covariance, critical = ranks.covariance.copy(), ranks.critical(level)
     information, fresh = information.copy(), fresh.copy()
-    batch = float(max(k, 8))
     found = []
     for _ in range(k):
         now = Ranks(ranks.theta, covariance, ranks.degrees)
-        one, other, gain = _best(now, information, goal, critical, batch, fresh)
-        found.append((one, other, gain))
+        open_pairs, candidates = _pairs_to_consider(now, information, goal, critical, k)
+        one, other = _best(now, information, candidates, open_pairs, critical, max(k, LOOK_AHEAD), fresh)
+        found.append((one, other))
         side = covariance[:, one] - covariance[:, other]
         weight = information[one, other]
         covariance -= np.outer(side, side) * (weight / (1 + weight * (side[one] - side[other])))
@@ -66,46 +70,47 @@ def next_pairs(
     return found
 
 
+def _pairs_to_consider(
+    now: Ranks, information: Floats, goal: str, critical: float, k: int
+) -> tuple[Pairs, Pairs]:
+    """Return the pairs of the goal that are not settled, or the closest; and those to choose from.
+
+    The latter are all pairs of the items of the former, and of the pairs that are nearly open if
+    these are few; the most uncertain of them.
+    """
+    upper, lower = now.pairs_of(goal)
+    order = np.argsort(now.ratios[upper, lower], kind="stable")[:MOST_OPEN]
+    upper, lower = upper[order], lower[order]
+    count = max(int((now.ratios[upper, lower] <= critical).sum()), 1)
+    near = np.append(upper[: max(count, 2 * k)], lower[: max(count, 2 * k)])
+    items, occurs = np.unique(near, return_counts=True)
+    one, other = np.triu_indices(items.size, 1)
+    score = now.errors[items[one], items[other]] * np.sqrt(occurs[one] + occurs[other])
+    is_new = information[items[one], items[other]] > 0
+    score = np.where(is_new | ~is_new.any(), score, 0.0)
+    kept = np.argsort(-np.round(score, 12), kind="stable")[:MOST_CANDIDATES]
+    kept = kept[(score[kept] > 0) | (score.max() == 0)]
+    return (upper[:count], lower[:count]), (items[one[kept]], items[other[kept]])
+
+
 def _best(
-    now: Ranks, information: Floats, goal: str, critical: float, batch: float, fresh: Floats
-) -> tuple[int, int, float]:
-    upper, lower = _open_pairs(now, goal, critical)
-    one, other = _candidates(now, upper, lower)
+    now: Ranks, information: Floats, candidates: Pairs, open_pairs: Pairs, critical: float,
+    votes: int, fresh: Floats,
+) -> tuple[int, int]:  # fmt: skip
+    """Return the candidate of which some votes are expected to settle the most open pairs."""
+    (one, other), (upper, lower) = candidates, open_pairs
     gap = np.abs(now.theta[upper] - now.theta[lower])[:, None]
-    error = now.errors[upper, lower][:, None]
-    V = now.covariance
+    error, V = now.errors[upper, lower][:, None], now.covariance
     reach = V[np.ix_(upper, one)] - V[np.ix_(upper, other)]
     reach -= V[np.ix_(lower, one)] - V[np.ix_(lower, other)]
-    weight = batch * information[one, other]
+    weight = votes * information[one, other]
     lost = reach**2 * (weight / (1 + weight * now.errors[one, other] ** 2))
-    left = np.sqrt(np.maximum(error**2 - lost, 0.0))
+    left = critical * np.sqrt(np.maximum(error**2 - lost, 0.0))
     move = np.sqrt(np.minimum(lost, error**2))
     with np.errstate(divide="ignore", invalid="ignore"):
-        settled = ndtr((gap - critical * left) / move) + ndtr((-gap - critical * left) / move)
-    gain = np.where(move > 0, settled, gap > critical * left).sum(axis=0)
-    gain -= (gap > critical * error).sum()
+        settled = ndtr((gap - left) / move) + ndtr((-gap - left) / move)
+    gain = np.where(move > 0, settled, gap > left).sum(axis=0)
     # Where no vote settles anything soon, those that narrow the open differences most come first.
     score = gain + 1e-3 * (lost / error**2).mean(axis=0)
     order = np.lexsort((other, one, fresh[one] + fresh[other], -np.round(score, 9)))
-    best = order[0]
-    return int(one[best]), int(other[best]), float(gain[best] / batch)
-
-
-def _open_pairs(now: Ranks, goal: str, critical: float) -> tuple[Integers, Integers]:
-    """Return the pairs of the goal that are not settled; if all are, those closest to it."""
-    upper, lower = now.pairs_of(goal)
-    ratio = now.ratios[upper, lower]
-    order = np.argsort(ratio, kind="stable")[:MOST_OPEN]
-    count = max(int((ratio[order] <= critical).sum()), 1)
-    return upper[order[:count]], lower[order[:count]]
-
-
-def _candidates(now: Ranks, upper: Integers, lower: Integers) -> tuple[Integers, Integers]:
-    """Return pairs that may be compared: of the items of open pairs, the most uncertain first."""
-    items = np.unique(np.append(upper, lower))
-    error = now.errors[np.ix_(items, items)]
-    one, other = np.triu_indices(items.size, 1)
-    count = np.bincount(np.searchsorted(items, np.append(upper, lower)), minlength=items.size)
-    score = error[one, other] * np.sqrt(count[one] + count[other])
-    kept = np.argsort(-np.round(score, 12), kind="stable")[:MOST_CANDIDATES]
-    return items[one[kept]], items[other[kept]]
+    return int(one[order[0]]), int(other[order[0]])

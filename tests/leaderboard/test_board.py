@@ -11,6 +11,8 @@ from numpy.testing import assert_allclose
 
 import naive_leaderboard as naive
 from precede import Leaderboard
+from samples import simulated_votes as simulated
+from samples import votes_with_length as with_length
 
 NAMES = ["ann", "bob", "cyd", "dan", "eve"]
 NAMES_6 = [f"item {i}" for i in range(6)]
@@ -36,20 +38,6 @@ def frame(rows, **columns):
 def strengths(board, n):
     found = dict(zip(board.items_, board.strengths_, strict=True))
     return np.array([found[name] for name in NAMES[:n]])
-
-
-def simulated(n=8, m=3000, seed=0, nu=0.6, voters=100):
-    rng = np.random.default_rng(seed)
-    theta = np.linspace(1.2, -1.2, n)
-    a = rng.integers(0, n, m)
-    b = (a + rng.integers(1, n, m)) % n
-    d = theta[a] - theta[b]
-    chance = np.stack([np.exp(d / 2), np.exp(-d / 2), np.full(m, nu)], axis=1)
-    chance /= chance.sum(axis=1, keepdims=True)
-    outcome = (rng.random(m)[:, None] > chance.cumsum(axis=1)).sum(axis=1)
-    names = np.array([f"item {i}" for i in range(n)])
-    return pd.DataFrame({"a": names[a], "b": names[b], "voter": rng.integers(0, voters, m),
-                         "outcome": np.array(["a", "b", "tie"])[outcome]})  # fmt: skip
 
 
 # -- strengths -----------------------------------------------------------------------------------
@@ -179,21 +167,6 @@ def test_the_advantage_of_being_shown_first():
 
 
 # -- controls --------------------------------------------------------------------------------------
-
-
-def with_length(m=3000, seed=0):
-    """The stronger an item, the longer its answers; length alone wins votes as well."""
-    rng = np.random.default_rng(seed)
-    theta = np.linspace(0.8, -0.8, 6)
-    a = rng.integers(0, 6, m)
-    b = (a + rng.integers(1, 6, m)) % 6
-    x = rng.uniform(0, 4, (2, m)) + np.stack([theta[a], theta[b]])
-    effect = 1.5 * np.tanh(x - 2)
-    d = theta[a] - theta[b] + effect[0] - effect[1]
-    won = rng.random(m) < 1 / (1 + np.exp(-d))
-    names = np.array([f"item {i}" for i in range(6)])
-    return theta, pd.DataFrame({"a": names[a], "b": names[b], "outcome": np.where(won, "a", "b"),
-                                "length_a": x[0], "length_b": x[1]})  # fmt: skip
 
 
 def test_linear_controls_are_those_of_a_general_optimizer_and_not_shrunk():

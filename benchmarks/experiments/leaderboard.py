@@ -8,6 +8,7 @@ writes. `exact` needs choix and evalica, which precede does not depend on. Cover
 minutes of one core, asking five, llmfao five.
 """
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -103,3 +104,406 @@ def one_board(votes, known, rank, seed):
         ranked = (frame["rank_low"] <= places) & (places <= frame["rank_high"])
         found[name] = (float(inside.mean()), float(ranked.all()))
     return found
+
+
+# -- exactness -----------------------------------------------------------------------------------
+
+
+def exact():
+    """Largest differences to peers and to a general optimizer; needs choix and evalica."""
+    import choix
+    import evalica
+
+    rng = np.random.default_rng(0)
+    theta = np.sort(rng.standard_normal(12))[::-1]
+    votes = simulated(theta, 60, 40, 0.0, rng)
+    decisive = votes[votes["outcome"] != "tie"]
+    names = sorted({*votes["a"]})
+    number = {name: index for index, name in enumerate(names)}
+    won = [(number[a], number[b]) if outcome == "a" else (number[b], number[a])
+           for a, b, outcome in decisive[["a", "b", "outcome"]].itertuples(index=False)]  # fmt: skip
+
+    def ours(table, **settings):
+        board = Leaderboard(cluster=None, **settings).fit(table)
+        found = dict(zip(board.items_, board.strengths_, strict=True))
+        return np.array([found[name] for name in names]), board
+
+    def gap(one, other):
+        return float(np.abs((one - one.mean()) - (other - other.mean())).max())
+
+    plain = ours(decisive)[0]
+    half = ours(votes, ties="half")[0]
+    winners = [{"a": evalica.Winner.X, "b": evalica.Winner.Y, "tie": evalica.Winner.Draw}[outcome]
+               for outcome in votes["outcome"]]  # fmt: skip
+    peer = evalica.bradley_terry(
+        votes["a"], votes["b"], winners, tolerance=1e-15, limit=100_000
+    ).scores
+    davidson, board = ours(votes)
+    fitted, nu = general_davidson(votes, number)
+    return {
+        "choix ilsr_pairwise, decisive votes": gap(plain, choix.ilsr_pairwise(
+            len(names), won, max_iter=10_000, tol=1e-14)),
+        "evalica bradley_terry, a tie half a win": gap(half, np.log(peer.loc[names].to_numpy())),
+        "SciPy's trust-exact on Davidson's likelihood": gap(davidson, fitted),
+        "the same, log ν": abs(float(np.log(board.tie_)) - nu),
+    }  # fmt: skip
+
+
+def general_davidson(votes, number):
+    """Strengths and log ν by a general optimizer on the likelihood, vote by vote."""
+    a = votes["a"].map(number).to_numpy()
+    b = votes["b"].map(number).to_numpy()
+    n, outcome = len(number), votes["outcome"].to_numpy()
+    value = np.where(outcome == "a", 0, np.where(outcome == "b", 1, 2))
+
+    def parts(z):
+        d = z[a] - z[b]
+        logits = np.stack([d / 2, -d / 2, np.full(d.size, z[n])], axis=1)
+        total = np.logaddexp.reduce(logits, axis=1)
+        return logits, total, np.exp(logits - total[:, None])
+
+    def jacobian():
+        rows = np.zeros((3, a.size, n + 1))
+        every = np.arange(a.size)
+        for kind, sign in ((0, 0.5), (1, -0.5)):
+            rows[kind, every, a], rows[kind, every, b] = sign, -sign
+        rows[2, :, n] = 1
+        return rows
+
+    J = jacobian()
+
+    def objective(z):
+        logits, total, _ = parts(z)
+        return -(logits[np.arange(a.size), value] - total).sum() + 0.5 * z[:n].sum() ** 2
+
+    def gradient(z):
+        p = parts(z)[2]
+        chosen = np.eye(3)[value] - p
+        back = -np.einsum("vk,kvp->p", chosen, J)
+        back[:n] += z[:n].sum()
+        return back
+
+    def hessian(z):
+        p = parts(z)[2]
+        mean = np.einsum("vk,kvp->vp", p, J)
+        back = np.einsum("vk,kvp,kvq->pq", p, J, J) - mean.T @ mean
+        back[:n, :n] += 1
+        return back
+
+    found = minimize(objective, np.zeros(n + 1), jac=gradient, hess=hessian, method="trust-exact",
+                     options={"gtol": 1e-11})  # fmt: skip
+    return found.x[:n], found.x[n]
+
+
+# -- asking --------------------------------------------------------------------------------------
+
+
+ASKED, AT_ONCE, MOST, RUNS, SURE = 16, 20, 4000, 12, 0.9
+
+
+def asking():
+    """Votes until a goal is settled, by the way in which pairs are chosen."""
+    found = {}
+    for goal in ("first", "top@5"):
+        for how in ("next_pairs", "random", "closest"):
+            needed = [votes_needed(goal, how, seed) for seed in range(RUNS)]
+            found[f"{goal}, {how}"] = needed
+            print(goal, how, needed, flush=True)
+    return found
+
+
+def votes_needed(goal, how, seed):
+    """Votes of independent voters until the goal is settled to 90 %, at most `MOST`."""
+    rng = np.random.default_rng(seed)
+    theta = np.sort(rng.standard_normal(ASKED))[::-1]
+    theta[[0, 4]] += 0.25  # first from second, fifth from sixth: not too close to be told apart
+    names = [f"item {i:02d}" for i in range(ASKED)]
+    every = [(i, k) for i in range(ASKED) for k in range(i + 1, ASKED)]
+    rows = []
+    while len(rows) < MOST:
+        table = pd.DataFrame(rows, columns=["a", "b", "outcome"], dtype=object)
+        board = Leaderboard(cluster=None, ties="half").fit(table, items=names)
+        if board.confidence(goal) >= SURE:
+            return len(rows)
+        if how == "next_pairs":
+            pairs = [(names.index(a), names.index(b))
+                     for a, b in board.next_pairs(AT_ONCE, goal, level=SURE)]  # fmt: skip
+        elif how == "random":
+            pairs = [every[each] for each in rng.integers(0, len(every), AT_ONCE)]
+        else:
+            pairs = closest(rows, names, every)
+        a, b = np.array(pairs).T
+        told = draw(theta, a, b, np.zeros(len(a)), 0.3, rng)
+        rows += [(names[i], names[k], each) for i, k, each in zip(a, b, told, strict=True)]
+    return MOST
+
+
+def closest(rows, names, every):
+    """The pairs of the smallest difference of strengths, shrunk a little so that all have one."""
+    if not rows:
+        return every[:: len(every) // AT_ONCE][:AT_ONCE]
+    table = pd.DataFrame(rows, columns=["a", "b", "outcome"])
+    board = Leaderboard(cluster=None, ties="half", ridge=0.25).fit(table, items=names)
+    strength = dict(zip(board.items_, board.strengths_, strict=True))
+    s = np.array([strength[name] for name in names])
+    return sorted(every, key=lambda pair: abs(s[pair[0]] - s[pair[1]]))[:AT_ONCE]
+
+
+# -- llmfao --------------------------------------------------------------------------------------
+
+
+def llmfao():
+    votes, data = with_features()
+    board = Leaderboard().fit(votes)
+    even = Leaderboard(controls="curves", features=["length"]).fit(votes)
+    line = Leaderboard(controls="linear", features=["length"]).fit(votes)
+    plain, level = board.to_frame(), even.to_frame()
+    curve = even.curves_["length"]
+    at = np.quantile(even.control_values("length"), [0.05, 0.25, 0.5, 0.75, 0.95])
+    error = curve.errors[np.searchsorted(curve.breakpoints, at)]
+    middle = curve(at[2:3])[0]
+    width = {name: float((each["rank_high"] - each["rank_low"] + 1).mean())
+             for name, each in (
+                 ("without controls", plain), ("equal length", level),
+                 ("independent votes", Leaderboard(cluster=None).fit(votes).to_frame()),
+                 ("clustered by voter and prompt", plain))}  # fmt: skip
+    return {
+        "votes": len(votes), "clusters": board.clusters_, "inflation": board.inflation_,
+        "tie": board.tie_, "effects": line.effects_, "effect_errors": line.effect_errors_,
+        "curve": [[float(x), float(curve([x])[0] - middle), float(e)]
+                  for x, e in zip(at, error, strict=True)],
+        "width": width, "tiers": [len(each) for each in board.tiers()],
+        "first": {"without": [[row["item"], row["rank_low"], row["rank_high"]]
+                              for row in board.rows()[:5]],
+                  "with": [[row["item"], row["rank_low"], row["rank_high"]]
+                           for row in even.rows()[:5]]},
+        "moved": moved(plain, level), "checks": board.checks(),
+        "held out": {unit: held_out(votes, data, unit) for unit in ("prompt", "voter", "item")},
+    }  # fmt: skip
+
+
+def with_features():
+    """The votes, with the length of each answer in characters."""
+    data = np.load(SHARED / "llmfao" / "comparisons_with_surface_features.npz", allow_pickle=False)
+    votes = read_votes(SHARED / "llmfao" / "crowd-comparisons.csv.gz")
+    lengths = [name for name in data["feature_names"] if "char" in str(name)]
+    column = int(np.flatnonzero(data["feature_names"] == lengths[0])[0])
+    words = np.array(["b", "tie", "a"])[data["outcome"].astype(int) + 1]
+    assert (words == votes["outcome"].to_numpy()).all()  # the two files list the same votes
+    votes["length_a"] = data["X"][data["left"].astype(int), column]
+    votes["length_b"] = data["X"][data["right"].astype(int), column]
+    return votes, data
+
+
+def moved(plain, level):
+    """The items whose rank changes most at equal length."""
+    one, other = (frame.set_index("item")["rank"] for frame in (plain, level))
+    change = (one - other).dropna().astype(int)
+    order = change.abs().sort_values(ascending=False, kind="stable").index[:6]
+    return [[item, int(one[item]), int(other[item])] for item in order]
+
+
+def held_out(votes, data, unit):
+    """Share of the decisive votes on held-out prompts, voters or items that are in order."""
+    groups = {"prompt": votes["prompt"], "voter": votes["voter"]}
+    methods = ("without controls", "linear length", "curve of length", "features alone",
+               "features and strengths")  # fmt: skip
+    right = {method: [] for method in methods}
+    rng = np.random.default_rng(0)
+    if unit == "item":
+        names = sorted({*votes["a"], *votes["b"]})
+        part = dict(zip(names, rng.permutation(np.arange(len(names)) % 10), strict=True))
+        sides = np.stack([votes["a"].map(part), votes["b"].map(part)], axis=1)
+        folds = [(~(sides == fold).any(axis=1), (sides == fold).sum(axis=1) == 1)
+                 for fold in range(10)]  # fmt: skip
+    else:
+        names = sorted({*groups[unit]})
+        folds_of = np.arange(len(names)) % 13 if unit == "voter" else np.arange(len(names))
+        part = dict(zip(names, rng.permutation(folds_of), strict=True))
+        fold_of = groups[unit].map(part).to_numpy()
+        folds = [(fold_of != fold, fold_of == fold) for fold in range(fold_of.max() + 1)]
+    for seen, held in folds:
+        for method, odds in log_odds(votes, data, seen, held).items():
+            told = votes["outcome"].to_numpy()[held]
+            sign = np.select([told == "a", told == "b"], [1, -1], 0)
+            right[method] += np.where(odds == 0, 0.5, (odds * sign > 0))[sign != 0].tolist()
+    return {method: [float(np.mean(each)), len(each)] for method, each in right.items()}
+
+
+def log_odds(votes, data, seen, held):
+    """Log-odds that a wins each held-out vote; an item without a strength has the mean."""
+    train, test = votes[seen], votes[held]
+    found = {}
+    for name, controls in (("without controls", None), ("linear length", "linear"),
+                           ("curve of length", "curves")):  # fmt: skip
+        board = Leaderboard(
+            controls=controls, features=["length"], ties="half", cluster=None
+        ).fit(train)
+        known = {item: strength if np.isfinite(strength) else 4 * np.nan_to_num(
+                 strength, nan=0.0, posinf=1.0, neginf=-1.0)
+                 for item, strength in zip(board.items_, board.strengths_, strict=True)}  # fmt: skip
+        one, other = (test[side].map(known).fillna(0.0).to_numpy() for side in "ab")
+        odds = one - other
+        if controls == "linear":
+            odds += board.effects_["length"] * (test["length_a"] - test["length_b"]).to_numpy()
+        elif "length" in board.curves_:
+            curve = board.curves_["length"]
+            odds += curve(test["length_a"].to_numpy()) - curve(test["length_b"].to_numpy())
+        found[name] = odds
+        if controls is None:
+            author = np.array([known.get(item, 0.0) for item in item_of_answer(votes, data)])
+    found |= by_features(data, seen, held, author)
+    return found
+
+
+def item_of_answer(votes, data):
+    """The item that gave each answer."""
+    items = np.full(len(data["X"]), "", dtype=object)
+    items[data["left"].astype(int)] = votes["a"]
+    items[data["right"].astype(int)] = votes["b"]
+    return items
+
+
+def by_features(data, seen, held, author):
+    """Log-odds of boosted trees on the text of the answers, alone and on top of the strengths."""
+    X = data["X"][:, :24]
+    pair = np.stack([data["left"], data["right"]], axis=1).astype(int)
+    outcome = data["outcome"].astype(int)
+    decided = np.where(outcome[:, None] >= 0, pair, pair[:, ::-1])
+    judged = Judgments(
+        pairs=decided[seen & (outcome != 0)], ties=pair[seen & (outcome == 0)], n=len(X)
+    )
+    shape = {"n_estimators": 150, "min_child_samples": 10, "num_leaves": 8, "balance": "pairs"}
+    found = {}
+    for name, start in (("features alone", None), ("features and strengths", author)):
+        scores = BoostedRanker(**shape).fit(X, judged, init_score=start).predict(X)
+        scores = scores if start is None else scores + start
+        found[name] = scores[pair[held, 0]] - scores[pair[held, 1]]
+    return found
+
+
+# -- the page ------------------------------------------------------------------------------------
+
+
+def page(parts):
+    """The page, from the last line of each part."""
+    lines = ["# Leaderboards", ""]
+    for name, write in (("exact", exact_section), ("speed", speed_section),
+                        ("coverage", coverage_section), ("asking", asking_section),
+                        ("llmfao", llmfao_section)):  # fmt: skip
+        if name in parts:
+            lines += [*write(parts[name]["found"]), "",
+                      f"Measured on {parts[name]['date']}, {parts[name]['seconds']:.0f} s.", ""]  # fmt: skip
+    return "\n".join(lines)
+
+
+def exact_section(found):
+    rows = [f"| {name} | {gap:.1e} |" for name, gap in found.items()]
+    return ["## The same strengths", "",
+            "Largest difference of the strengths of 12 items after 2,400 votes.", "",
+            "| beside | difference |", "|---|--:|", *rows]  # fmt: skip
+
+
+def speed_section(found):
+    head = [
+        "## Speed", "",
+        f"{found['machine']}. Seconds, the best of three, each library in a process of its own; "
+        "names are text in a data frame. *Strengths* are from names to strengths, *errors* "
+        "to standard errors as well; of precede clustered by a million voters (a tenth as many as "
+        "votes), of arena-rank for independent votes, and evalica and choix have none but by "
+        "bootstrap. A dash: not there, or more than a minute.", "",
+        "| votes | items | " + " | ".join(found["columns"]) + " |",
+        "|--:|--:|" + "--:|" * len(found["columns"]),
+    ]  # fmt: skip
+    rows = []
+    for row in found["rows"]:
+        cells = ["–" if each is None else f"{each:.2f}" for each in row["seconds"]]
+        rows.append(f"| {row['votes']:,} | {row['items']:,} | {' | '.join(cells)} |")
+    return [*head, *rows, "", *found["notes"]]
+
+
+def coverage_section(found):
+    lines = [
+        "## Coverage", "",
+        f"{BOARDS} simulated boards of {ITEMS} items and about {VOTERS * PER_VOTER:,} votes of "
+        f"{VOTERS} voters, who all share the same strengths, or have tastes of their own that move "
+        "each strength by a standard deviation of 1. Nominal 95 %: the share of strengths inside "
+        "their intervals, and of boards on which all ranks are inside their sets. By the overlap "
+        "rule an item is below those whose interval lies above its own.", "",
+        "| intervals | independent votes: strengths | all ranks | clustered votes: strengths "
+        "| all ranks |", "|---|--:|--:|--:|--:|",
+    ]  # fmt: skip
+    for method in METHODS:
+        cells = [f"{100 * value:.1f}" for each in found.values() for value in each[method]]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return [*lines, "", "The standard error of a share of 95 % of 400 boards is 1.1 points."]
+
+
+def asking_section(found):
+    lines = [
+        "## Votes saved by asking", "",
+        f"Votes until a goal is settled to {100 * SURE:g} %, among {ASKED} items of normal "
+        f"strengths, {AT_ONCE} votes at a time: the median of {RUNS} boards and the quartiles. A "
+        f"board that is not settled after {MOST:,} votes counts as {MOST:,}.", "",
+        "| goal | next_pairs | random pairs | closest pairs |", "|---|--:|--:|--:|",
+    ]  # fmt: skip
+    for goal in ("first", "top@5"):
+        cells = []
+        for how in ("next_pairs", "random", "closest"):
+            low, middle, high = np.quantile(found[f"{goal}, {how}"], [0.25, 0.5, 0.75])
+            cells.append(f"{middle:,.0f} ({low:,.0f} to {high:,.0f})")
+        lines.append(f"| {goal} | {' | '.join(cells)} |")
+    return lines
+
+
+def llmfao_section(found):
+    sizes = ", ".join(f"{size} {name}s" for name, size in found["clusters"].items())
+    lines = [
+        "## llmfao", "",
+        f"{found['votes']:,} votes of a crowd on answers of 59 language models; {sizes}. One "
+        f"independent vote is worth {found['inflation']:.1f} of them. Davidson's ν is "
+        f"{found['tie']:.2f}. Sizes of the tiers: {', '.join(map(str, found['tiers']))}.", "",
+        "| rank | without controls | ranks | at equal length | ranks |", "|--:|---|---|---|---|",
+    ]  # fmt: skip
+    both = zip(found["first"]["without"], found["first"]["with"], strict=True)
+    for place, (one, other) in enumerate(both, 1):
+        lines.append(f"| {place} | {one[0]} | {one[1]} to {one[2]} | {other[0]} "
+                     f"| {other[1]} to {other[2]} |")  # fmt: skip
+    lines += ["", "Mean number of ranks that an item may have: " + ", ".join(
+        f"{name} {width:.1f}" for name, width in found["width"].items()) + ".", ""]  # fmt: skip
+    lines += [f"{text}" for text in found["checks"].values()]
+    lines += ["", "Ranks that equal length moves most: " + ", ".join(
+        f"{item} {one} → {other}" for item, one, other in found["moved"]) + ".", "",
+        "The curve of length, relative to the median length:", "",
+        "| characters | log-odds | standard error |", "|--:|--:|--:|"]  # fmt: skip
+    lines += [f"| {x:,.0f} | {y:+.2f} | {e:.2f} |" for x, y, e in found["curve"]]
+    effect, error = found["effects"]["length"], found["effect_errors"]["length"]
+    lines += ["", f"As a line: {1000 * effect:+.3f} ± {1000 * error:.3f} per 1,000 characters.", "",
+              "Share of the decisive held-out votes in order, all votes of a prompt, a voter or an "
+              "item being held out; a new item has the mean strength. *Features* are boosted trees "
+              "on 24 features of the text of an answer.", "",
+              "| | held-out prompts | held-out voters | new items |",
+              "|---|--:|--:|--:|"]  # fmt: skip
+    for method in found["held out"]["prompt"]:
+        cells = [f"{each[method][0]:.3f}" for each in found["held out"].values()]
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    counts = [f"{found['held out'][unit]['features alone'][1]:,}"
+              for unit in ("prompt", "voter", "item")]  # fmt: skip
+    return [*lines, "", f"Of {', '.join(counts)} votes."]
+
+
+def main():
+    wanted = sys.argv[1:] or ["exact", "coverage", "asking", "llmfao"]
+    for name in wanted:
+        if name != "page":
+            start = time.perf_counter()
+            found = globals()[name]()
+            append(FILE, {"part": name, "date": time.strftime("%Y-%m-%d"),
+                          "seconds": time.perf_counter() - start, "found": found})  # fmt: skip
+    lines = (RESULTS / FILE).read_text(encoding="utf-8").splitlines()
+    parts = {row["part"]: row for row in map(json.loads, lines)}
+    write_page(__file__, "leaderboard.md", page(parts))
+
+
+if __name__ == "__main__":
+    main()

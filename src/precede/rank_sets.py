@@ -71,10 +71,13 @@ class Ranks:
         values, vectors = np.linalg.eigh(self.covariance)
         root = (vectors * np.sqrt(np.maximum(values, 0.0))).T
         inverse = np.divide(1.0, self.errors, out=np.zeros_like(self.errors), where=self.errors > 0)
+        normal = rng.standard_normal((draws, n)) @ root
         found = np.empty(draws)
-        for draw in range(draws):
-            z = rng.standard_normal(n) @ root
-            found[draw] = ((z[:, None] - z[None, :]) * inverse).max()
+        at_once = max(1, (1 << 18) // n**2)
+        for first in range(0, draws, at_once):
+            z = normal[first : first + at_once]
+            gaps = (z[:, :, None] - z[:, None, :]) * inverse
+            found[first : first + at_once] = gaps.max(axis=(1, 2))
         if np.isfinite(self.degrees):
             found *= np.sqrt(self.degrees / rng.chisquare(self.degrees, draws))
         return np.sort(found)

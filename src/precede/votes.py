@@ -7,14 +7,16 @@ comparison and outcome once, and a fit takes time in the number of comparisons.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from precede.engine.arrays import Array, Flags, Floats, Integers, Signs, VectorLike
+from precede.engine.arrays import Array, Floats, Integers, Signs, VectorLike
 from precede.engine.exact import sums_at
 from precede.engine.frames import frame_of, is_missing
 from precede.engine.parameters import check_choice
@@ -29,6 +31,7 @@ from precede.files.votes import (
 )
 from precede.judgments import check_column, check_weights, number_queries
 
+Coded = tuple[Integers, list[Any]]  # the number of each value among distinct ones
 UNITS = ("voter", "prompt")  # roles whose votes depend on each other
 
 
@@ -36,15 +39,15 @@ UNITS = ("voter", "prompt")  # roles whose votes depend on each other
 class Votes:
     """Votes on pairs (a, b) of items, which are numbered in the order of their names.
 
-    `outcome` is 0 for a, 1 for b and 2 for a tie, `shown` 1 if a was shown first, −1 if b was and 0
-    if that is unknown. `clusters` has the number of the voter and of the prompt of every vote,
-    `features` the features of the answers of a and of b, of shape (2, votes, features).
+    `kind` is the number of each vote's kind: its two items and its outcome, `A`, `B` or `TIE`, which
+    `kinds` lists. `shown` is 1 if a was shown first, −1 if b was and 0 if that is unknown.
+    `clusters` number the voter and the prompt of every vote, `features` are those of the answers of
+    a and of b, of shape (2, votes, features).
     """
 
     items: list[str]
-    a: Integers
-    b: Integers
-    outcome: Signs
+    kind: Integers
+    kinds: tuple[Integers, Integers, Signs]
     shown: Signs | None
     weight: Floats | None
     clusters: dict[str, Integers]
@@ -67,32 +70,46 @@ class Votes:
         check_choice("both_bad", both_bad, ("tie", "drop"))
         names = [str(name) for name in frame.columns]
         roles = vote_columns(names, columns)
-        coded = {role: _codes(frame[name], name) for role, name in roles.items()
-                 if role in ("a", "b", "order")}  # fmt: skip
-        known, sides = _numbered_items(coded["a"], coded["b"], items)
-        outcome = _outcomes(frame, names, roles)
+        read = [role for role in ("a", "b", "outcome", "order", *UNITS) if role in roles]
+        with ThreadPoolExecutor(len(read)) as pool:  # arrow and NumPy release the lock
+            found = pool.map(lambda role: _factorized(frame[roles[role]], roles[role]), read)
+            coded = dict(zip(read, found, strict=True))
+        if "outcome" not in coded:
+            coded["outcome"] = _implied(frame, names, roles)
+        known, kind, kinds = _numbered(coded, roles, items)
         weight = None
         if "weight" in roles:
             weight = check_weights(frame[roles["weight"]].to_numpy(), "weight", len(frame))
-        found = cls(
-            known, *sides, np.where(outcome == BOTH_BAD, TIE, outcome).astype(np.int8),
+        all_votes = cls(
+            known, kind, (*kinds[:2], np.minimum(kinds[2], TIE)),
             _orders(*coded["order"], roles["order"]) if "order" in roles else None, weight,
-            {role: _factorized(frame[roles[role]], roles[role])[0]
-             for role in UNITS if role in roles},
+            {role: coded[role][0] for role in UNITS if role in roles},
             *_features(frame, names, roles, features),
         )  # fmt: skip
-        kept = outcome != BOTH_BAD if both_bad == "drop" else np.ones(len(frame), bool)
+        kept = np.ones(len(frame), bool)
+        if both_bad == "drop":
+            kept = kinds[2][kind] != BOTH_BAD
         if weight is not None:
             kept &= weight > 0
-        return found if kept.all() else found.taken(kept)
+        return all_votes if kept.all() else all_votes._taken(kept)
 
     def __len__(self) -> int:
-        return self.a.size
+        return self.kind.size
 
-    def taken(self, rows: Array) -> Votes:
+    @property
+    def sides(self) -> tuple[Integers, Integers]:
+        """The items a and b of every vote."""
+        return self.kinds[0][self.kind], self.kinds[1][self.kind]
+
+    @property
+    def outcome(self) -> Signs:
+        """The outcome of every vote."""
+        return self.kinds[2][self.kind]
+
+    def _taken(self, rows: Array) -> Votes:
         """Return some of the votes, on the same items."""
         return replace(
-            self, a=self.a[rows], b=self.b[rows], outcome=self.outcome[rows],
+            self, kind=self.kind[rows],
             shown=None if self.shown is None else self.shown[rows],
             weight=None if self.weight is None else self.weight[rows],
             clusters={name: number[rows] for name, number in self.clusters.items()},
@@ -105,9 +122,11 @@ class Votes:
             return self
         number = np.full(len(self.items), -1)
         number[items] = np.arange(len(items))
-        found = self.taken((number[self.a] >= 0) & (number[self.b] >= 0))
-        names = [self.items[item] for item in items]
-        return replace(found, items=names, a=number[found.a], b=number[found.b])
+        a, b = number[self.kinds[0]], number[self.kinds[1]]
+        found = self._taken(((a >= 0) & (b >= 0))[self.kind])
+        return replace(
+            found, items=[self.items[item] for item in items], kinds=(a, b, self.kinds[2])
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,56 +134,63 @@ class Counts:
     """The distinct comparisons of items a < b, and how often (weight) each outcome occurred.
 
     `design` has a row for each comparison: 1 if a was shown first and −1 if b was, then the
-    differences of the controls. `cell` and `outcome` are the comparison and the outcome of each
-    vote, seen from the side of a.
+    differences of the controls. `row` is 3 · comparison + outcome, seen from the side of a, of each
+    kind of votes, and `kind` that of every vote.
     """
 
     a: Integers
     b: Integers
     design: Floats
     weight: Floats  # (comparisons, 3): a won, b won, a tie
-    cell: Integers
-    outcome: Signs
+    kind: Integers
+    row: Integers
 
     def with_weight(self, weight: Floats) -> Counts:
         """Return the same comparisons with other weights of the votes."""
-        totals = sums_at(3 * self.cell + self.outcome, weight, self.weight.size)
-        return replace(self, weight=totals.reshape(-1, 3))
+        kinds = sums_at(self.kind, weight, self.row.size)
+        return replace(self, weight=sums_at(self.row, kinds, self.weight.size).reshape(-1, 3))
 
 
 def count(votes: Votes, *, shown_first: bool = False, controls: Floats | None = None) -> Counts:
     """Count the votes by comparison; `controls` are differences of features, a − b."""
-    n, turned = len(votes.items), votes.a > votes.b
-    rows, group = _design(votes, turned, shown_first, controls)
-    pair = np.minimum(votes.a, votes.b) * n + np.maximum(votes.a, votes.b)
-    key = pair if group is None else pair * len(rows) + group
-    distinct, cell = _distinct(key, n**2 * len(rows))
-    pair, group = np.divmod(distinct, len(rows))
-    outcome = votes.outcome ^ (turned & (votes.outcome < TIE))
-    which = 3 * cell + outcome
-    if votes.weight is None:
-        total = np.bincount(which, minlength=3 * distinct.size).astype(np.float64)
-    else:
-        total = sums_at(which, votes.weight, 3 * distinct.size)
-    return Counts(*np.divmod(pair, n), rows[group], total.reshape(-1, 3), cell, outcome)
+    n, (a, b, outcome), kind = len(votes.items), votes.kinds, votes.kind
+    design, group = np.zeros((1, 0)), None
+    if shown_first or controls is not None:
+        design, group = _design(votes, shown_first, controls)
+        distinct, kind = _distinct(kind * len(design) + group, len(a) * len(design))
+        which, group = np.divmod(distinct, len(design))
+        a, b, outcome, design = a[which], b[which], outcome[which], design[group]
+    turned = a > b
+    low, high = np.where(turned, b, a), np.where(turned, a, b)
+    outcome = outcome ^ (turned & (outcome < TIE))
+    key = low * n + high
+    if group is not None:
+        design = design * np.where(turned, -1, 1)[:, None]
+        rows, group = np.unique(design, axis=0, return_inverse=True)
+        key, design = key * len(rows) + group.ravel(), rows
+    times = np.bincount(kind, minlength=len(a)).astype(np.float64)
+    if votes.weight is not None:
+        times = sums_at(kind, votes.weight, len(a))
+    seen = times > 0
+    distinct, cell = np.unique(key[seen], return_inverse=True)
+    row = np.zeros(len(a), np.int64)
+    row[seen] = 3 * cell + outcome[seen]
+    weight = sums_at(row[seen], times[seen], 3 * distinct.size).reshape(-1, 3)
+    pair, group = np.divmod(distinct, len(design))
+    return Counts(*np.divmod(pair, n), design[group], weight, kind, row)
 
 
 def _design(
-    votes: Votes, turned: Flags, shown_first: bool, controls: Floats | None
-) -> tuple[Floats, Integers | None]:
-    """Return the distinct rows of the design, and that of each vote (None if all are alike)."""
+    votes: Votes, shown_first: bool, controls: Floats | None
+) -> tuple[Floats, Integers]:
+    """Return the distinct rows of the design, and that of each vote, seen from a to b."""
     if shown_first and votes.shown is None:
         raise ValueError(
             "shown_first=True needs a column 'order' that says which answer was shown first: a or b"
         )
-    sign = np.where(turned, -1, 1)
-    shown = votes.shown * sign if shown_first and votes.shown is not None else None
-    if controls is None and shown is None:
-        return np.zeros((1, 0)), None
-    if controls is None:
-        return np.array([[-1.0], [0.0], [1.0]]), shown + 1
-    columns = controls * sign[:, None]
-    columns = columns if shown is None else np.column_stack([shown, columns])
+    if controls is None and votes.shown is not None:
+        return np.array([[-1.0], [0.0], [1.0]]), votes.shown.astype(np.int64) + 1
+    columns = controls if not shown_first else np.column_stack([votes.shown, controls])
     rows, group = np.unique(columns, axis=0, return_inverse=True)
     return rows, group.ravel()
 
@@ -184,17 +210,7 @@ def _distinct(key: Integers, width: int) -> tuple[Integers, Integers]:
 # -- columns ------------------------------------------------------------------------------------
 
 
-def _codes(series: Any, column: str) -> tuple[Integers, list[str]]:
-    """Return the number of each value among the distinct values of a column, as text, sorted."""
-    codes, values = _factorized(series, column)
-    texts = [str(value) for value in values]
-    listed = sorted({*texts})
-    number = {text: index for index, text in enumerate(listed)}
-    renumbered = np.array([number[text] for text in texts], np.int64)
-    return renumbered[codes] if texts else codes, listed
-
-
-def _factorized(series: Any, column: str) -> tuple[Integers, list[Any]]:
+def _factorized(series: Any, column: str) -> Coded:
     """Return the number of each value among the distinct values of a column."""
     native = series.to_native()
     if hasattr(native, "factorize"):
@@ -216,46 +232,48 @@ def _factorized(series: Any, column: str) -> tuple[Integers, list[Any]]:
     return codes, values
 
 
-def _numbered_items(
-    a: tuple[Integers, list[str]], b: tuple[Integers, list[str]], items: Iterable[Hashable] | None
-) -> tuple[list[str], list[Integers]]:
-    """Return the names of all items, sorted, and the two sides of the votes as numbers."""
+def _numbered(
+    coded: Mapping[str, Coded], roles: Mapping[str, str], items: Iterable[Hashable] | None
+) -> tuple[list[str], Integers, tuple[Integers, Integers, Signs]]:
+    """Return the names of all items, sorted, the kind of every vote, and the kinds."""
+    named = {side: [str(name) for name in coded[side][1]] for side in ("a", "b")}
     known = [] if items is None else [str(name) for name in items]
-    listed = sorted({*a[1], *b[1], *known})
+    listed = sorted({*named["a"], *named["b"], *known})
     number = {name: index for index, name in enumerate(listed)}
-    sides = [
-        np.array([number[name] for name in names], np.int64)[codes] if names else codes
-        for codes, names in (a, b)
-    ]
-    same = np.flatnonzero(sides[0] == sides[1])
+    tables = [np.array([number[name] for name in named[side]], np.int64) for side in ("a", "b")]
+    outcome = outcome_codes(coded["outcome"][1], roles.get("outcome", "winner"))
+    sizes = (len(tables[0]), len(tables[1]), len(outcome))
+    key = (coded["a"][0] * sizes[1] + coded["b"][0]) * sizes[2] + coded["outcome"][0]
+    distinct, kind = _distinct(key, math.prod(sizes))
+    one, other, told = np.unravel_index(distinct, [max(size, 1) for size in sizes])
+    kinds = (tables[0][one], tables[1][other], outcome[told])
+    same = np.flatnonzero(kinds[0] == kinds[1])
     if same.size:
-        name = listed[sides[0][same[0]]]
-        raise ValueError(f"vote {same[0]} compares {name!r} with itself; drop such votes")
-    return listed, sides
+        vote, name = int((kind == same[0]).argmax()), listed[kinds[0][same[0]]]
+        raise ValueError(f"vote {vote} compares {name!r} with itself; drop such votes")
+    return listed, kind, kinds
 
 
-def _outcomes(frame: Any, names: Sequence[str], roles: Mapping[str, str]) -> Signs:
-    if "outcome" in roles:
-        codes, words = _codes(frame[roles["outcome"]], roles["outcome"])
-        return outcome_codes(words, roles["outcome"])[codes] if words else codes.astype(np.int8)
+def _implied(frame: Any, names: Sequence[str], roles: Mapping[str, str]) -> Coded:
+    """Return the outcomes that other columns imply."""
     columns = {name: frame[name].to_numpy() for name in names if name in ONE_HOT}
-    words, codes = np.unique(
-        implied_outcomes(columns, {"a": frame[roles["a"]].to_numpy()}), return_inverse=True
-    )
-    return outcome_codes(words.tolist(), "winner")[codes]
+    texts = implied_outcomes(columns, {"a": frame[roles["a"]].to_numpy()})
+    words, codes = np.unique(texts, return_inverse=True)
+    return codes, words.tolist()
 
 
-def _orders(codes: Integers, words: list[str], column: str) -> Signs:
+def _orders(codes: Integers, values: list[Any], column: str) -> Signs:
     """Return 1 where a was shown first, −1 where b was, 0 where that is unknown."""
     meaning = {"a": 1, "left": 1, "model_a": 1, "1": 1, "1.0": 1, "true": 1,
                "b": -1, "right": -1, "model_b": -1, "-1": -1, "-1.0": -1, "false": -1,
                "": 0, "0": 0, "0.0": 0, "unknown": 0}  # fmt: skip
-    unknown = [word for word in words if word.strip().lower() not in meaning]
+    words = [str(value).strip().lower() for value in values]
+    unknown = [word for word in words if word not in meaning]
     if unknown:
         raise ValueError(
             f"{column} holds {unknown[0]!r}; say which answer was shown first: a, b or unknown"
         )
-    return np.array([meaning[word.strip().lower()] for word in words], np.int8)[codes]
+    return np.array([meaning[word] for word in words], np.int8)[codes]
 
 
 def _features(

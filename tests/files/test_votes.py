@@ -62,7 +62,7 @@ def test_other_collections(tmp_path, table, rows):
     if "weight" in table:
         assert found["weight"].tolist() == [2.0]
     direct = Votes.of(pd.DataFrame(table))
-    assert {direct.items[direct.a[0]], direct.items[direct.b[0]]} == {*rows[:2]}
+    assert tuple(direct.items[side[0]] for side in direct.sides) == rows[:2]
     assert direct.outcome.tolist() == [["a", "b", "tie"].index(rows[2])]
 
 

@@ -12,8 +12,8 @@ import math
 
 import numpy as np
 
-from precede.engine.arrays import Floats, Integers
-from precede.engine.compiling import njit
+from precede.engine.arrays import Flags, Floats, Integers
+from precede.engine.compiling import INNER, njit
 from precede.engine.exact import sums_at
 from precede.engine.execution import Context, threads_for
 
@@ -30,9 +30,9 @@ def squares_of_clusters(
     Parameters
     ----------
     number : cluster of each vote, from 0
-    items : items a and b of each comparison, of which there are three kinds of votes in a row
-    kind : row of the table of each vote
-    table : the score s and the further scores of each kind of vote
+    items : items a and b of each kind of votes
+    kind : kind of each vote
+    table : the score s and the further scores of each kind of votes
     n : number of items
     weight : weight of each vote, optional
     n_jobs : number of threads
@@ -41,8 +41,7 @@ def squares_of_clusters(
     --------
     >>> import numpy as np
     >>> one = np.zeros(2, np.int64)
-    >>> table = np.array([[0.5], [-0.5], [0.0]])
-    >>> squares_of_clusters(one, (one[:1], one[:1] + 1), one, table, 2).tolist()
+    >>> squares_of_clusters(one, (one[:1], one[:1] + 1), one, np.array([[0.5]]), 2).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     size = int(number.max(initial=-1)) + 1
@@ -76,7 +75,7 @@ def _grouped(number: Integers, at: Integers) -> Integers:
 
 @njit(cache=True, nogil=True)
 def _add_squares(
-    low: int, high: int, starts: Integers, order: Integers, outcome: Integers, weight: Floats,
+    low: int, high: int, starts: Integers, order: Integers, kind: Integers, weight: Floats,
     table: Floats, a: Integers, b: Integers, n: int, scale: float,
 ) -> Integers:  # fmt: skip
     """Return the sum of squares of the scores of clusters low to high.
@@ -87,39 +86,47 @@ def _add_squares(
     size = n + table.shape[1] - 1
     sums = np.empty((size, size), np.int64)
     sums[:] = 0
-    work = np.empty(size, np.float64)
-    work[:] = 0.0
+    scores = np.empty(size, np.float64)
+    scores[:] = 0.0
+    used = np.empty(size, np.int64)
     is_used = np.empty(size, np.bool_)
     is_used[:] = False
-    used = np.empty(size, np.int64)
     for cluster in range(low, high):
-        count = 0
-        for at in range(starts[cluster], starts[cluster + 1]):
-            vote = order[at]
-            times = weight[vote] if weight.size else 1.0
-            which = outcome[vote]
-            one, other = a[which // 3], b[which // 3]
-            score = np.rint(table[which, 0] * times)
-            work[one] += score
-            work[other] -= score
-            for item in (one, other):
-                if not is_used[item]:
-                    is_used[item] = True
-                    used[count] = item
-                    count += 1
-            for column in range(n, size):
-                work[column] += np.rint(table[which, column - n + 1] * times)
-        if starts[cluster + 1] > starts[cluster]:
-            for column in range(n, size):
-                used[count] = column
-                count += 1
+        votes = order[starts[cluster] : starts[cluster + 1]]
+        count = _add_scores(votes, kind, weight, table, a, b, n, scores, used, is_used)
         for first in range(count):
             row = used[first]
-            left, line = work[row] * scale, sums[row]
+            score, line = scores[row] * scale, sums[row]
             for second in range(first, count):
-                column = used[second]
-                line[column] += np.int64(np.rint(left * work[column]))
+                line[used[second]] += np.int64(np.rint(score * scores[used[second]]))
         for first in range(count):
-            work[used[first]] = 0.0
+            scores[used[first]] = 0.0
             is_used[used[first]] = False
     return sums
+
+
+@njit(**INNER)
+def _add_scores(
+    votes: Integers, kind: Integers, weight: Floats, table: Floats, a: Integers, b: Integers,
+    n: int, scores: Floats, used: Integers, is_used: Flags,
+) -> int:  # fmt: skip
+    """Add the scores of some votes to `scores`; list where in `used`, and return how many."""
+    count = 0
+    for vote in votes:
+        times = weight[vote] if weight.size else 1.0
+        which = kind[vote]
+        score = np.rint(table[which, 0] * times)
+        scores[a[which]] += score
+        scores[b[which]] -= score
+        for item in (a[which], b[which]):
+            if not is_used[item]:
+                is_used[item] = True
+                used[count] = item
+                count += 1
+        for column in range(n, scores.size):
+            scores[column] += np.rint(table[which, column - n + 1] * times)
+    if votes.size:
+        for column in range(n, scores.size):
+            used[count] = column
+            count += 1
+    return count

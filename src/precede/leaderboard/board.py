@@ -236,7 +236,9 @@ class Leaderboard(BaseEstimator):
             self.clusters_: dict[str, int] = {}
             return Fit(np.zeros(0), np.zeros(0), None), Covariance(np.zeros((0, 0)), math.inf, 1.0)
         davidson, clusters = self.ties == "davidson", self._clusters(votes)
-        self.clusters_ = {name: np.unique(number).size for name, number in clusters.items()}
+        self.clusters_ = {
+            name: int((np.bincount(number) > 0).sum()) for name, number in clusters.items()
+        }
         fit = fit_strengths(
             counts, n, davidson=davidson, ridge=self.ridge, names=self._effect_names(votes)
         )

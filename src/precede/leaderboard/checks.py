@@ -12,7 +12,6 @@ from scipy.special import ndtr
 
 from precede.engine.arrays import Floats, Integers, Json
 from precede.engine.exact import sums_at
-from precede.files.votes import TIE
 from precede.leaderboard.likelihood import Fit, Information, fit_strengths
 from precede.leaderboard.pairs import without_strength
 from precede.results import Result
@@ -59,12 +58,12 @@ def find_cycles(votes: Votes, counts: Counts, clusters: Mapping[str, Integers]) 
     n = len(votes.items)
     key, pair = np.unique(counts.a * n + counts.b, return_inverse=True)
     weight = np.ones(len(votes)) if votes.weight is None else votes.weight
-    sign = np.where(counts.outcome == TIE, 0.0, 1.0 - 2.0 * counts.outcome)
-    margin = sums_at(pair[counts.cell], weight * sign, key.size)
-    ratio = margin / np.sqrt(np.maximum(
-        sums_at(pair[counts.cell], weight * sign**2, key.size), 1e-300))  # fmt: skip
+    sign, of_vote = np.array([1.0, -1.0, 0.0])[counts.row % 3][counts.kind], pair[counts.row // 3]
+    of_vote = of_vote[counts.kind]
+    margin = sums_at(of_vote, weight * sign, key.size)
+    ratio = margin / np.sqrt(np.maximum(sums_at(of_vote, weight * sign**2, key.size), 1e-300))
     for number in clusters.values():
-        groups, which = np.unique(number * key.size + pair[counts.cell], return_inverse=True)
+        groups, which = np.unique(number * key.size + of_vote, return_inverse=True)
         inside = sums_at(which.astype(np.int64), weight * sign, groups.size)
         spread = np.sqrt(np.maximum(sums_at(groups % key.size, inside**2, key.size), 1e-300))
         ratio = np.where(np.abs(margin / spread) < np.abs(ratio), margin / spread, ratio)

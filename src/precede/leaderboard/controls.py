@@ -30,7 +30,7 @@ def boosted_curves(
     """
     rows = np.arange(2 * len(votes)).reshape(-1, 2)
     X = np.swapaxes(votes.features, 0, 1).reshape(len(rows) * 2, -1)
-    start = np.stack([theta[votes.a], theta[votes.b]], axis=1).ravel()
+    start = theta[np.stack(votes.sides, axis=1)].ravel()
     weight = np.ones(len(votes)) if votes.weight is None else votes.weight
     tied = votes.outcome == TIE
     decided = np.where((votes.outcome == 1)[:, None], rows[:, ::-1], rows)

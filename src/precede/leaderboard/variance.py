@@ -44,7 +44,7 @@ def sandwich(
     alone = bread @ _meat_of_votes(counts, table, fit.theta.size) @ bread
     fisher, base = (_trace(each, fit.theta.size) for each in (bread, alone))
     if not clusters:
-        return Covariance(_positive(alone), math.inf, base / fisher if fisher else 1.0)
+        return Covariance((alone + alone.T) / 2, math.inf, base / fisher if fisher else 1.0)
     units, total = list(clusters.values()), np.zeros_like(bread)
     if len(units) == 2:
         units.append(units[0] * (int(units[1].max(initial=0)) + 1) + units[1])
@@ -52,8 +52,8 @@ def sandwich(
     for kind, number in enumerate(units):
         size = int((np.bincount(number) > 0).sum())
         meat = squares_of_clusters(
-            number, (counts.a, counts.b), 3 * counts.cell + counts.outcome, table,
-            fit.theta.size, weight, n_jobs,
+            number, (counts.a[counts.row // 3], counts.b[counts.row // 3]), counts.kind,
+            table[counts.row], fit.theta.size, weight, n_jobs,
         )  # fmt: skip
         total += (-1 if kind == 2 else 1) * size / max(size - 1, 1) * meat
         sizes.append(size)
@@ -62,7 +62,8 @@ def sandwich(
     spread = _trace(found, fit.theta.size) / base if base else 1.0
     share = len(bread) / (len(bread) + fewest)
     found = (1 - share) * found + share * max(spread, 1.0) * alone
-    return Covariance(_positive(found), float(max(fewest - 1, 1)), spread * base / fisher)
+    found = _positive(found) if len(units) > 2 else (found + found.T) / 2
+    return Covariance(found, float(max(fewest - 1, 1)), spread * base / fisher)
 
 
 def _trace(matrix: Floats, size: int) -> float:

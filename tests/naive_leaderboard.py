@@ -105,7 +105,9 @@ def tiers(above):
     """Tier by the longest chain above."""
 
     def tier(item):
-        return 1 + max([tier(other) for other in range(len(above)) if above[other][item]], default=0)
+        return 1 + max(
+            [tier(other) for other in range(len(above)) if above[other][item]], default=0
+        )
 
     return [tier(item) for item in range(len(above))]
 

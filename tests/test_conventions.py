@@ -54,7 +54,7 @@ MAY_IMPORT = {
     "testing": CORE | {"estimator", "datasets"},
     "report": CORE | {"estimator", "explain", "inference", "margin", "plots", "top"},
     "votes": {"engine", "judgments", "files"},
-    "rank_sets": {"engine"},
+    "rank_sets": {"engine", "results"},
     "leaderboard": CORE
     | {"votes", "rank_sets", "inference", "explain", "plots", "report", "algorithms"},
     "dask": CORE | {"estimator", "algorithms"},

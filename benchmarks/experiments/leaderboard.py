@@ -78,8 +78,8 @@ def coverage():
             for method, (strength, ranks) in one_board(votes, known, rank, number).items():
                 covered[method].append((strength, ranks))
             if number % 50 == 49:
-                print(name, number + 1, {m: np.mean(c, axis=0).round(3) for m, c in covered.items()},
-                      flush=True)  # fmt: skip
+                shares = {m: np.mean(c, axis=0).round(3).tolist() for m, c in covered.items()}
+                print(name, number + 1, shares, flush=True)
         found[name] = {m: np.mean(c, axis=0).tolist() for m, c in covered.items()}
     return found
 
@@ -121,7 +121,7 @@ def exact():
     names = sorted({*votes["a"]})
     number = {name: index for index, name in enumerate(names)}
     won = [(number[a], number[b]) if outcome == "a" else (number[b], number[a])
-           for a, b, outcome in decisive[["a", "b", "outcome"]].itertuples(index=False)]  # fmt: skip
+           for a, b, outcome in decisive[["a", "b", "outcome"]].to_numpy()]  # fmt: skip
 
     def ours(table, **settings):
         board = Leaderboard(cluster=None, **settings).fit(table)
@@ -198,7 +198,7 @@ def general_davidson(votes, number):
 # -- asking --------------------------------------------------------------------------------------
 
 
-ASKED, AT_ONCE, MOST, RUNS, SURE = 16, 20, 4000, 12, 0.9
+ASKED, AT_ONCE, MOST, RUNS, SURE = 12, 25, 3000, 8, 0.9
 
 
 def asking():
@@ -312,13 +312,13 @@ def held_out(votes, data, unit):
     rng = np.random.default_rng(0)
     if unit == "item":
         names = sorted({*votes["a"], *votes["b"]})
-        part = dict(zip(names, rng.permutation(np.arange(len(names)) % 10), strict=True))
+        part = dict(zip(names, rng.permutation(np.arange(len(names)) % 6), strict=True))
         sides = np.stack([votes["a"].map(part), votes["b"].map(part)], axis=1)
         folds = [(~(sides == fold).any(axis=1), (sides == fold).sum(axis=1) == 1)
-                 for fold in range(10)]  # fmt: skip
+                 for fold in range(6)]  # fmt: skip
     else:
         names = sorted({*groups[unit]})
-        folds_of = np.arange(len(names)) % 13 if unit == "voter" else np.arange(len(names))
+        folds_of = np.arange(len(names)) % 6 if unit == "voter" else np.arange(len(names))
         part = dict(zip(names, rng.permutation(folds_of), strict=True))
         fold_of = groups[unit].map(part).to_numpy()
         folds = [(fold_of != fold, fold_of == fold) for fold in range(fold_of.max() + 1)]
@@ -337,11 +337,10 @@ def log_odds(votes, data, seen, held):
     for name, controls in (("without controls", None), ("linear length", "linear"),
                            ("curve of length", "curves")):  # fmt: skip
         board = Leaderboard(
-            controls=controls, features=["length"], ties="half", cluster=None
+            controls=controls, features=["length"], bags=1, ties="half", cluster=None
         ).fit(train)
-        known = {item: strength if np.isfinite(strength) else 4 * np.nan_to_num(
-                 strength, nan=0.0, posinf=1.0, neginf=-1.0)
-                 for item, strength in zip(board.items_, board.strengths_, strict=True)}  # fmt: skip
+        finite = np.nan_to_num(board.strengths_, nan=0.0, posinf=4.0, neginf=-4.0)
+        known = dict(zip(board.items_, finite, strict=True))
         one, other = (test[side].map(known).fillna(0.0).to_numpy() for side in "ab")
         odds = one - other
         if controls == "linear":
@@ -392,8 +391,8 @@ def page(parts):
                         ("coverage", coverage_section), ("asking", asking_section),
                         ("llmfao", llmfao_section)):  # fmt: skip
         if name in parts:
-            lines += [*write(parts[name]["found"]), "",
-                      f"Measured on {parts[name]['date']}, {parts[name]['seconds']:.0f} s.", ""]  # fmt: skip
+            took = f"Measured on {parts[name]['date']}, {parts[name]['seconds']:.0f} s."
+            lines += [*write(parts[name]["found"]), "", took, ""]
     return "\n".join(lines)
 
 
@@ -479,8 +478,9 @@ def llmfao_section(found):
     lines += [f"| {x:,.0f} | {y:+.2f} | {e:.2f} |" for x, y, e in found["curve"]]
     effect, error = found["effects"]["length"], found["effect_errors"]["length"]
     lines += ["", f"As a line: {1000 * effect:+.3f} ± {1000 * error:.3f} per 1,000 characters.", "",
-              "Share of the decisive held-out votes in order, all votes of a prompt, a voter or an "
-              "item being held out; a new item has the mean strength. *Features* are boosted trees "
+              "Share of the decisive held-out votes in order, all votes of a prompt, of a sixth of "
+              "the voters, or of a sixth of the items being held out; a new item has the mean "
+              "strength. *Features* are boosted trees "
               "on 24 features of the text of an answer.", "",
               "| | held-out prompts | held-out voters | new items |",
               "|---|--:|--:|--:|"]  # fmt: skip

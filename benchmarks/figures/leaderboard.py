@@ -1,6 +1,6 @@
 """Draw the figures of docs/leaderboard.md, from the crowd's votes of llmfao.
 
-    python benchmarks/figures/leaderboard.py
+python benchmarks/figures/leaderboard.py
 """
 
 import sys
@@ -10,7 +10,7 @@ import matplotlib as mpl
 
 mpl.use("svg")
 
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "benchmarks" / "experiments"), str(ROOT / "benchmarks")]

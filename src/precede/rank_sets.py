@@ -11,14 +11,18 @@ below, which bounds its rank.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components, shortest_path
+from scipy.special import ndtr, stdtrit
 
 from precede.engine.arrays import Flags, Floats, Integers
 from precede.engine.parameters import upper_tail
+from precede.results import Result
 
 DRAWS = 4000  # of the multiplier bootstrap; fewer of many items
 MOST_CELLS = 1 << 30  # draws times pairs of items
@@ -141,6 +145,82 @@ class Ranks:
     def half_width(self, level: float) -> float:
         """Return how many standard errors an interval of one strength reaches to each side."""
         return float(stdtrit(self.degrees, 1 - upper_tail(level)))
+
+
+@dataclass(frozen=True)
+class Transitivity(Result):
+    """A test of whether the pairs can be put in one order at all.
+
+    `p_value` is the least level at which the majorities that are significant, all pairs together,
+    form a cycle; `cycle` lists its items, each of which beats the next, and the last the first.
+    `n_cycles` of `n_triangles` of items that were all compared have cyclic majorities, which
+    chance alone often produces.
+    """
+
+    n_pairs: int
+    n_triangles: int
+    n_cycles: int
+    p_value: float
+    cycle: tuple[str, ...]
+
+    def __str__(self) -> str:
+        text = f"{self.n_cycles} of {self.n_triangles} triangles have cyclic majorities; "
+        if not self.cycle:
+            return text + "no cycle of items at any level"
+        return text + f"p = {self.p_value:.3g} that {' > '.join(self.cycle)} > {self.cycle[0]}"
+
+
+def cyclic_majorities(
+    won: Integers, ratio: Floats, pairs: int, items: Sequence[str]
+) -> Transitivity:
+    """Look for cycles of majorities.
+
+    `won` has rows (winner, loser), one for each pair of items with a majority, `ratio` is its size
+    in standard errors, and `pairs` the number of pairs that were compared: by Bonferroni's
+    inequality they hold together.
+    """
+    n, (upper, lower) = len(items), won.T
+    majority = np.zeros((n, n))
+    majority[upper, lower] = 1
+    compared = majority + majority.T
+    triangles, cycles = (np.trace(each @ each @ each) for each in (compared, majority))
+    p_value, cycle = 1.0, []
+    order = np.argsort(-ratio, kind="stable")
+    if _is_cyclic(won, n):
+        low, high = 0, order.size  # how many of the first majorities have no cycle, and have one
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if _is_cyclic(won[order[:middle]], n) else (middle, high)
+        p_value = min(1.0, float(2 * pairs * ndtr(-ratio[order[high - 1]])))
+        cycle = _closed(won[order[: high - 1]], won[order[high - 1]], n)
+    return Transitivity(
+        pairs,
+        round(triangles / 6),
+        round(cycles / 3),
+        p_value,
+        tuple(items[each] for each in cycle),
+    )
+
+
+def _graph(won: Integers, n: int) -> scipy.sparse.csr_matrix:
+    return scipy.sparse.csr_matrix((np.ones(len(won)), (won[:, 0], won[:, 1])), (n, n))
+
+
+def _is_cyclic(won: Integers, n: int) -> bool:
+    return bool(connected_components(_graph(won, n), connection="strong")[0] < n)
+
+
+def _closed(won: Integers, last: Integers, n: int) -> list[int]:
+    """Return the shortest cycle that the last majority closes."""
+    first, item = (int(each) for each in last)
+    before = shortest_path(_graph(won, n), unweighted=True, indices=item, return_predecessors=True)[
+        1
+    ]
+    path, at = [], first
+    while at != item:
+        path.append(at)
+        at = int(before[at])
+    return [first, item, *path[:0:-1]]
 
 
 def first_of(goal: str, items: int) -> int | None:

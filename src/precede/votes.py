@@ -39,10 +39,10 @@ UNITS = ("voter", "prompt")  # roles whose votes depend on each other
 class Votes:
     """Votes on pairs (a, b) of items, which are numbered in the order of their names.
 
-    `kind` is the number of each vote's kind: its two items and its outcome, `A`, `B` or `TIE`, which
-    `kinds` lists. `shown` is 1 if a was shown first, −1 if b was and 0 if that is unknown.
-    `clusters` number the voter and the prompt of every vote, `features` are those of the answers of
-    a and of b, of shape (2, votes, features).
+    `kind` is the number of the kind of every vote: its two items and its outcome (`A`, `B` or `TIE`
+    of `precede.files.votes`), which `kinds` lists. `shown` is 1 if a was shown first, −1 if b was
+    and 0 if that is unknown. `clusters` number the voter and the prompt of every vote, `features`
+    are those of the answers of a and of b, of shape (2, votes, features).
     """
 
     items: list[str]
@@ -180,18 +180,19 @@ def count(votes: Votes, *, shown_first: bool = False, controls: Floats | None = 
     return Counts(*np.divmod(pair, n), design[group], weight, kind, row)
 
 
-def _design(
-    votes: Votes, shown_first: bool, controls: Floats | None
-) -> tuple[Floats, Integers]:
+def _design(votes: Votes, shown_first: bool, controls: Floats | None) -> tuple[Floats, Integers]:
     """Return the distinct rows of the design, and that of each vote, seen from a to b."""
-    if shown_first and votes.shown is None:
-        raise ValueError(
-            "shown_first=True needs a column 'order' that says which answer was shown first: a or b"
-        )
-    if controls is None and votes.shown is not None:
-        return np.array([[-1.0], [0.0], [1.0]]), votes.shown.astype(np.int64) + 1
-    columns = controls if not shown_first else np.column_stack([votes.shown, controls])
-    rows, group = np.unique(columns, axis=0, return_inverse=True)
+    columns = [] if controls is None else [controls]
+    if shown_first:
+        if votes.shown is None:
+            raise ValueError(
+                "shown_first=True needs a column 'order' that says which answer was shown first: "
+                "a or b"
+            )
+        if controls is None:
+            return np.array([[-1.0], [0.0], [1.0]]), votes.shown.astype(np.int64) + 1
+        columns.insert(0, votes.shown[:, None].astype(np.float64))
+    rows, group = np.unique(np.concatenate(columns, axis=1), axis=0, return_inverse=True)
     return rows, group.ravel()
 
 

@@ -181,9 +181,6 @@ def test_linear_controls_are_those_of_a_general_optimizer_and_not_shrunk():
         assert math.isclose(board.effects_["length"], gamma[0], abs_tol=1e-4)
 
 
-
-
-
 def test_curves_find_the_effect_that_a_line_misses():
     theta, votes = with_length(4000)
     board = Leaderboard(controls="curves").fit(votes)
@@ -267,7 +264,9 @@ def test_two_kinds_of_clusters_and_the_bootstrap():
     both = Leaderboard(cluster="both").fit(votes)
     assert both.clusters_ == {"voter": 100, "prompt": 80}
     spread = Leaderboard(cluster="prompt", intervals="bootstrap", resamples=150).fit(votes)
-    ratio = np.diag(spread.covariance_) / np.diag(Leaderboard(cluster="prompt").fit(votes).covariance_)
+    ratio = np.diag(spread.covariance_) / np.diag(
+        Leaderboard(cluster="prompt").fit(votes).covariance_
+    )
     assert 0.6 < ratio.mean() < 1.5
     with pytest.raises(ValueError, match="two prompts"):
         Leaderboard(cluster="prompt").fit(simulated())

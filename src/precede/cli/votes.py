@@ -41,7 +41,8 @@ def leaderboard(
     ] = "auto",
     scale: Annotated[str, typer.Option("--scale", help="natural or elo.")] = "natural",
     anchor: Annotated[
-        str | None, typer.Option("--anchor", metavar="ITEM", help="Item in the middle of the scale.")
+        str | None,
+        typer.Option("--anchor", metavar="ITEM", help="Item in the middle of the scale."),
     ] = None,
     a: Annotated[str | None, _column("a", "One item.")] = None,
     b: Annotated[str | None, _column("b", "The other item.")] = None,

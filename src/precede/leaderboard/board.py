@@ -21,12 +21,11 @@ from precede.files.data import quoted
 from precede.inference import Estimate
 from precede.leaderboard.checks import (
     Fragility,
-    Transitivity,
     bootstrap_covariance,
     find_cycles,
     find_fragility,
 )
-from precede.leaderboard.controls import BAGS, boosted_curves, scaled
+from precede.leaderboard.controls import boosted_curves, scaled
 from precede.leaderboard.likelihood import Fit, Information, fit_strengths
 from precede.leaderboard.pairs import PairTable, bounds_of_ratios, without_strength
 from precede.leaderboard.planning import next_pairs, planned
@@ -34,7 +33,7 @@ from precede.leaderboard.saving import read_board, write_board
 from precede.leaderboard.variance import Covariance, sandwich
 from precede.metrics import Interval
 from precede.model import write_file
-from precede.rank_sets import Ranks
+from precede.rank_sets import Ranks, Transitivity
 from precede.report.board import board_page, curve_chart, ranks_chart, wins_chart
 from precede.votes import UNITS, Counts, Votes, count
 
@@ -61,6 +60,9 @@ class Leaderboard(BaseEstimator):
     features : list of names, optional
         The features to control for; by default all. "length" has the columns ``length_a`` and
         ``length_b``.
+    bags : int, default 10
+        Number of bootstrap samples of the votes, or of the clusters, that give the curves their
+        standard errors; 1 is a single fit without them.
     ridge : float, default 0.0
         The penalty ridge / 2 · Σ θ² of the strengths, added to the sum over the votes. Controls
         are never shrunk.
@@ -123,6 +125,7 @@ class Leaderboard(BaseEstimator):
         shown_first: bool = False,
         controls: str | None = None,
         features: Sequence[str] | None = None,
+        bags: int = 10,
         ridge: float = 0.0,
         cluster: str | None = "auto",
         intervals: str = "sandwich",
@@ -138,6 +141,7 @@ class Leaderboard(BaseEstimator):
         self.shown_first = shown_first
         self.controls = controls
         self.features = features
+        self.bags = bags
         self.ridge = ridge
         self.cluster = cluster
         self.intervals = intervals
@@ -213,7 +217,7 @@ class Leaderboard(BaseEstimator):
             return votes.features[0] - votes.features[1]
         unit = next(iter(self._clusters(votes).values()), None)
         differences = None
-        for bags in (1, BAGS):
+        for bags in (1, self.bags):
             if differences is not None:
                 counts = count(votes, controls=differences)
             theta = fit_strengths(counts, len(votes.items), davidson=False, ridge=self.ridge).theta
@@ -261,6 +265,7 @@ class Leaderboard(BaseEstimator):
             check_choice("cluster", self.cluster, ("auto", *UNITS, "both"))
         check_choice("intervals", self.intervals, ("sandwich", "bootstrap"))
         check_integer("resamples", self.resamples, least=2)
+        check_integer("bags", self.bags, least=1)
         check_bool("shown_first", self.shown_first)
         if not isinstance(self.ridge, int | float) or not 0 <= self.ridge < math.inf:
             raise ValueError(f"ridge={self.ridge!r} is out of range; use 0 or more")
@@ -428,7 +433,7 @@ class Leaderboard(BaseEstimator):
             "tier": [tier or None for tier in ranks.tiers(level).tolist()],
             "wins": wins, "losses": losses, "ties": ties,
         }  # fmt: skip
-        listed = [list(each) if isinstance(each, list) else each.tolist()
+        listed = [each if isinstance(each, list) else np.asarray(each).tolist()
                   for each in columns.values()]  # fmt: skip
         return [dict(zip(columns, row, strict=True)) for row in zip(*listed, strict=True)]
 

@@ -6,14 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse
-from scipy.sparse.csgraph import connected_components, shortest_path
-from scipy.special import ndtr
 
 from precede.engine.arrays import Floats, Integers, Json
 from precede.engine.exact import sums_at
 from precede.leaderboard.likelihood import Fit, Information, fit_strengths
 from precede.leaderboard.pairs import without_strength
+from precede.rank_sets import Transitivity, cyclic_majorities
 from precede.results import Result
 from precede.votes import Counts, Votes
 
@@ -21,30 +19,7 @@ MOST_ROUNDS = 60  # of removals
 SLIGHT_RIDGE = 1e-8  # keeps strengths finite when votes are removed
 
 
-# -- transitivity ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Transitivity(Result):
-    """A test of whether the pairs can be put in one order at all.
-
-    `p_value` is the least level at which the majorities that are significant, all pairs together,
-    form a cycle; `cycle` lists its items, each of which beats the next, and the last the first.
-    `n_cycles` of `n_triangles` of items that were all compared have cyclic majorities, which
-    chance alone often produces.
-    """
-
-    n_pairs: int
-    n_triangles: int
-    n_cycles: int
-    p_value: float
-    cycle: tuple[str, ...]
-
-    def __str__(self) -> str:
-        text = f"{self.n_cycles} of {self.n_triangles} triangles have cyclic majorities; "
-        if not self.cycle:
-            return text + "no cycle of items at any level"
-        return text + f"p = {self.p_value:.3g} that {' > '.join(self.cycle)} > {self.cycle[0]}"
+# -- transitivity ---------------------------------------------------------------------------------
 
 
 def find_cycles(votes: Votes, counts: Counts, clusters: Mapping[str, Integers]) -> Transitivity:
@@ -68,46 +43,8 @@ def find_cycles(votes: Votes, counts: Counts, clusters: Mapping[str, Integers]) 
         spread = np.sqrt(np.maximum(sums_at(groups % key.size, inside**2, key.size), 1e-300))
         ratio = np.where(np.abs(margin / spread) < np.abs(ratio), margin / spread, ratio)
     one, other = np.divmod(key, n)
-    majority = np.zeros((n, n))
-    majority[np.where(margin > 0, one, other), np.where(margin > 0, other, one)] = margin != 0
-    compared = majority + majority.T
-    triangles = int(round(np.trace(compared @ compared @ compared) / 6))
-    cycles = int(round(np.trace(majority @ majority @ majority) / 3))
-    p_value, cycle = _likeliest_cycle(np.where(ratio > 0, one, other), np.where(ratio > 0, other, one),
-                                      np.abs(ratio), n)  # fmt: skip
-    return Transitivity(
-        key.size, triangles, cycles, min(1.0, p_value), tuple(votes.items[item] for item in cycle)
-    )
-
-
-def _likeliest_cycle(
-    upper: Integers, lower: Integers, ratio: Floats, n: int
-) -> tuple[float, list[int]]:
-    """Return the p value of the most significant cycle, and its items; none has p = 1."""
-    order = np.argsort(-ratio, kind="stable")
-    order = order[ratio[order] > 0]
-
-    def graph(edges: Integers) -> scipy.sparse.csr_matrix:
-        return scipy.sparse.csr_matrix((np.ones(edges.size), (upper[edges], lower[edges])), (n, n))
-
-    def is_cyclic(count: int) -> bool:
-        return connected_components(graph(order[:count]), connection="strong")[0] < n
-
-    if not is_cyclic(order.size):
-        return 1.0, []
-    low, high = 0, order.size  # without a cycle, and with one
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_cyclic(middle) else (middle, high)
-    last = order[high - 1]  # the edge that closes the cycle
-    before = shortest_path(graph(order[: high - 1]), unweighted=True, indices=int(lower[last]),
-                           return_predecessors=True)[1]  # fmt: skip
-    cycle, item = [], int(upper[last])
-    while item != int(lower[last]):
-        cycle.append(item)
-        item = int(before[item])
-    cycle = [int(upper[last]), int(lower[last]), *cycle[:0:-1]]
-    return float(2 * ratio.size * ndtr(-ratio[last])), cycle
+    won = np.where((margin > 0)[:, None], np.stack([one, other], 1), np.stack([other, one], 1))
+    return cyclic_majorities(won[margin != 0], np.abs(ratio)[margin != 0], key.size, votes.items)
 
 
 # -- fragility -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from precede.files.votes import TIE
 from precede.judgments import Judgments
 from precede.votes import Votes
 
-ROUNDS, BAGS = 100, 10
+ROUNDS = 100
 MIN_LEAF = 0.02  # share of the answers on each side of a step
 
 

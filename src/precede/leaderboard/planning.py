@@ -60,7 +60,9 @@ def next_pairs(
     for _ in range(k):
         now = Ranks(ranks.theta, covariance, ranks.degrees)
         open_pairs, candidates = _pairs_to_consider(now, information, goal, critical, k)
-        one, other = _best(now, information, candidates, open_pairs, critical, max(k, LOOK_AHEAD), fresh)
+        one, other = _best(
+            now, information, candidates, open_pairs, critical, max(k, LOOK_AHEAD), fresh
+        )
         found.append((one, other))
         side = covariance[:, one] - covariance[:, other]
         weight = information[one, other]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from reprlib import repr as shown
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from precede.rank_sets import Ranks
 if TYPE_CHECKING:
     from precede.leaderboard.board import Leaderboard
 
-CURVE = ("breakpoints", "values", "slopes", "references", "errors")  # arrays of a curve
+CURVE = ("breakpoints", "values", "slopes", "references")  # arrays of a curve
 
 
 def write_board(board: Leaderboard, path: str | os.PathLike[str]) -> None:
@@ -33,27 +34,24 @@ def write_board(board: Leaderboard, path: str | os.PathLike[str]) -> None:
     })  # fmt: skip
 
 
-def _number_or_none(value: Any, name: str) -> float | None:
-    return None if value is None else spelled(value, name)
+def _by_name(value: Any, name: str, kind: type | tuple[type, ...]) -> dict[str, Any]:
+    """Return an object whose values are of some type."""
+    if not isinstance(value, Mapping) or not all(isinstance(v, kind) for v in value.values()):
+        raise ValueError(f"{name} is {shown(value)}, not an object as it should be")
+    return {str(key): each for key, each in value.items()}
 
 
-def _numbers_by_name(value: Any, name: str) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        raise ValueError(f"{name} is {shown(value)}, not an object")
-    return {str(key): spelled(each, f"{name} of {key}") for key, each in value.items()}
-
-
-def _texts_by_name(value: Any, name: str) -> dict[str, str]:
-    if not isinstance(value, Mapping) or not all(isinstance(v, str) for v in value.values()):
-        raise ValueError(f"{name} is {shown(value)}, not an object of texts")
-    return dict(value)
-
-
+NUMBERS = (int, float)
 # The fitted attributes that are saved as they are, and how they are read.
-_PLAIN = {
-    "n_votes": spelled, "inflation": spelled, "tie": _number_or_none, "effects": _numbers_by_name,
-    "effect_errors": _numbers_by_name, "clusters": _numbers_by_name, "unranked": _texts_by_name,
-}  # fmt: skip
+_PLAIN: dict[str, Callable[[Any, str], Any]] = {
+    "n_votes": spelled,
+    "inflation": spelled,
+    "tie": lambda value, name: None if value is None else spelled(value, name),
+    "effects": partial(_by_name, kind=NUMBERS),
+    "effect_errors": partial(_by_name, kind=NUMBERS),
+    "clusters": partial(_by_name, kind=int),
+    "unranked": partial(_by_name, kind=str),
+}
 
 
 def read_board(kind: type[Leaderboard], path: str | os.PathLike[str]) -> Leaderboard:
@@ -84,7 +82,6 @@ def _board_of(kind: type[Leaderboard], fields: Json) -> Leaderboard:
         raise ValueError("the covariance is not that of strengths")
     for name, read in _PLAIN.items():
         setattr(board, f"{name}_", read(fields[name], name))
-    board.clusters_ = {name: int(size) for name, size in board.clusters_.items()}
     if not {*board.unranked_} <= {*items}:
         raise ValueError("an item without a strength is not among the items")
     board._table = _pairs_of(fields["pairs"], n)
@@ -125,14 +122,12 @@ def _pairs_of(fields: Json, n: int) -> PairTable:
 
 
 def _curve_of(fields: Json) -> ShapeFunction:
-    arrays = {name: _array(fields[name], name, (-1,), finite=True)
-              for name in CURVE if fields[name] is not None}  # fmt: skip
-    pieces = arrays["breakpoints"].size + 1
-    if any(each.size != pieces for name, each in arrays.items() if name != "breakpoints"):
+    arrays = {name: _array(fields[name], name, (-1,), finite=True) for name in CURVE}
+    errors = None if fields["errors"] is None else _array(fields["errors"], "errors", (-1,))
+    pieces = [each.size for each in (*arrays.values(), errors) if each is not None]
+    if {*pieces[1:]} != {pieces[0] + 1}:
         raise ValueError("a curve has not one value for each piece")
     if (np.diff(arrays["breakpoints"]) <= 0).any():
         raise ValueError("the breakpoints of a curve do not rise")
-    return ShapeFunction(
-        str(fields["name"]), 0, missing=spelled(fields["missing"], "missing"),
-        **{"errors": None, **arrays},
-    )  # fmt: skip
+    missing = spelled(fields["missing"], "missing")
+    return ShapeFunction(str(fields["name"]), 0, *arrays.values(), missing, errors)

@@ -115,8 +115,8 @@ def tiers(above):
 def cycle_p_value(margins, squares):
     """The least p value of a cycle of majorities, over all cycles of items.
 
-    `margins` and `squares` are dictionaries of pairs (a, b), a < b: wins less losses, and the sum of
-    their squares over clusters.
+    `margins` and `squares` are dictionaries of pairs (a, b), a < b: wins less losses, and the sum
+    of their squares over clusters.
     """
     items = sorted({item for pair in margins for item in pair})
     best = 1.0

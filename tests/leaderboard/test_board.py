@@ -343,7 +343,8 @@ def test_unfitted_boards_and_wrong_parameters():
     with pytest.raises(ValueError, match="call fit"):
         Leaderboard().to_frame()
     for wrong in ({"ties": "rao"}, {"scale": "log"}, {"controls": "cubic"}, {"ridge": -1},
-                  {"cluster": "team"}, {"intervals": "none"}, {"resamples": 1}, {"both_bad": "x"}):  # fmt: skip
+                  {"cluster": "team"}, {"intervals": "none"}, {"resamples": 1}, {"bags": 0},
+                  {"both_bad": "x"}):  # fmt: skip
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Leaderboard(**wrong).fit(simulated(m=50))
     with pytest.raises(ValueError, match="not on the board"):

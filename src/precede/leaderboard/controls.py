@@ -39,7 +39,7 @@ def boosted_curves(
         n=rows.size, qid=None if unit is None else np.repeat(unit, 2),
     )  # fmt: skip
     ranker = GlassBoxRanker(
-        n_estimators=ROUNDS, interactions=0, selection="greedy", bags=bags, validation_fraction=0.2, max_bins=63,
+        n_estimators=ROUNDS, interactions=0, selection="greedy", bags=bags, max_bins=63,
         min_child_samples=max(2, int(MIN_LEAF * rows.size)), random_state=random_state,
         n_jobs=n_jobs, verbose=0,
     )  # fmt: skip

@@ -129,5 +129,7 @@ def _curve_of(fields: Json) -> ShapeFunction:
         raise ValueError("a curve has not one value for each piece")
     if (np.diff(arrays["breakpoints"]) <= 0).any():
         raise ValueError("the breakpoints of a curve do not rise")
-    missing = spelled(fields["missing"], "missing")
-    return ShapeFunction(str(fields["name"]), 0, *arrays.values(), missing, errors)
+    return ShapeFunction(
+        str(fields["name"]), 0, arrays["breakpoints"], arrays["values"], arrays["slopes"],
+        arrays["references"], spelled(fields["missing"], "missing"), errors,
+    )  # fmt: skip

@@ -198,7 +198,7 @@ def general_davidson(votes, number):
 # -- asking --------------------------------------------------------------------------------------
 
 
-ASKED, AT_ONCE, MOST, RUNS, SURE = 12, 25, 3000, 8, 0.9
+ASKED, PAIRS, VOTES, MOST, RUNS, SURE = 12, 5, 5, 3000, 10, 0.9
 
 
 def asking():
@@ -227,12 +227,12 @@ def votes_needed(goal, how, seed):
             return len(rows)
         if how == "next_pairs":
             pairs = [(names.index(a), names.index(b))
-                     for a, b in board.next_pairs(AT_ONCE, goal, level=SURE)]  # fmt: skip
+                     for a, b in board.next_pairs(PAIRS, goal, level=SURE)]  # fmt: skip
         elif how == "random":
-            pairs = [every[each] for each in rng.integers(0, len(every), AT_ONCE)]
+            pairs = [every[each] for each in rng.integers(0, len(every), PAIRS)]
         else:
             pairs = closest(rows, names, every)
-        a, b = np.array(pairs).T
+        a, b = np.repeat(pairs, VOTES, axis=0).T
         told = draw(theta, a, b, np.zeros(len(a)), 0.3, rng)
         rows += [(names[i], names[k], each) for i, k, each in zip(a, b, told, strict=True)]
     return MOST
@@ -241,12 +241,12 @@ def votes_needed(goal, how, seed):
 def closest(rows, names, every):
     """The pairs of the smallest difference of strengths, shrunk a little so that all have one."""
     if not rows:
-        return every[:: len(every) // AT_ONCE][:AT_ONCE]
+        return every[:: len(every) // PAIRS][:PAIRS]
     table = pd.DataFrame(rows, columns=["a", "b", "outcome"])
     board = Leaderboard(cluster=None, ties="half", ridge=0.25).fit(table, items=names)
     strength = dict(zip(board.items_, board.strengths_, strict=True))
     s = np.array([strength[name] for name in names])
-    return sorted(every, key=lambda pair: abs(s[pair[0]] - s[pair[1]]))[:AT_ONCE]
+    return sorted(every, key=lambda pair: abs(s[pair[0]] - s[pair[1]]))[:PAIRS]
 
 
 # -- llmfao --------------------------------------------------------------------------------------
@@ -254,32 +254,36 @@ def closest(rows, names, every):
 
 def llmfao():
     votes, data = with_features()
-    board = Leaderboard().fit(votes)
-    even = Leaderboard(controls="curves", features=["length"]).fit(votes)
-    line = Leaderboard(controls="linear", features=["length"]).fit(votes)
+    board = Leaderboard(cluster="voter").fit(votes)
+    even = Leaderboard(cluster="voter", controls="curves", features=["length"]).fit(votes)
+    line = Leaderboard(cluster="voter", controls="linear", features=["length"]).fit(votes)
+    others = {"independent votes": Leaderboard(cluster=None).fit(votes), "voters": board,
+              "voters and prompts": Leaderboard().fit(votes)}  # fmt: skip
     plain, level = board.to_frame(), even.to_frame()
     curve = even.curves_["length"]
-    at = np.quantile(even.control_values("length"), [0.05, 0.25, 0.5, 0.75, 0.95])
+    at = np.quantile(even.control_values("length"), [0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.95])
     error = curve.errors[np.searchsorted(curve.breakpoints, at)]
-    middle = curve(at[2:3])[0]
-    width = {name: float((each["rank_high"] - each["rank_low"] + 1).mean())
-             for name, each in (
-                 ("without controls", plain), ("equal length", level),
-                 ("independent votes", Leaderboard(cluster=None).fit(votes).to_frame()),
-                 ("clustered by voter and prompt", plain))}  # fmt: skip
+    middle = curve(at[4:5])[0]
     return {
-        "votes": len(votes), "clusters": board.clusters_, "inflation": board.inflation_,
+        "votes": len(votes),
+        "units": {name: [each.inflation_, width(each), [len(tier) for tier in each.tiers()],
+                         each.clusters_] for name, each in others.items()},
         "tie": board.tie_, "effects": line.effects_, "effect_errors": line.effect_errors_,
         "curve": [[float(x), float(curve([x])[0] - middle), float(e)]
                   for x, e in zip(at, error, strict=True)],
-        "width": width, "tiers": [len(each) for each in board.tiers()],
-        "first": {"without": [[row["item"], row["rank_low"], row["rank_high"]]
-                              for row in board.rows()[:5]],
-                  "with": [[row["item"], row["rank_low"], row["rank_high"]]
-                           for row in even.rows()[:5]]},
+        "first": {"without": first_rows(board), "with": first_rows(even)},
         "moved": moved(plain, level), "checks": board.checks(),
         "held out": {unit: held_out(votes, data, unit) for unit in ("prompt", "voter", "item")},
     }  # fmt: skip
+
+
+def width(board):
+    """Mean number of ranks that an item may have."""
+    return float(np.mean([row["rank_high"] - row["rank_low"] + 1 for row in board.rows()]))
+
+
+def first_rows(board):
+    return [[row["item"], row["rank_low"], row["rank_high"]] for row in board.rows()[:5]]
 
 
 def with_features():
@@ -442,8 +446,9 @@ def asking_section(found):
     lines = [
         "## Votes saved by asking", "",
         f"Votes until a goal is settled to {100 * SURE:g} %, among {ASKED} items of normal "
-        f"strengths, {AT_ONCE} votes at a time: the median of {RUNS} boards and the quartiles. A "
-        f"board that is not settled after {MOST:,} votes counts as {MOST:,}.", "",
+        f"strengths, {VOTES} votes on each of {PAIRS} pairs at a time: the median of {RUNS} "
+        f"boards and the quartiles. A board that is not settled after {MOST:,} votes counts as "
+        f"{MOST:,}.", "",
         "| goal | next_pairs | random pairs | closest pairs |", "|---|--:|--:|--:|",
     ]  # fmt: skip
     for goal in ("first", "top@5"):
@@ -456,20 +461,26 @@ def asking_section(found):
 
 
 def llmfao_section(found):
-    sizes = ", ".join(f"{size} {name}s" for name, size in found["clusters"].items())
     lines = [
         "## llmfao", "",
-        f"{found['votes']:,} votes of a crowd on answers of 59 language models; {sizes}. One "
-        f"independent vote is worth {found['inflation']:.1f} of them. Davidson's ν is "
-        f"{found['tie']:.2f}. Sizes of the tiers: {', '.join(map(str, found['tiers']))}.", "",
-        "| rank | without controls | ranks | at equal length | ranks |", "|--:|---|---|---|---|",
+        f"{found['votes']:,} votes of a crowd on answers of 59 language models; Davidson's ν is "
+        f"{found['tie']:.2f}. What depends on each other, how many votes are then worth an "
+        "independent one, how many ranks an item may have on average (95 % for all together), and "
+        "the sizes of the tiers:", "",
+        "| clusters | votes worth one | ranks | tiers |", "|---|--:|--:|---|",
     ]  # fmt: skip
+    for name, (inflation, ranks, tiers, sizes) in found["units"].items():
+        kinds = "".join(f", {size} {kind}s" for kind, size in sizes.items())
+        lines.append(f"| {name}{kinds} | {inflation:.1f} | {ranks:.1f} "
+                     f"| {', '.join(map(str, tiers))} |")  # fmt: skip
+    lines += ["", "The first five, with votes clustered by voter:", "",
+              "| rank | without controls | ranks | at equal length | ranks |",
+              "|--:|---|---|---|---|"]  # fmt: skip
     both = zip(found["first"]["without"], found["first"]["with"], strict=True)
     for place, (one, other) in enumerate(both, 1):
         lines.append(f"| {place} | {one[0]} | {one[1]} to {one[2]} | {other[0]} "
                      f"| {other[1]} to {other[2]} |")  # fmt: skip
-    lines += ["", "Mean number of ranks that an item may have: " + ", ".join(
-        f"{name} {width:.1f}" for name, width in found["width"].items()) + ".", ""]  # fmt: skip
+    lines.append("")
     lines += [f"{text}" for text in found["checks"].values()]
     lines += ["", "Ranks that equal length moves most: " + ", ".join(
         f"{item} {one} → {other}" for item, one, other in found["moved"]) + ".", "",

@@ -24,8 +24,8 @@ plt.rcParams["svg.hashsalt"] = "leaderboard"  # the same drawing is the same fil
 
 def main():
     votes, _ = with_features()
-    plain = Leaderboard().fit(votes)
-    even = Leaderboard(controls="curves", features=["length"]).fit(votes)
+    plain = Leaderboard(cluster="voter").fit(votes)
+    even = Leaderboard(cluster="voter", controls="curves", features=["length"]).fit(votes)
     for name, board, what in (
         ("ranks", plain, "ranks"), ("wins", plain, "wins"), ("length", even, "length"),
     ):  # fmt: skip

@@ -164,10 +164,11 @@ class Transitivity(Result):
     cycle: tuple[str, ...]
 
     def __str__(self) -> str:
-        text = f"{self.n_cycles} of {self.n_triangles} triangles have cyclic majorities; "
+        text = f"{self.n_cycles} of {self.n_triangles} triples of items have cyclic majorities; "
         if not self.cycle:
-            return text + "no cycle of items at any level"
-        return text + f"p = {self.p_value:.3g} that {' > '.join(self.cycle)} > {self.cycle[0]}"
+            return text + "there is no cycle at any level"
+        cycle = " > ".join([*self.cycle, self.cycle[0]])
+        return text + f"the most significant cycle has p = {self.p_value:.3g}: {cycle}"
 
 
 def cyclic_majorities(

@@ -109,7 +109,11 @@ def _first_screen(
         text += f", surely so ({percent(level)}). "
     else:
         text += f"; its rank is {first['rank_low']} to {first['rank_high']} ({percent(level)}). "
-    text += f"The first place is settled to {math.floor(100 * sure)} %."
+    text += (
+        f"The first place is settled to {math.floor(100 * sure)} %."
+        if sure >= 0.01
+        else ("The first place is open.")
+    )
     top = board.tiers(level)[:1]
     if top and len(top[0]) > 1:
         text += f" No item is surely above {listed(top[0][:8])}"

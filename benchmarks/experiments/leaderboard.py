@@ -486,7 +486,7 @@ def llmfao_section(found):
         f"{item} {one} → {other}" for item, one, other in found["moved"]) + ".", "",
         "The curve of length, relative to the median length:", "",
         "| characters | log-odds | standard error |", "|--:|--:|--:|"]  # fmt: skip
-    lines += [f"| {x:,.0f} | {y:+.2f} | {e:.2f} |" for x, y, e in found["curve"]]
+    lines += dict.fromkeys(f"| {x:,.0f} | {y:+.2f} | {e:.2f} |" for x, y, e in found["curve"])
     effect, error = found["effects"]["length"], found["effect_errors"]["length"]
     lines += ["", f"As a line: {1000 * effect:+.3f} ± {1000 * error:.3f} per 1,000 characters.", "",
               "Share of the decisive held-out votes in order, all votes of a prompt, of a sixth of "

@@ -153,8 +153,8 @@ def test_the_page_escapes_names_and_says_what_matters(tmp_path):
     page = (tmp_path / "board.html").read_text()
     assert "<b>&one" not in page
     assert "&lt;b&gt;&amp;one&lt;/b&gt;" in page
-    for words in ("The board", "2026-11-20", "is first", "The first place is", "shown first", "Without",
-                  "triples", "Davidson"):  # fmt: skip
+    for words in ("The board", "2026-11-20", "is first", "The first place is", "shown first",
+                  "Without", "triples", "Davidson"):  # fmt: skip
         assert words in page
     facts = json.loads(page.split('id="facts">')[1].split("</script>")[0])
     assert [row["item"] for row in facts["items"]] == board.items_

@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "votes": {"engine", "judgments", "files"},
     "rank_sets": {"engine", "results"},
     "leaderboard": CORE
-    | {"votes", "rank_sets", "inference", "explain", "plots", "report", "algorithms"},
+    | {"votes", "rank_sets", "inference", "explain", "plots", "report", "estimator", "algorithms"},
     "dask": CORE | {"estimator", "algorithms"},
     "cli": CORE
     | {"estimator", "explain", "exports", "inference", "report", "algorithms", "leaderboard"},

@@ -128,6 +128,22 @@ class Votes:
             found, items=[self.items[item] for item in items], kinds=(a, b, self.kinds[2])
         )
 
+    def units(self, cluster: str | None) -> dict[str, Integers]:
+        """Return the clusters of votes that depend on each other, as `Leaderboard` names them."""
+        if cluster is None:
+            return {}
+        several = {name: each for name, each in self.clusters.items() if each.size and np.ptp(each)}
+        if cluster == "auto":
+            return several
+        wanted = UNITS if cluster == "both" else (cluster,)
+        absent = [name for name in wanted if name not in several]
+        if absent:
+            raise ValueError(
+                f"cluster={cluster!r} needs votes of at least two {absent[0]}s, named in a column; "
+                "use cluster=None for votes that do not depend on each other"
+            )
+        return {name: several[name] for name in wanted}
+
 
 @dataclass(frozen=True, eq=False)
 class Counts:
@@ -206,6 +222,35 @@ def _distinct(key: Integers, width: int) -> tuple[Integers, Integers]:
     index = np.zeros(width, np.int64)
     index[distinct] = np.arange(distinct.size)
     return distinct, index[key]
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """The weights of the outcomes of each pair of items a < b: a won, b won, a tie."""
+
+    a: Integers
+    b: Integers
+    weight: Floats
+
+    @classmethod
+    def of(cls, a: Integers, b: Integers, weight: Floats, n: int) -> PairTable:
+        """Add up the outcomes of comparisons of the same two items."""
+        turned = a > b
+        seen = np.where(turned[:, None], weight[:, [1, 0, 2]], weight)
+        key, where = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
+        total = [sums_at(where, column, key.size) for column in np.ascontiguousarray(seen.T)]
+        return cls(*np.divmod(key, n), np.stack(total, axis=1))
+
+    def shares(self) -> Floats:
+        """Return the share of wins of a, a tie counting half."""
+        return (self.weight[:, 0] + self.weight[:, 2] / 2) / self.weight.sum(axis=1)
+
+    def totals(self, n: int) -> list[Floats]:
+        """Return the wins, losses and ties of each item."""
+        sides = np.append(self.a, self.b)
+        columns = [(0, 1), (1, 0), (2, 2)]
+        return [sums_at(sides, np.append(self.weight[:, one], self.weight[:, other]), n)
+                for one, other in columns]  # fmt: skip
 
 
 # -- columns ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from precede.engine.arrays import Floats, Integers, Json
 from precede.engine.exact import sums_at
 from precede.engine.frames import pandas_frame
 from precede.engine.parameters import check_bool, check_choice, check_integer, pluralize
+from precede.estimator.signatures import declare_parameters
 from precede.explain.shapes import ShapeFunction
 from precede.files.data import quoted
 from precede.inference import Estimate
@@ -27,7 +28,7 @@ from precede.leaderboard.checks import (
 )
 from precede.leaderboard.controls import boosted_curves, scaled
 from precede.leaderboard.likelihood import Fit, Information, fit_strengths
-from precede.leaderboard.pairs import PairTable, bounds_of_ratios, without_strength
+from precede.leaderboard.pairs import bounds_of_ratios, without_strength
 from precede.leaderboard.planning import next_pairs, planned
 from precede.leaderboard.saving import read_board, write_board
 from precede.leaderboard.variance import Covariance, sandwich
@@ -35,7 +36,7 @@ from precede.metrics import Interval
 from precede.model import write_file
 from precede.rank_sets import Ranks, Transitivity
 from precede.report.board import board_page, curve_chart, ranks_chart, wins_chart
-from precede.votes import UNITS, Counts, Votes, count
+from precede.votes import UNITS, Counts, PairTable, Votes, count
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,40 +119,21 @@ class Leaderboard(BaseEstimator):
     ['a', 'b', 'c']
     """
 
-    def __init__(
-        self,
-        *,
-        ties: str = "davidson",
-        shown_first: bool = False,
-        controls: str | None = None,
-        features: Sequence[str] | None = None,
-        bags: int = 10,
-        ridge: float = 0.0,
-        cluster: str | None = "auto",
-        intervals: str = "sandwich",
-        resamples: int = 200,
-        scale: str = "natural",
-        anchor: Hashable = None,
-        center: float | None = None,
-        both_bad: str = "tie",
-        random_state: int = 0,
-        n_jobs: int | None = None,
-    ):
-        self.ties = ties
-        self.shown_first = shown_first
-        self.controls = controls
-        self.features = features
-        self.bags = bags
-        self.ridge = ridge
-        self.cluster = cluster
-        self.intervals = intervals
-        self.resamples = resamples
-        self.scale = scale
-        self.anchor = anchor
-        self.center = center
-        self.both_bad = both_bad
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    ties: str = "davidson"
+    shown_first: bool = False
+    controls: str | None = None
+    features: Sequence[str] | None = None
+    bags: int = 10
+    ridge: float = 0.0
+    cluster: str | None = "auto"
+    intervals: str = "sandwich"
+    resamples: int = 200
+    scale: str = "natural"
+    anchor: Hashable = None
+    center: float | None = None
+    both_bad: str = "tie"
+    random_state: int = 0
+    n_jobs: int | None = None
 
     # -- fitting ---------------------------------------------------------------------------------
 
@@ -215,7 +197,7 @@ class Leaderboard(BaseEstimator):
             return None
         if self.controls == "linear":
             return votes.features[0] - votes.features[1]
-        unit = next(iter(self._clusters(votes).values()), None)
+        unit = next(iter(votes.units(self.cluster).values()), None)
         differences = None
         for bags in (1, self.bags):
             if differences is not None:
@@ -239,7 +221,7 @@ class Leaderboard(BaseEstimator):
         if not n:
             self.clusters_: dict[str, int] = {}
             return Fit(np.zeros(0), np.zeros(0), None), Covariance(np.zeros((0, 0)), math.inf, 1.0)
-        davidson, clusters = self.ties == "davidson", self._clusters(votes)
+        davidson, clusters = self.ties == "davidson", votes.units(self.cluster)
         self.clusters_ = {
             name: int((np.bincount(number) > 0).sum()) for name, number in clusters.items()
         }
@@ -274,22 +256,6 @@ class Leaderboard(BaseEstimator):
         first = ("shown first",) if self.shown_first else ()
         names = votes.feature_names if self.controls == "linear" else self.curves_
         return (*first, *(names if self.controls else ()))
-
-    def _clusters(self, votes: Votes) -> dict[str, Integers]:
-        """Return the clusters of the votes that `cluster` names."""
-        if self.cluster is None:
-            return {}
-        several = {name: number for name, number in votes.clusters.items() if np.ptp(number)}
-        if self.cluster == "auto":
-            return several
-        wanted = UNITS if self.cluster == "both" else (self.cluster,)
-        absent = [name for name in wanted if name not in several]
-        if absent:
-            raise ValueError(
-                f"cluster={self.cluster!r} needs votes of at least two {absent[0]}s, named in a "
-                "column; use cluster=None for votes that do not depend on each other"
-            )
-        return {name: several[name] for name in wanted}
 
     def _store(
         self, votes: Votes, counts: Counts, kept: Integers, fit: Fit, covariance: Covariance,
@@ -474,7 +440,7 @@ class Leaderboard(BaseEstimator):
     def transitivity(self) -> Transitivity:
         """Test whether significant majorities form a cycle, such as a over b over c over a."""
         votes, counts, _ = self._data()
-        return find_cycles(votes, counts, self._clusters(votes))
+        return find_cycles(votes, counts, votes.units(self.cluster))
 
     def fragility(self) -> Fragility:
         """Find how few votes, if left out, change the first place."""
@@ -573,3 +539,6 @@ class Leaderboard(BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a board that `save` wrote."""
         return read_board(cls, path)
+
+
+declare_parameters(Leaderboard, BaseEstimator)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
@@ -13,36 +12,7 @@ from scipy.special import ndtri_exp
 from precede.engine.arrays import Array, Flags, Floats, Integers
 from precede.engine.exact import sums_at
 from precede.engine.parameters import pluralize
-from precede.votes import Counts
-
-
-@dataclass(frozen=True, eq=False)
-class PairTable:
-    """The weights of the outcomes of each pair of items a < b: a won, b won, a tie."""
-
-    a: Integers
-    b: Integers
-    weight: Floats
-
-    @classmethod
-    def of(cls, a: Integers, b: Integers, weight: Floats, n: int) -> PairTable:
-        """Add up the outcomes of comparisons of the same two items."""
-        turned = a > b
-        seen = np.where(turned[:, None], weight[:, [1, 0, 2]], weight)
-        key, where = np.unique(np.minimum(a, b) * n + np.maximum(a, b), return_inverse=True)
-        total = [sums_at(where, column, key.size) for column in np.ascontiguousarray(seen.T)]
-        return cls(*np.divmod(key, n), np.stack(total, axis=1))
-
-    def shares(self) -> Floats:
-        """Return the share of wins of a, a tie counting half."""
-        return (self.weight[:, 0] + self.weight[:, 2] / 2) / self.weight.sum(axis=1)
-
-    def totals(self, n: int) -> list[Floats]:
-        """Return the wins, losses and ties of each item."""
-        sides = np.append(self.a, self.b)
-        columns = [(0, 1), (1, 0), (2, 2)]
-        return [sums_at(sides, np.append(self.weight[:, one], self.weight[:, other]), n)
-                for one, other in columns]  # fmt: skip
+from precede.votes import Counts, PairTable
 
 
 def without_strength(

@@ -16,9 +16,8 @@ from scipy.special import ndtr
 
 from precede.engine.arrays import Floats, Integers
 from precede.leaderboard.likelihood import Fit, Information, fit_strengths
-from precede.leaderboard.pairs import PairTable
 from precede.rank_sets import Ranks
-from precede.votes import Counts
+from precede.votes import Counts, PairTable
 
 MOST_CANDIDATES = 400  # pairs to choose from
 MOST_OPEN = 4000  # pairs not settled that a choice considers

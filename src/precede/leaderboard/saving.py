@@ -12,9 +12,10 @@ import numpy as np
 
 from precede.engine.arrays import Floats, Json
 from precede.explain.shapes import ShapeFunction
-from precede.leaderboard.pairs import PairTable, bounds_of_ratios
+from precede.leaderboard.pairs import bounds_of_ratios
 from precede.model import FORMAT, read_model, spelled, write_model
 from precede.rank_sets import Ranks
+from precede.votes import PairTable
 
 if TYPE_CHECKING:
     from precede.leaderboard.board import Leaderboard

@@ -17,33 +17,38 @@ def _column(role: str, what: str) -> typer.models.OptionInfo:
     return typer.Option(f"--{role}", metavar="COLUMN", rich_help_panel="Columns", help=what)
 
 
+Output = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="A page (.html) or the board (.json)."),
+]
+Control = Annotated[
+    list[str] | None,
+    typer.Option("--control", metavar="NAME", help="Compare at equal NAME_a and NAME_b."),
+]
+Cluster = Annotated[
+    str, typer.Option("--cluster", help="Dependent votes: auto, voter, prompt, both or none.")
+]
+Anchor = Annotated[
+    str | None, typer.Option("--anchor", metavar="ITEM", help="Item at the scale's center.")
+]
+
+
 def leaderboard(
     path: Annotated[
         str,
         typer.Argument(metavar="VOTES", help="CSV, TSV, parquet or JSON lines; - is stdin."),
     ],
     *,
-    output: Annotated[
-        str | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A page (.html) or the board (.json)."),
-    ] = None,
+    output: Output = None,
     ties: Annotated[str, typer.Option("--ties", help="davidson or half.")] = "davidson",
     shown_first: Annotated[
         bool, typer.Option("--shown-first", help="Estimate the advantage of being shown first.")
     ] = False,
-    control: Annotated[
-        list[str] | None,
-        typer.Option("--control", metavar="NAME", help="Compare at equal NAME_a and NAME_b."),
-    ] = None,
+    control: Control = None,
     curves: Annotated[bool, typer.Option("--curves", help="Controls as boosted curves.")] = False,
-    cluster: Annotated[
-        str, typer.Option("--cluster", help="Dependent votes: auto, voter, prompt, both or none.")
-    ] = "auto",
+    cluster: Cluster = "auto",
     scale: Annotated[str, typer.Option("--scale", help="natural or elo.")] = "natural",
-    anchor: Annotated[
-        str | None,
-        typer.Option("--anchor", metavar="ITEM", help="Item in the middle of the scale."),
-    ] = None,
+    anchor: Anchor = None,
     a: Annotated[str | None, _column("a", "One item.")] = None,
     b: Annotated[str | None, _column("b", "The other item.")] = None,
     outcome: Annotated[str | None, _column("outcome", "Which of the two won.")] = None,

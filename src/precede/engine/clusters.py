@@ -55,7 +55,7 @@ def squares_of_clusters(
     given = np.zeros(0) if weight is None else weight
     arrays = (starts, order, kind, given, np.ldexp(table, unit), *items, n)
     with Context(n_jobs) as context:
-        parts = context.run(_add_squares, size, *arrays, math.ldexp(1.0, -rest),
+        parts = context.map(_add_squares, size, *arrays, math.ldexp(1.0, -rest),
                             threads=threads_for("pairs", len(number)))  # fmt: skip
     whole = np.sum(parts, axis=0)
     whole = whole + whole.T - np.diag(np.diag(whole))

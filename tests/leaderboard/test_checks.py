@@ -88,6 +88,14 @@ def test_few_votes_change_a_narrow_lead():
     assert (found.n_removed == 1) == any(flips)
 
 
+def test_fragility_may_take_the_last_tie():
+    rows = [("x", "y", "a")] * 4 + [("y", "x", "a")] * 3 + [("x", "y", "tie")]
+    board = Leaderboard().fit(pd.DataFrame(rows, columns=["a", "b", "outcome"]))
+    found = board.fragility()
+    assert (found.first, found.new_first) == ("x", "y")
+    assert found.n_removed == 2
+
+
 # -- files and pages -------------------------------------------------------------------------------
 
 

@@ -160,6 +160,8 @@ def fit_strengths(
         weight = np.concatenate([weight[:, :2] + half, np.zeros_like(half)], axis=1)
     counts = replace(counts, weight=weight)
     fit = start or Fit(np.zeros(n), np.zeros(counts.design.shape[1]), first)
+    if first is None or fit.log_ties is None:  # the start may have been fitted with or without ties
+        fit = replace(fit, log_ties=first)
     value = _log_likelihood(counts, fit, ridge)
     for _ in range(MOST_STEPS):
         step = _newton_step(counts, fit, ridge)

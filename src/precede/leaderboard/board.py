@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from threadpoolctl import threadpool_limits
 
 from precede.engine.arrays import Floats, Integers, Json
 from precede.engine.exact import sums_at
@@ -158,10 +159,14 @@ class Leaderboard(BaseEstimator):
             For columns called otherwise: ``{"a": "one", "b": "other"}``.
         """
         self._check_parameters()
-        read = Votes.of(
-            votes, items=items, columns=columns, both_bad=self.both_bad,
-            features=self.features if self.controls else (),
-        )  # fmt: skip
+        # A single thread of BLAS gives the same bits everywhere, and waits for no busy core.
+        with threadpool_limits(1, "blas"):
+            return self._fit(Votes.of(
+                votes, items=items, columns=columns, both_bad=self.both_bad,
+                features=self.features if self.controls else (),
+            ))  # fmt: skip
+
+    def _fit(self, read: Votes) -> Self:
         if len(read.items) < 2:
             raise ValueError(f"there is {pluralize(len(read.items), 'item')}; compare at least 2")
         if self.controls and not read.feature_names:
@@ -461,9 +466,10 @@ class Leaderboard(BaseEstimator):
         """
         check_integer("k", k, least=1)
         self._check_fitted()
-        ranks, information = planned(self._table, self.tie_, self.inflation_, len(self.items_))
         votes = np.stack(self._table.totals(len(self.items_))).sum(axis=0)
-        found = next_pairs(ranks, information, goal, k, level=level, fresh=votes)
+        with threadpool_limits(1, "blas"):
+            ranks, information = planned(self._table, self.tie_, self.inflation_, len(self.items_))
+            found = next_pairs(ranks, information, goal, k, level=level, fresh=votes)
         return [(self.items_[one], self.items_[other]) for one, other in found]
 
     # -- pictures, pages and files ---------------------------------------------------------------

@@ -412,9 +412,9 @@ def speed_section(found):
         "## Speed", "",
         f"{found['machine']}. Seconds, the best of three, each library in a process of its own; "
         "names are text in a data frame. *Strengths* are from names to strengths, *errors* "
-        "to standard errors as well; of precede clustered by a million voters (a tenth as many as "
+        "to standard errors as well; of precede clustered by voter (a tenth as many as "
         "votes), of arena-rank for independent votes, and evalica and choix have none but by "
-        "bootstrap. A dash: not there, or more than a minute.", "",
+        "bootstrap. A dash: not there, or longer than 150 seconds with its warm-up and reading.", "",
         "| votes | items | " + " | ".join(found["columns"]) + " |",
         "|--:|--:|" + "--:|" * len(found["columns"]),
     ]  # fmt: skip

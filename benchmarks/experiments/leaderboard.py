@@ -414,7 +414,7 @@ def speed_section(found):
         "names are text in a data frame. *Strengths* are from names to strengths, *errors* "
         "to standard errors as well; of precede clustered by voter (a tenth as many as "
         "votes), of arena-rank for independent votes, and evalica and choix have none but by "
-        "bootstrap. A dash: not there, or longer than 150 seconds with its warm-up and reading.", "",
+        "bootstrap. A dash: not there, or longer than 150 seconds with its warm-up.", "",
         "| votes | items | " + " | ".join(found["columns"]) + " |",
         "|--:|--:|" + "--:|" * len(found["columns"]),
     ]  # fmt: skip

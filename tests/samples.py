@@ -1,6 +1,7 @@
 """Small problems and models for tests of several modules."""
 
 import numpy as np
+import pandas as pd
 
 from precede import Columns, RankBoost, Stumps
 from precede.datasets import search_results
@@ -69,3 +70,35 @@ def halves():
 
 def some_queries(seed=0):
     return search_results(20, features=5, informative=3, per_query=12, random_state=seed)
+
+
+# -- votes on pairs of items ---------------------------------------------------------------------
+
+
+def simulated_votes(n=8, m=3000, seed=0, nu=0.6, voters=100):
+    rng = np.random.default_rng(seed)
+    theta = np.linspace(1.2, -1.2, n)
+    a = rng.integers(0, n, m)
+    b = (a + rng.integers(1, n, m)) % n
+    d = theta[a] - theta[b]
+    chance = np.stack([np.exp(d / 2), np.exp(-d / 2), np.full(m, nu)], axis=1)
+    chance /= chance.sum(axis=1, keepdims=True)
+    outcome = (rng.random(m)[:, None] > chance.cumsum(axis=1)).sum(axis=1)
+    names = np.array([f"item {i}" for i in range(n)])
+    return pd.DataFrame({"a": names[a], "b": names[b], "voter": rng.integers(0, voters, m),
+                         "outcome": np.array(["a", "b", "tie"])[outcome]})  # fmt: skip
+
+
+def votes_with_length(m=3000, seed=0):
+    """The stronger an item, the longer its answers; length alone wins votes as well."""
+    rng = np.random.default_rng(seed)
+    theta = np.linspace(0.8, -0.8, 6)
+    a = rng.integers(0, 6, m)
+    b = (a + rng.integers(1, 6, m)) % 6
+    x = rng.uniform(0, 4, (2, m)) + np.stack([theta[a], theta[b]])
+    effect = 1.5 * np.tanh(x - 2)
+    d = theta[a] - theta[b] + effect[0] - effect[1]
+    won = rng.random(m) < 1 / (1 + np.exp(-d))
+    names = np.array([f"item {i}" for i in range(6)])
+    return theta, pd.DataFrame({"a": names[a], "b": names[b], "outcome": np.where(won, "a", "b"),
+                                "length_a": x[0], "length_b": x[1]})  # fmt: skip

@@ -53,8 +53,13 @@ MAY_IMPORT = {
     },
     "testing": CORE | {"estimator", "datasets"},
     "report": CORE | {"estimator", "explain", "inference", "margin", "plots", "top"},
+    "votes": {"engine", "judgments", "files"},
+    "rank_sets": {"engine", "results"},
+    "leaderboard": CORE
+    | {"votes", "rank_sets", "inference", "explain", "plots", "report", "estimator", "algorithms"},
     "dask": CORE | {"estimator", "algorithms"},
-    "cli": CORE | {"estimator", "explain", "exports", "inference", "report", "algorithms"},
+    "cli": CORE
+    | {"estimator", "explain", "exports", "inference", "report", "algorithms", "leaderboard"},
 }
 # Nothing imports these.
 LEAVES = {"cli", "dask", "testing"}

@@ -72,10 +72,10 @@ def test_notebooks_of_the_gallery_run(path, tmp_path, pytestconfig):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_gallery_holds_its_six_notebooks():
+def test_the_gallery_holds_its_seven_notebooks():
     assert {path.stem for path in ROOT.glob("docs/gallery/*.py")} == {
-        "credit", "migrating_from_lightgbm", "preferences", "reading_a_model", "recommendations",
-        "search",
+        "credit", "leaderboard", "migrating_from_lightgbm", "preferences", "reading_a_model",
+        "recommendations", "search",
     }  # fmt: skip
 
 

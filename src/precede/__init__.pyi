@@ -11,6 +11,7 @@ from . import explain as explain
 from . import files as files
 from . import inference as inference
 from . import judgments as judgments
+from . import leaderboard as leaderboard
 from . import losses as losses
 from . import margin as margin
 from . import metrics as metrics
@@ -45,6 +46,7 @@ from .files.disk import DiskTable as DiskTable
 from .files.disk import write_table as write_table
 from .inference import compare as compare
 from .judgments import Judgments as Judgments
+from .leaderboard.board import Leaderboard as Leaderboard
 from .losses import Exp as Exp
 from .losses import Exponential as Exponential
 from .losses import Hinge as Hinge

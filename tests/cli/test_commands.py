@@ -17,8 +17,8 @@ from precede import cli
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    "algorithms", "compare", "convert", "demo", "evaluate", "explain", "export", "fit", "metrics",
-    "predict", "report", "tune", "warmup",
+    "algorithms", "compare", "convert", "demo", "evaluate", "explain", "export", "fit",
+    "leaderboard", "metrics", "predict", "report", "tune", "warmup",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from precede.cli.fitting import algorithms, fit, tune
 from precede.cli.installation import demo, warmup
 from precede.cli.options import with_reading_options
 from precede.cli.prediction import convert, explain, export, predict
+from precede.cli.votes import leaderboard
 
 __all__ = ["app", "main"]
 
@@ -44,7 +45,7 @@ app = typer.Typer(
 # In the order of `precede --help`.
 for _command in (
     warmup, demo, algorithms, metrics, fit, predict, evaluate, compare, explain, report, export,
-    convert, tune,
+    convert, tune, leaderboard,
 ):  # fmt: skip
     app.command()(with_reading_options(_command))
 

@@ -13,6 +13,7 @@ from .trec import read_qrels as read_qrels
 from .trec import read_run as read_run
 from .trec import write_qrels as write_qrels
 from .trec import write_run as write_run
+from .votes import read_votes as read_votes
 from .writing import write as write
 from .writing import write_groups as write_groups
 from .writing import write_pairs as write_pairs

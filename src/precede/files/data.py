@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -254,14 +254,18 @@ class Data:
 
     def frame(self) -> Any:
         """Return the features as a data frame of pandas, polars or pyarrow, if one is installed."""
-        import narwhals as nw  # noqa: PLC0415  (needed for frames only)
-
         X = self.X.toarray() if scipy.sparse.issparse(self.X) else self.X
-        columns = {name: X[:, c] for c, name in enumerate(self.feature_names)}
-        for library in _FRAMES:
-            if find_spec(library) is not None:
-                return nw.from_dict(columns, backend=library).to_native()
-        raise ImportError(f"a data frame needs {', '.join(_FRAMES)}; install one of them")
+        return installed_frame({name: X[:, c] for c, name in enumerate(self.feature_names)})
+
+
+def installed_frame(columns: Mapping[str, Array]) -> Any:
+    """Return columns as a data frame of the first library of frames that is installed."""
+    import narwhals as nw  # noqa: PLC0415  (needed for frames only)
+
+    for library in _FRAMES:
+        if find_spec(library) is not None:
+            return nw.from_dict(dict(columns), backend=library).to_native()
+    raise ImportError(f"a data frame needs {', '.join(_FRAMES)}; install one of them")
 
 
 def quoted(names: Sequence[object]) -> str:

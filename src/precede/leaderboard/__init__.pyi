@@ -1,0 +1,1 @@
+from .board import Leaderboard as Leaderboard

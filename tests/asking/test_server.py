@@ -16,7 +16,7 @@ from cli.session import run
 from precede.files import read_votes
 
 READING = ["", "pair", "board", "picture/in.png", "picture/dots/one%20dot.png"]
-CHANGES = ["change?turn=0&outcome=a", "change?turn=0"]
+CHANGES = ["change?turn=0&outcome=a", "change?turn=0&outcome=undo"]
 
 
 def vote(served, turn, outcome="a", **given):
@@ -35,7 +35,7 @@ def test_the_page_and_what_it_calls(served):
     board = served.ask("board").content
     assert board["settled"].startswith("the first five are settled to ")
     assert len(board["rows"]) == 7
-    reply = served.ask("change?turn=1", "POST")
+    reply = served.ask("change?turn=1&outcome=undo", "POST")
     assert (reply.status, reply.content["votes"]) == (200, "0 votes")
 
 
@@ -177,13 +177,21 @@ def test_two_windows_that_vote_on_the_same_pair(served):
     assert second.content["note"].startswith("Not saved: another window has answered")
     assert second.content | {"note": ""} == first.content | {"note": ""}
     assert [row[2] for row in served.votes.rows] == ["a"]
-    assert served.ask("change?turn=0", "POST").status == 409
+    assert served.ask("change?turn=0&outcome=undo", "POST").status == 409
     assert len(served.votes.rows) == 1
 
 
 @pytest.mark.parametrize(
     "query",
-    ["turn=x&outcome=a", "turn=-1&outcome=a", "outcome=a", "turn=0&outcome=c", "turn=%C2%B2", ""],
+    [
+        "turn=x&outcome=a",
+        "turn=-1&outcome=a",
+        "outcome=a",
+        "turn=0&outcome=c",
+        "turn=%C2%B2",
+        "turn=0",
+        "",
+    ],
 )
 def test_other_values_are_refused(served, query):
     reply = served.ask(f"change?{query}", "POST")

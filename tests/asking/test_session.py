@@ -117,20 +117,36 @@ def test_a_second_start_goes_on(path, begin):
     assert path.read_bytes().startswith(content)
 
 
-@pytest.mark.parametrize(
-    "torn", [b"item 1,ite", b"item 1,item 2,a,ann,a", b'"quoted"", <', b"\xc3"]
-)
-def test_an_incomplete_last_line_is_removed(path, begin, torn):
+TORN = [b"item 1,ite", b"item 1,item 2,a,ann,", b'"quoted"", <', b"\xc3"]
+
+
+@pytest.mark.parametrize("torn", TORN)
+def test_an_incomplete_last_line_is_removed_with_a_warning(path, begin, torn):
     begin().vote(0, "a")
     content = path.read_bytes()
     path.write_bytes(content + torn)
-    assert begin().pair()["votes"] == "1 vote"
+    with pytest.warns(UserWarning, match=r"row 2 was incomplete and is removed"):
+        session = begin()
+    assert session.pair()["votes"] == "1 vote"
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("beginning", ["", HEAD[:7], HEAD])
+def test_a_whole_last_line_without_an_end_is_kept(path, begin):
+    begin().vote(0, "a")
+    content = path.read_bytes()
+    path.write_bytes(content.removesuffix(b"\n"))
+    session = begin()
+    assert path.read_bytes() == content
+    session.vote(0, "b")
+    session.undo(1)
+    assert path.read_bytes() == content
+    session.undo(2)
+    assert path.read_text() == HEAD
+
+
+@pytest.mark.parametrize("beginning", ["", HEAD[:7], HEAD, "\ufeff" + HEAD[:-1]])
 def test_a_file_that_was_only_begun_is_begun_again(path, begin, beginning):
-    path.write_text(beginning)
+    path.write_text(beginning, encoding="utf-8")
     begin()
     assert path.read_text() == HEAD
 

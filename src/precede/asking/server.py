@@ -68,7 +68,9 @@ def application(
         turn, outcome = (request.query_params.get(name, "") for name in ("turn", "outcome"))
         if not (turn.isascii() and turn.isdecimal()):
             raise ValueError(f"turn={turn!r} is no number; load the page again")
-        done, state = session.vote(int(turn), outcome) if outcome else session.undo(int(turn))
+        done, state = (
+            session.undo(int(turn)) if outcome == "undo" else session.vote(int(turn), outcome)
+        )
         return JSONResponse(state, 200 if done else 409)
 
     def picture(request: Request) -> Response:

@@ -6,10 +6,12 @@ cut before that line, so that it holds the votes that count and nothing else.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import os
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,8 +38,8 @@ _NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "te
 class VoteFile:
     """A CSV file of votes on known items, to which one process at a time appends.
 
-    `rows` are the cells of all votes. An incomplete last line, of a vote that was not confirmed
-    before the machine stopped, is removed.
+    `rows` are the cells of all votes. An incomplete last line is that of a vote that was not
+    confirmed before the machine stopped, and is removed.
     """
 
     def __init__(self, path: FileName, items: Mapping[str, object]):
@@ -70,7 +72,7 @@ class VoteFile:
 
     def _read(self, items: Mapping[str, object]) -> None:
         content, self._ends = self.path.read_bytes(), [0]  # size before each vote, and now
-        if _line(COLUMNS).startswith(content):  # new, or stopped when it was
+        if _line(COLUMNS).startswith(content.removeprefix(codecs.BOM_UTF8)):  # new, or only begun
             os.ftruncate(self._file, 0)
             self._append(COLUMNS)
             flush_folder(self.path.parent)
@@ -84,7 +86,8 @@ class VoteFile:
         self._ends = [len(head)]
         for number, line in enumerate(lines, 1):
             row, where = _cells(line), f"{self.path}, row {number}"
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n") and row[4:] != ["a"]:
+                warnings.warn(f"{where} was incomplete and is removed: {line!r}", stacklevel=2)
                 os.ftruncate(self._file, self._ends[-1])
                 return
             if len(row) != len(COLUMNS) or row[2] not in OUTCOMES:
@@ -94,8 +97,10 @@ class VoteFile:
                     f"{where} is on {unknown[0]!r}, which is not among the items; list it, or name "
                     "another file of votes"
                 )
+            if not line.endswith(b"\n"):  # an editor left it out
+                os.write(self._file, b"\n")
             self.rows.append(row)
-            self._ends.append(self._ends[-1] + len(line))
+            self._ends.append(self._ends[-1] + len(line.rstrip(b"\n")) + 1)
 
     def add(self, row: Sequence[str]) -> None:
         """Append a vote and wait until it is on the disk; after an error, nothing is appended."""

@@ -128,6 +128,15 @@ def test_pictures_in_markdown_that_are_not_in_the_folder_are_named(folder):
     assert "[a picture that cannot be shown: far]" in items["x"]
 
 
+@pytest.mark.parametrize("target", ["//a.b", "up/secret.png", "/", "#x", "java&#x0A;script:x", "?"])
+def test_links_lead_to_the_web_or_nowhere(tmp_path, target):
+    (tmp_path / "l.csv").write_text(f"item,markdown\nx,[l]({target})\ny,[m](HTTPS://a.b/?c)\n")
+    items = read_items(tmp_path / "l.csv", tmp_path)
+    assert ("a", {}) in Elements(items["x"]).found
+    (_, link) = Elements(items["y"]).found[-1]
+    assert link == {"href": "HTTPS://a.b/?c", "target": "_blank", "rel": "noopener"}
+
+
 @pytest.mark.parametrize(
     "name",
     ["../secret.png", "out.png", "up/secret.png", "dots/../../secret.png", "items.csv", "dots", "",

@@ -409,8 +409,10 @@ def test_at_the_width_of_a_phone(opened, served, width):
         assert box["height"] >= 44
         assert box["width"] >= 44
         assert box["y"] + box["height"] <= 700  # on the screen, however long the items are
+        page.evaluate("scrollTo(0, document.body.scrollHeight)")
         buttons.nth(number).click()
         wait_for_votes(page, number + 1)
+        assert page.evaluate("scrollY") == 0  # the next pair is seen from its beginning
     buttons.nth(3).click()
     wait_for_votes(page, 2)
     left, right = (page.locator(f"#{side}").bounding_box() for side in ("left", "right"))

@@ -79,6 +79,7 @@ def ask(
 
 def _serve(session: Session, folder: Path, question: str, port: int, as_json: bool) -> None:
     """Print the address, and serve until the process is interrupted."""
+    import contextlib
     import secrets
     import socket
     import sys
@@ -97,7 +98,6 @@ def _serve(session: Session, folder: Path, question: str, port: int, as_json: bo
         sys.stdout.flush()
         say(f"{count()}. Open the address; Ctrl-C ends")
         app = application(session, folder, token=token, port=port, question=question)
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             server_of(app).run(sockets=[listener])
-        except KeyboardInterrupt:
-            say(f"{count()}; rank them by precede leaderboard {session.votes.path}")
+        say(f"{count()}; rank them by precede leaderboard {session.votes.path}")

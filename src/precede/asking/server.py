@@ -59,8 +59,8 @@ def application(
     def page(_: Request) -> Response:
         nonce = secrets.token_urlsafe(16)
         html = template.render(
-            question=question, nonce=nonce, style=Markup(style), level=f"{100 * session.level:g}\N{NO-BREAK SPACE}%",
-            votes=session.votes.path.name,
+            question=question, nonce=nonce, style=Markup(style), votes=session.votes.path.name,
+            level=f"{100 * session.level:g}\N{NO-BREAK SPACE}%",
         )  # fmt: skip
         return HTMLResponse(html, headers={"content-security-policy": PAGE_POLICY.format(nonce)})
 

@@ -57,9 +57,11 @@ MAY_IMPORT = {
     "rank_sets": {"engine", "results"},
     "leaderboard": CORE
     | {"votes", "rank_sets", "inference", "explain", "plots", "report", "estimator", "algorithms"},
+    "asking": {"engine", "files", "leaderboard"},
     "dask": CORE | {"estimator", "algorithms"},
     "cli": CORE
-    | {"estimator", "explain", "exports", "inference", "report", "algorithms", "leaderboard"},
+    | {"estimator", "explain", "exports", "inference", "report", "algorithms", "leaderboard"}
+    | {"asking", "rank_sets"},
 }
 # Nothing imports these.
 LEAVES = {"cli", "dask", "testing"}

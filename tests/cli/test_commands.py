@@ -17,7 +17,7 @@ from precede import cli
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = (
-    "algorithms", "compare", "convert", "demo", "evaluate", "explain", "export", "fit",
+    "algorithms", "ask", "compare", "convert", "demo", "evaluate", "explain", "export", "fit",
     "leaderboard", "metrics", "predict", "report", "tune", "warmup",
 )  # fmt: skip
 

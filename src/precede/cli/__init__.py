@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
+from precede.cli.asking import ask
 from precede.cli.console import errors_as_messages, open_streams, set_up
 from precede.cli.evaluation import compare, evaluate, metrics, report
 from precede.cli.fitting import algorithms, fit, tune
@@ -45,7 +46,7 @@ app = typer.Typer(
 # In the order of `precede --help`.
 for _command in (
     warmup, demo, algorithms, metrics, fit, predict, evaluate, compare, explain, report, export,
-    convert, tune, leaderboard,
+    convert, tune, leaderboard, ask,
 ):  # fmt: skip
     app.command()(with_reading_options(_command))
 

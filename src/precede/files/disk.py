@@ -58,6 +58,7 @@ from precede.engine.table import (
     integer_weights,
     mix_codes,
 )
+from precede.files.streams import flush_folder
 from precede.judgments import (
     Judgments,
     column_numbers,
@@ -188,7 +189,7 @@ def write_table(
 
 def _replace_folder(temporary: Path, target: Path) -> None:
     """Rename a complete folder to `target`, and only then delete the folder it replaces."""
-    _fsync_folder(temporary)
+    flush_folder(temporary)
     if not target.exists():
         os.rename(temporary, target)
     elif _swap_names(temporary, target):
@@ -205,7 +206,7 @@ def _replace_folder(temporary: Path, target: Path) -> None:
             shutil.rmtree(aside)
         else:
             aside.unlink()
-    _fsync_folder(target.parent)
+    flush_folder(target.parent)
 
 
 def _swap_names(one: Path, other: Path) -> bool:
@@ -214,16 +215,6 @@ def _swap_names(one: Path, other: Path) -> bool:
     at_fdcwd, rename_exchange = -100, 2
     arguments = at_fdcwd, os.fsencode(one), at_fdcwd, os.fsencode(other), rename_exchange
     return rename is not None and rename(*arguments) == 0
-
-
-def _fsync_folder(folder: Path) -> None:
-    """Flush the entries of a folder to the disk (POSIX only)."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,6 +93,19 @@ def require_folder(path: FileName) -> None:
         raise FileNotFoundError(f"{path}: the folder {folder} does not exist; create it first")
 
 
+def flush_folder(folder: Path) -> None:
+    """Flush the entries of a folder to the disk (POSIX only).
+
+    >>> flush_folder(Path())
+    """
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def suffix_of(path: FileName) -> str:
     """Return the suffix of a file name in lower case, ignoring ``.gz``.
 

@@ -173,7 +173,7 @@ def test_without_pairs_it_is_boosting_of_trees_of_one_feature():
     sample = search_results(30, features=5, informative=3, per_query=20, random_state=0)
     model = GlassBoxRanker(interactions=0, validation_fraction=0, **FAST)
     model.fit(sample.X, sample.y, qid=sample.qid)
-    trees = BoostedRanker(num_leaves=2, n_estimators=40, learning_rate=0.1)
+    trees = BoostedRanker(num_leaves=2, n_estimators=40, learning_rate=0.1, reg_lambda=5.0)
     trees.fit(sample.X, sample.y, qid=sample.qid)
     difference = model.predict(sample.X) - trees.predict(sample.X)
     assert_allclose(difference, 0, atol=1e-12)

@@ -337,6 +337,9 @@ def test_next_pairs_ask_where_the_goal_is_open():
     assert all({*pair} & {*board.items_[3:7]} for pair in boundary)
     with pytest.raises(ValueError, match="k="):
         board.next_pairs(0)
+    everyone = f"top@{len(board.items_)}"
+    with pytest.raises(ValueError, match=r"sets none of \d+ items apart; use goal='order'"):
+        board.next_pairs(1, everyone)
 
 
 def test_unfitted_boards_and_wrong_parameters():

@@ -195,7 +195,7 @@ def test_the_good_label_must_be_given(made):
 def test_invalid_models_and_options_are_rejected(made, tmp_path):
     _, X, y, card = made
     numbers = X[["income", "age"]].fillna(0)
-    trees = BoostedRanker(n_estimators=3, num_leaves=4).fit(numbers, y)
+    trees = BoostedRanker(n_estimators=3, num_leaves=4, reg_lambda=5.0).fit(numbers, y)
     with pytest.raises(ValueError, match="not a table of one or two features; use GlassBoxRanker"):
         Scorecard.of(trees, numbers, y, good=1)
     lines = RankBoost(weak_rankers="features", n_estimators=3).fit(numbers, y)

@@ -525,7 +525,7 @@ def test_values_beyond_those_of_a_node_are_not_taken_for_missing():
 def test_directions_by_number_and_by_name():
     """A dict may name its columns in any order."""
     frame = pd.DataFrame(SAMPLE.X.astype(float), columns=list("abcdefgh"))
-    shape = {"n_estimators": 4, "min_child_samples": 5}
+    shape = {"n_estimators": 4, "num_leaves": 31, "min_child_samples": 5, "reg_lambda": 5.0}
     signs = [0, -1, 0, 0, 1, 0, 1, 0]
     given_ways = [signs, {6: 1, 1: -1, 4: 1}, {"e": 1, "g": 1, "b": -1}, {"g": 1, 1: -1, "e": 1},
                   np.array(signs)]  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from precede.engine.arrays import Floats, Integers
+from precede.engine.parameters import pluralize
 from precede.leaderboard.likelihood import Fit, Information, fit_strengths
 from precede.rank_sets import Ranks
 from precede.votes import Counts, PairTable
@@ -53,6 +54,11 @@ def next_pairs(
     had been compared, and none twice if there are enough. `fresh` breaks ties: items with few votes
     come first.
     """
+    if not ranks.pairs_of(goal)[0].size:
+        raise ValueError(
+            f"goal={goal!r} sets none of {pluralize(ranks.theta.size, 'item')} apart; use "
+            "goal='order'"
+        )
     covariance, critical = ranks.covariance.copy(), ranks.critical(level)
     information, fresh = information.copy(), fresh.copy()
     found = []

@@ -88,7 +88,7 @@ class Ranks:
 
     @cached_property
     def order(self) -> Integers:
-        """The items, the strongest first; those of which nothing is known last."""
+        """The items by decreasing strength; items of unknown strength come last."""
         return np.argsort(np.where(np.isnan(self.theta), np.inf, -self.theta), kind="stable")
 
     def critical(self, level: float) -> float:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from precede.risks.lambdarank import Weighting
 
 
-# Number of leaves by default: a leaf for so many rows, within these limits. Of 4, 8, 16 and 31
+# By default a tree has one leaf per ROWS_PER_LEAF rows, within these limits. Of 4, 8, 16 and 31
 # leaves on subsets of real sets, 8 ranked better than more for up to 10,000 rows, and as well as 31
 # for 28,000; on synthetic sets of 35,000 and 235,000 rows with less noise 31 ranked better.
 ROWS_PER_LEAF, LEAST_LEAVES, MOST_LEAVES = 1000, 8, 31
@@ -303,14 +303,13 @@ class BoostedRanker(BaggedTrees):
         (`precede.bounds.convergence_bound`, with ``hessian="bound"``, ``targets="sum"``, a linear
         price and a loss of bounded curvature).
     num_leaves : int, "auto" or None
-        Number of leaves of a tree. None gives a leaf to every 1,000 rows, but at least 8 and at
-        most 31. "auto", here or for `n_estimators` or `loss`, chooses on
-        held-out queries, among 2, 4, 8, 16 and 31 leaves, up to 2000 rounds and the losses
-        "logistic" and "query_rmse", the smallest model within one
-        standard error of the best; all rows are then fitted with it. `selection_` has the
-        table. The metric is the first `eval_metric`, on the first `eval_set` if there is one.
-        Larger trees are tried first, and smaller ones pruned if they cannot catch up; docs/trees.md
-        has the rule.
+        Number of leaves of a tree. With None it is the number of rows divided by 1,000, at least 8
+        and at most 31. "auto", here or for `n_estimators` or `loss`, chooses on held-out queries,
+        among 2, 4, 8, 16 and 31 leaves, up to 2000 rounds and the losses "logistic" and
+        "query_rmse", the smallest model within one standard error of the best; all rows are then
+        fitted with it. `selection_` has the table. The metric is the first `eval_metric`, on the
+        first `eval_set` if there is one. Larger trees are tried first, and smaller ones pruned if
+        they cannot catch up; docs/trees.md has the rule.
     time_limit : float, optional
         Seconds after which "auto" chooses among what it has tried. The fit with the choice
         follows. The choice then depends on the speed of the machine.

@@ -614,7 +614,7 @@ class CurveRecorder:
 
     def curve(self) -> LearningCurve:
         """Return the learning curve."""
-        rounds = self._rounds[: len(self._values)]  # Ctrl-C may have come between the two
+        rounds = self._rounds[: len(self._values)]  # Ctrl-C may leave one more
         return LearningCurve(rounds, np.array(self._values), self._weight)
 
 

@@ -1,9 +1,9 @@
 """Sums over clusters of the squares of their scores, exact in any order.
 
 The scores of a vote are s for an item a, −s for an item b and some numbers that every vote has.
-Those of a cluster are the sums over its votes, a vector z, and wanted is the sum of z zᵀ over all
-clusters. Scores are added as whole multiples of a power of two, and so are the products: the
-result depends neither on the order of the votes nor on the number of threads.
+The scores of a cluster, a vector z, are sums over its votes. `squares_of_clusters` returns the sum
+of z zᵀ over all clusters. Scores are added as whole multiples of a power of two, and so are the
+products: the result depends neither on the order of the votes nor on the number of threads.
 """
 
 from __future__ import annotations

@@ -453,9 +453,10 @@ def _raise_to_largest(low: int, high: int, bits: Integers, largest: Integers) ->
 
 @njit(cache=True, nogil=True)
 def _raise_extremes(low: int, high: int, bits: Integers, keys: Integers) -> None:
-    """Raise keys to those of the floats low..high: of the greatest, and the inverse of the least.
+    """Raise ``keys[1]`` to the key of the greatest of the floats low..high.
 
-    Keys are integers in the order of the floats, see `_order_of_bits`.
+    ``keys[0]`` is raised to the inverted key of the least. Keys are integers in the order of the
+    floats, see `_order_of_bits`.
     """
     least, most = np.int64(0x7FFFFFFFFFFFFFFF), ~np.int64(0x7FFFFFFFFFFFFFFF)
     for i in range(low, high):

@@ -1,13 +1,14 @@
 """A team of threads that share the work of kernels without the interpreter.
 
-To hand a call to a thread of Python takes its interpreter lock, so sixteen threads are handed their
-chunks one after another, in a millisecond. The helpers of a team stay in compiled code instead:
-they wait in `serve` for the next *job*, which `share` publishes. A job is ``kernel(low, high,
-*arguments)`` for chunks of ``range(count)``; each chunk is a *task*. The calling thread, the
-*leader*, has number 0, and its helpers have numbers from 1. Each thread runs the task of its own
-number, whose rows may still be in its cache, and then those that nobody has claimed. The leader
-returns when all are done. Helpers may join late or not at all, and leave after a while without a
-job.
+Submitting a call to a thread pool requires the interpreter lock, so sixteen threads get their
+chunks one after another, which takes a millisecond. The helpers of a team stay in compiled code
+instead: they wait in `serve` for the next *job*, which `share` publishes. A job is ``kernel(low,
+high, *arguments)`` for chunks of ``range(count)``; each chunk is a *task*.
+
+The calling thread, the *leader*, is thread 0; its helpers are threads 1, 2, ... Thread k runs task
+k first, because the rows of that task may still be in its cache, and then any unclaimed tasks. The
+leader returns when all tasks are done. Helpers may join late or not at all, and leave after some
+milliseconds without a job.
 
 `serve` calls kernels through their addresses. For each combination of argument types `_pack` is
 compiled once: it copies the arguments to memory and contains the function that reads them there and
@@ -138,28 +139,19 @@ def _pointer(
     return cgutils.get_item_pointer(context, builder, kind, array, at, wraparound=False)
 
 
-def _add(_: BaseContext, block: types.Type, index: types.Type, value: types.Type) -> Typed:
-    """Add to an entry; return its previous value."""
+def _updater(operation: str) -> Callable[..., Typed]:
+    """Define an atomic update of an entry, which returns the previous value."""
 
-    def generate(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
-    ) -> ir.Value:
-        pointer = _pointer(context, builder, signature, arguments)
-        return builder.atomic_rmw("add", pointer, arguments[2], "seq_cst")
+    def update(_: BaseContext, block: types.Type, index: types.Type, value: types.Type) -> Typed:
+        def generate(
+            context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
+        ) -> ir.Value:
+            pointer = _pointer(context, builder, signature, arguments)
+            return builder.atomic_rmw(operation, pointer, arguments[2], "seq_cst")
 
-    return types.int64(block, types.intp, types.int64), generate
+        return types.int64(block, types.intp, types.int64), generate
 
-
-def _raise(_: BaseContext, block: types.Type, index: types.Type, value: types.Type) -> Typed:
-    """Raise an entry to a value, unless it is greater; return its previous value."""
-
-    def generate(
-        context: BaseContext, builder: ir.IRBuilder, signature: Signature, arguments: Values
-    ) -> ir.Value:
-        pointer = _pointer(context, builder, signature, arguments)
-        return builder.atomic_rmw("max", pointer, arguments[2], "seq_cst")
-
-    return types.int64(block, types.intp, types.int64), generate
+    return update
 
 
 def _load(_: BaseContext, block: types.Type, index: types.Type) -> Typed:
@@ -287,8 +279,8 @@ def _call_function(
 
 
 AtomicUpdate = Callable[[Integers, Integer, Integer], int]
-add = cast(AtomicUpdate, intrinsic(_add))
-raise_to = cast(AtomicUpdate, intrinsic(_raise))
+add = cast(AtomicUpdate, intrinsic(_updater("add")))
+raise_to = cast(AtomicUpdate, intrinsic(_updater("max")))
 load = cast("Callable[[Integers, int], int]", intrinsic(_load))
 store = cast("Callable[[Integers, int, int], None]", intrinsic(_store))
 add_two = cast("Callable[[Integers, int, int, int], None]", intrinsic(_add_two))

@@ -69,8 +69,8 @@ class Leaderboard(BaseEstimator):
         The penalty ridge / 2 · Σ θ² of the strengths, added to the sum over the votes. Controls
         are never shrunk.
     cluster : {"auto", "voter", "prompt", "both", None}, default "auto"
-        Which votes depend on each other: those of a voter, on a prompt, or both. "auto" takes the
-        columns that the votes have; None takes all votes for independent.
+        Groups of dependent votes: by voter, by prompt, or by either of them. "auto" uses the
+        columns that are present; None treats all votes as independent.
     intervals : {"sandwich", "bootstrap"}, default "sandwich"
         Covariance of the strengths: from the scores of the clusters, or over `resamples` of them.
     resamples : int, default 200
@@ -159,7 +159,7 @@ class Leaderboard(BaseEstimator):
             For columns called otherwise: ``{"a": "one", "b": "other"}``.
         """
         self._check_parameters()
-        # A single thread of BLAS gives the same bits everywhere, and waits for no busy core.
+        # Limit BLAS to one thread: results do not depend on the number of cores, nor wait for them.
         with threadpool_limits(1, "blas"):
             return self._fit(Votes.of(
                 votes, items=items, columns=columns, both_bad=self.both_bad,
@@ -510,7 +510,7 @@ class Leaderboard(BaseEstimator):
     def plot(self, what: str = "ranks", *, level: float = 0.95, ax: Axes | None = None) -> Axes:
         """Draw the ranks with their intervals, the "wins" or the curve of a control.
 
-        "wins" are those of each pair of items, expected and observed.
+        "wins" draws the observed against the expected number of wins of each pair of items.
         """
         self._check_fitted()
         if what == "ranks":

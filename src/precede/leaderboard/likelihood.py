@@ -144,8 +144,8 @@ def fit_strengths(
 ) -> Fit:  # fmt: skip
     """Maximize the likelihood, less ridge / 2 · Σ θ².
 
-    The other effects are never shrunk. `names` are those of the columns of the design, for
-    errors.
+    The penalty does not apply to the other effects. `names` has the names of the columns of the
+    design, for error messages.
     """
     weight = counts.weight
     ties = exact_sum(weight[:, 2])

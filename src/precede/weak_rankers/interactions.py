@@ -205,7 +205,7 @@ def _fill_strengths(
     pull_unit, weight_unit, penalty, min_weight = rules
     for first in range(low, high, TRIPLES_PER_CHUNK):
         chunk = slice(first, min(first + TRIPLES_PER_CHUNK, high))
-        # A third feature that stands for none is replaced by any other; nobody reads its strength.
+        # Triples may lack a third feature; any feature can take its place, its result is unused.
         features = np.minimum(triples[chunk], grid.sizes.size - 1)
         one, other = features[:, [0, 0, 1]], features[:, [1, 2, 2]]
         quadrants, is_cut = _quadrants(sums[chunk], grid, one, other)
